@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 import tessella
 from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES
-from tessella.runtime.profile import Row, aligned
+from tessella.runtime.profile import Row
+from tessella.support.columns import aligned
 from tessella.tools.measure import geometric_mean
 from tests.models import load_model, random_inputs
 

@@ -7,6 +7,7 @@ from string import Template
 
 from tessella.runtime import watch
 from tessella.runtime.pool import CONTEXT, LINE
+from tessella.support import clock
 
 WATCH = "watch"
 """``i1 @watch(ptr %context)``: whether a loop has to end. It writes the status."""
@@ -103,7 +104,7 @@ def watch_text() -> str:
     return Template(_WATCH).substitute(
         offsets,
         slot=8 * CONTEXT.index("watch"),
-        id=watch.CLOCK,
+        id=clock.ID,
         short=watch.SHORT,
         steps=watch.STEPS,
         period=watch.PERIOD,

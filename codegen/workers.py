@@ -27,6 +27,7 @@ from tessella.codegen.llvm import Machine
 from tessella.support import deadline
 from tessella.support.errors import CompileTimeoutError, InternalError, ResourceError
 from tessella.support.knobs import KNOBS
+from tessella.targets import threads
 
 MODULES = 200
 """After so many a worker is replaced: llvmlite's pass manager leaks about 60 KB with each."""
@@ -463,8 +464,7 @@ def _size(most: int | None) -> int:
     # an application that is one file with Python inside would be started again as a whole
     if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    count = min(cores or 1, MOST) if KNOBS.workers is None else KNOBS.workers
+    count = min(threads.available(), MOST) if KNOBS.workers is None else KNOBS.workers
     return count if most is None else min(count, most)
 
 

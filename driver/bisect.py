@@ -17,6 +17,7 @@ from tessella.dialects.nn.core import Array
 from tessella.driver.build import lower
 from tessella.driver.options import Options
 from tessella.driver.plugged import plugin_of
+from tessella.driver.run_passes import PassObserver
 from tessella.support.errors import TessellaError
 from tessella.support.plugins import Plugin
 
@@ -54,14 +55,23 @@ class Culprit:
 
 def states(graph: Graph, options: Options) -> list[State]:
     """The program as it is, and after each pass to the stage `tile`. The graph is used up."""
-    found = [State(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))]
+    kept = _Kept([State(_copy(graph))])
+    lower(graph, options, start=graph.stage, stop=LAST, observer=kept)
+    return kept.states
 
-    def keep(step: ModulePass, now: Graph) -> None:
-        copy = Graph(now.module.clone(), now.weights.copy(), now.stage)
-        found.append(State(copy, step))
 
-    lower(graph, options, start=graph.stage, stop=LAST, after=keep)
-    return found
+@dataclass(frozen=True)
+class _Kept(PassObserver):
+    """Keeps copies of the program after each pass."""
+
+    states: list[State]
+
+    def after(self, step: ModulePass, graph: Graph) -> None:
+        self.states.append(State(_copy(graph), step))
+
+
+def _copy(graph: Graph) -> Graph:
+    return Graph(graph.module.clone(), graph.weights.copy(), graph.stage)
 
 
 def bisect(

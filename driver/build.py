@@ -33,7 +33,7 @@ from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.options import Options, check_machine
 from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
-from tessella.driver.run_passes import After, PassRunner, check, nothing
+from tessella.driver.run_passes import PassObserver, PassRunner, check
 from tessella.driver.stages import IR_STAGES
 from tessella.driver.timed_calls import timed_calls
 from tessella.kernels.registry import picked_kernel
@@ -98,18 +98,18 @@ def lower(
     stop: str = "loops",
     progress: Progress = quiet,
     compilation: Compilation | None = None,
-    after: After = nothing,
+    observer: PassObserver | None = None,
 ) -> StagedProgram:
     """Run the pipeline from one stage to another. The graph's module and weights are used up.
 
     A ``compilation`` gets the text of each kernel as soon as it is written. Callers that pass one
-    verify the module themselves. ``after`` is called after each pass, with the pass and the
-    program. A pass that crashes raises InternalError, or PluginError: see ``crash``.
+    verify the module themselves. The ``observer`` sees the program around each pass. A pass that
+    crashes raises InternalError, or PluginError: see ``crash``.
     """
     ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
     first, last = IR_STAGES.index(start), IR_STAGES.index(stop)
-    runner = PassRunner(ctx, lowered.timings, progress, after)
+    runner = PassRunner(ctx, lowered.timings, progress, observer or PassObserver())
     if compilation is not None and _is_large(module):
         prepare()
     for stage, passes in pipeline(options)[first:last]:

@@ -25,6 +25,7 @@ from tessella.codegen.probes import (
 )
 from tessella.runtime.arena import ALIGNMENT, aligned
 from tessella.runtime.image import Library
+from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.targets import Target, can_run, machine, measured
 
@@ -217,20 +218,19 @@ def store(target: Target, figures: Mapping[str, int | float]) -> Path:
         )
     processor = machine.processor()
     path = measured.path(target.name, processor)
+    if path is None:
+        raise OptionError(
+            "measured figures have no folder", expected="TESSELLA_CACHE", found="it is off"
+        )
     document = measured.document(target.name, processor, figures)
-    new = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            new.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
+        disk.write(path, 0o600, (json.dumps(document, indent=1) + "\n").encode())
     except OSError as error:
         raise OptionError(
             f"cannot write the figures: {error.strerror or error}",
             where=str(path),
-            hint="XDG_CACHE_HOME names another folder for caches",
+            hint="TESSELLA_CACHE names another folder for caches",
         ) from error
     machine.forget()
     return path

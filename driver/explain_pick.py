@@ -31,7 +31,7 @@ from tessella.passes.pick.candidates import (
     main_precision,
 )
 from tessella.passes.pick.grade import valid_place
-from tessella.passes.pick.kernel_cost import OpCost, step_seconds
+from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.targets.database import of_this_machine
@@ -58,7 +58,8 @@ class Explainer:
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         database = self.pick["database"] if self.pick else ""
         known = Path(database).is_file()  # a stage may have come here without it
-        self.times = of_this_machine(database if known else "", self.target)
+        times = of_this_machine(database if known else "", self.target)
+        self.prices = Prices(self.target, times, _has("shared", function))
         ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
@@ -74,7 +75,7 @@ class Explainer:
         kernel = picked_kernel(op)
         row = kernel.row(elements_of(op))
         at = _run_at(op)
-        costs = OpCost(op, self.target, self.times)
+        costs = self.prices.of(op)
         listed = self._listed(op)
         error = costs.error([(c.kernel, c.place) for c in listed])
         cost = None if at is None else costs.seconds(kernel, at, error)
@@ -201,8 +202,13 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
 
 def _refused(function: FuncOp) -> list[str]:
     """The methods that an option had refused."""
+    return ["winograd"] if _has("winograd", function) else []
+
+
+def _has(setting: str, function: FuncOp) -> bool:
+    """Whether the function says that its kernels were picked with a setting."""
     record = function.attributes.get(PICK)
-    return ["winograd"] if isinstance(record, DictionaryAttr) and "winograd" in record.data else []
+    return isinstance(record, DictionaryAttr) and setting in record.data
 
 
 def _pick(function: FuncOp) -> Pick | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -15,8 +16,11 @@ from tessella.dialects.rt import LaunchOp, Rt
 from tessella.dialects.tile import Tile
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
+from tessella.driver.pipeline_text import pipeline_text
 from tessella.driver.stages import IR_STAGES
+from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.kinds import declared
+from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.support.errors import OptionError
 
 _DIALECTS = {Place.name: "placed", Tile.name: "tile", Rt.name: "loops"}
@@ -31,9 +35,16 @@ def _stage_of(op: Operation) -> str | None:
     return _DIALECTS.get(op.name.partition(".")[0])
 
 
-def check_stage(step: ModulePass, module: ModuleOp) -> None:
-    """Raise OptionError for a pass that has no op to work on, as the module is at another stage."""
+_LEADING = {OutlineSegmentsPass.name: "tile", ConvertTileToLoopsPass.name: "loops"}
+"""The passes after which a module is at another stage, even if it has no op of that stage."""
+
+
+def check_stage(step: ModulePass, module: ModuleOp, done: Sequence[ModulePass] = ()) -> None:
+    """Raise OptionError for a pass that has no op to work on, as the module is at another stage.
+    The passes that are ``done`` may have led to its stage."""
     wanted = declared(type(step)).stages
+    if any(_LEADING.get(each.name) in wanted for each in done):
+        return
     present = {_stage_of(op) for op in module.walk()}
     found = [stage for stage in IR_STAGES if stage in present]
     if not wanted or not found or not present.isdisjoint(wanted):
@@ -54,6 +65,6 @@ def _hint(found: str, wanted: Sequence[str], name: str) -> str:
     if not between:
         return f"passes do not lead back; {written}"
     stages = pipeline(make_options())
-    steps = [step.name for stage, steps in stages if stage in between for step in steps]
-    before = steps[: steps.index(name)] if name in steps else steps
-    return f"{written}, and these passes lead there: -p {','.join(before)}"
+    steps = [step for stage, steps in stages if stage in between for step in steps]
+    before = list(takewhile(lambda step: step.name != name, steps))
+    return f"{written}, and these passes lead there: -p {pipeline_text(before)}"

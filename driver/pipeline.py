@@ -33,12 +33,9 @@ from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
 from tessella.passes.sink_constants import SinkConstantsPass
-from tessella.passes.tile_fuse_maps import TileFuseMapsPass
-from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
+from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_parallelize import TileParallelizePass
-from tessella.passes.tile_schedule import TileSchedulePass
-from tessella.passes.tile_share_loops import TileShareLoopsPass
-from tessella.passes.tile_split_indices import TileSplitIndicesPass
+from tessella.passes.tile_stage import kernel_passes
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 
@@ -86,6 +83,7 @@ def _stages(options: Options) -> Stages:
                     winograd=options.winograd,
                     max_weight_growth=options.max_weight_growth,
                     target=options.target,
+                    shared=options.several,
                     database=options.database,
                 ),
                 InsertConversionsPass(device=options.arch),
@@ -99,16 +97,11 @@ def _stages(options: Options) -> Stages:
             [
                 OutlineSegmentsPass(),
                 ConvertNnToTilePass(),
-                TileFuseMapsPass(target=options.target),
-                TileMergeKernelsPass(target=options.target),
-                TileSplitIndicesPass(target=options.target),
-                TileShareLoopsPass(target=options.target),
-                TileSchedulePass(target=options.target, shared=options.several),
+                *kernel_passes(options.target, shared=options.several),
                 PackOperandsPass(),
                 HoistInvariantsPass(),
                 # the kernels that copy operands have come in with the packing
-                TileSplitIndicesPass(target=options.target),
-                TileSchedulePass(target=options.target, shared=options.several),
+                *scheduling_passes(options.target, shared=options.several),
                 TileParallelizePass(target=options.target),
             ],
         ),

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from tessella import targets
 from tessella.dialects.graph import Graph
+from tessella.driver.pipeline_text import pipeline_text
 from tessella.driver.stage_file import save_stage
 from tessella.runtime.weights import WeightStore
 from tessella.support.foreign import is_foreign
@@ -34,14 +35,17 @@ _folders: dict[str, Path] = {}
 
 def command(step: ModulePass, folder: Path) -> str:
     """The command that reproduces a crash."""
-    text = shlex.quote(str(step.pipeline_pass_spec()))
-    return f"tessella-opt {shlex.quote(str(folder / 'before.mlir'))} -p {text}"
+    return _command(step, str(folder / "before.mlir"))
+
+
+def _command(step: ModulePass, file: str) -> str:
+    return f"tessella-opt {shlex.quote(file)} -p {shlex.quote(pipeline_text([step]))}"
 
 
 def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Path | None:
     """The folder of a crash, which a process writes once; None if it cannot be written."""
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
-    key = f"{step.pipeline_pass_spec()} {type(error).__name__} {frames[-1] if frames else ''}"
+    key = f"{pipeline_text([step])} {type(error).__name__} {frames[-1] if frames else ''}"
     if key in _folders:
         return _folders[key]
     if KNOBS.crash_dir == "off" or len(_folders) >= _MOST_FOLDERS:
@@ -71,7 +75,7 @@ def _written(step: ModulePass, graph: Graph, error: Exception) -> Path:
 def _header(step: ModulePass) -> str:
     """The command and the versions, as comments."""
     lines = [
-        f"tessella-opt before.mlir -p {shlex.quote(str(step.pipeline_pass_spec()))}",
+        _command(step, "before.mlir"),
         f"{versions()}, python {platform.python_version()}, on {targets.native().name}",
     ]
     return "\n".join(f"// {line}" for line in lines)

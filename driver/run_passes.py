@@ -23,12 +23,15 @@ from tessella.support.errors import InternalError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
 
-After = Callable[[ModulePass, Graph], None]
-"""Called after each pass, with the pass and the program, which must not be changed."""
 
+class PassObserver:
+    """Sees the program before and after each pass, and must not change it. This one ignores it."""
 
-def nothing(step: ModulePass, graph: Graph) -> None:
-    """Watch no pass."""
+    def before(self, step: ModulePass, graph: Graph) -> None:
+        """Called before a pass runs."""
+
+    def after(self, step: ModulePass, graph: Graph) -> None:
+        """Called after a pass has run."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class PassRunner:
     """The times of passes by name. Each run adds its own."""
     progress: Progress
     """Called with the name of each pass before it runs."""
-    after: After
+    observer: PassObserver
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
         """The result of the passes that lead to a stage, on a copy of a module."""
@@ -50,6 +53,7 @@ class PassRunner:
             self.progress(step.name)
             memory.require(ROOM)
             deadline.check(f"the pass {step.name}")
+            self.observer.before(step, Graph(module, self.ctx.weights, stage))
             with no_collection(), reproduced(step, partial(_replayed, start, steps[:i])) as plugin:
                 began = perf_counter()
                 with self.timings.of(step.name):
@@ -59,7 +63,7 @@ class PassRunner:
                 debug("passes", "%s took %.4f s", step.name, perf_counter() - began)
                 if KNOBS.verify:
                     check(module, step.name, verify)
-            self.after(step, Graph(module, self.ctx.weights, stage))
+            self.observer.after(step, Graph(module, self.ctx.weights, stage))
         return module
 
     def _weights_before(self, stage: str) -> WeightStore:

@@ -13,7 +13,6 @@ Trust those as you would trust a program.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -40,7 +39,9 @@ from tessella.driver.located import LocatedParser, Problem, verify_each
 from tessella.driver.stage_check import faults
 from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
+from tessella.support import disk
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
+from tessella.support.files import regular
 from tessella.support.foreign import is_foreign
 
 WEIGHTS = ".weights"
@@ -173,7 +174,7 @@ def _first_line(error: Exception) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return regular(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidModelError(
             f"cannot read the stage: {error.strerror or error}", where=str(path)
@@ -227,9 +228,5 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file as a whole or not at all. Raises OptionError and OSError."""
     if path.exists() and not path.is_file():
         raise OptionError("this is not a plain file", where=str(path))
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
+    with disk.replaced(path) as new:
         write(new)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)

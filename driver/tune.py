@@ -35,7 +35,7 @@ from tessella.passes.base import functions, is_constant
 from tessella.passes.pick.by_cost import costs_alike
 from tessella.passes.pick.candidates import Candidate, layouts_in_play
 from tessella.passes.pick.cost_key import exact_key, is_input, op_text
-from tessella.passes.pick.kernel_cost import OpCost, timing_key
+from tessella.passes.pick.kernel_cost import OpCost, Prices, timing_key
 from tessella.passes.pick.scratch import picked_op
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.runtime.arena import aligned
@@ -125,13 +125,14 @@ def units(graph: Graph, options: Options) -> list[Unit]:
     """The ops of a program whose kernels are worth measuring, those that take longest first."""
     kernels.load()
     found: dict[str, Unit] = {}
+    prices = Prices(targets.resolve(options.target), shared=options.several)
     for function, step in _before_the_pick(graph, options):
         candidates = step.candidates(function)
         layouts = layouts_in_play(candidates)
         for op, entry in candidates.items():
             key = op_text(op)
             if key not in found:
-                unit = _unit(op, entry.placed(op, layouts), targets.resolve(options.target))
+                unit = _unit(prices.of(op), entry.placed(op, layouts))
                 if unit is None:
                     continue
                 found[key] = unit
@@ -150,16 +151,15 @@ def _before_the_pick(graph: Graph, options: Options) -> Iterator[tuple[FuncOp, P
         step.apply(ctx, graph.module)
 
 
-def _unit(op: NnOp, listed: Sequence[Candidate], target: Target) -> Unit | None:
+def _unit(cost: OpCost, listed: Sequence[Candidate]) -> Unit | None:
     """The few best candidates of an op; None where there is nothing to choose from."""
-    if len(listed) < 2 or costs_alike(op, listed):
+    if len(listed) < 2 or costs_alike(cost.op, listed):
         return None
-    cost = OpCost(op, target)
     ranked = sorted(((cost.modelled(c.kernel, c.place), i) for i, c in enumerate(listed)))
     near = [(s, i) for s, i in ranked[:FEW] if s <= FAR * ranked[0][0]]
     if len(near) < 2:
         return None
-    return Unit(op, [listed[i] for _, i in near], [s for s, _ in near])
+    return Unit(cost.op, [listed[i] for _, i in near], [s for s, _ in near])
 
 
 class _Runnable:

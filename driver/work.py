@@ -14,8 +14,7 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp
 from tessella.lowering.pieces import Piece, pieces
 from tessella.passes.base import segments
-from tessella.passes.tile.cost import kernel_cycles, runs
-from tessella.passes.tile.parallel import modelled
+from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
 from tessella.passes.tile.traffic import overlapped
 from tessella.runtime.events import Work
 from tessella.support.sizes import Size, estimated, product
@@ -59,7 +58,7 @@ def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
-        cycles = {op: _cycles(op, target) for op in piece.ops}
+        cycles = {op: statement_cycles(op, target) for op in piece.ops}
         whole = len(found) == 1
         total = (
             kernel_cycles(kernel, cycles.__getitem__, target)
@@ -76,11 +75,6 @@ def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str
                 seconds=overlapped(total, slow) / (target.ghz * 1e9),
             ),
         )
-
-
-def _cycles(op: ContractOp, target: Target) -> float:
-    """Of a statement under its schedule, in one step of its kernel's nest."""
-    return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
 
 
 def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -27,7 +28,7 @@ from tessella.frontends.compile import open_onnx
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.artifact import Array, CompiledModel, dump
 from tessella.runtime.records import NotStorableError, decoded, encoded
-from tessella.support import deadline
+from tessella.support import deadline, disk
 from tessella.support.disk import file_state
 from tessella.support.errors import CompileTimeoutError, TessellaError
 from tessella.support.sizes import UndecidedSizeError
@@ -73,9 +74,11 @@ class Compiler:
             return apart.FAILED + f"{type(error).__name__}: {error}".partition("\n")[0].encode()
 
     def _compiled(self, wanted: Request, data: bytes) -> bytes:
-        os.environ["TESSELLA_CACHE"] = "off" if wanted.cache is None else wanted.cache
+        if wanted.cache is not None:
+            os.environ["TESSELLA_CACHE"] = wanted.cache
         self.weights = {}
-        with deadline.within(wanted.seconds):
+        cached = nullcontext() if wanted.cache is not None else disk.off()
+        with cached, deadline.within(wanted.seconds):
             source = self._opened(wanted.origin, data)
             if source is None:
                 return apart.UNKNOWN

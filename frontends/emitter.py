@@ -1,17 +1,17 @@
-"""How every frontend makes `nn` ops: by class, with inferred types, appended to a block."""
+"""How every frontend makes `nn` ops: with operators on values, and by class with inferred types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from math import prod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import (
@@ -19,26 +19,21 @@ from tessella.dialects.nn.core import (
     Tensor,
     dtype_of,
     element_type,
+    is_float,
     shape_of,
     tensor,
     tensor_type,
     type_of,
 )
-from tessella.frontends.functions import clean, isolate
-from tessella.runtime.elements import widened
-from tessella.runtime.scan import Loop
+from tessella.dialects.sizes import is_static
+from tessella.frontends.functions import clean
+from tessella.runtime.elements import converted, widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import estimated
+from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
-Values = Sequence[SSAValue]
-Step = Callable[[Values, Values], tuple[Values, Values]]
-"""From carried values and an element of each sequence to the next carried values, and an element of
-each sequence that is returned."""
-
-MOST_CARRIED = 1 << 20
-"""Bytes that are carried past a branch that is not taken, which copies them."""
+DType = np.dtype[Any]
 
 _INT64 = np.iinfo(np.int64)
 
@@ -56,60 +51,55 @@ class Emitter:
         self.functions: list[FuncOp] = []
         """The functions that the program runs, those first that others run."""
         self.weights = WeightStore()
-        self._where = where
+        self.where = where
 
     def emit(
-        self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None
-    ) -> tuple[SSAValue, ...]:
+        self, op: type[nn.NnOp], *operands: Value, **properties: PyValue | None
+    ) -> tuple[Value, ...]:
         """Append an op; its results. Properties that are None are left out. Raises ShapeError."""
         for name, value in properties.items():
             _check_range(name, value)
-        return self.append(op.make(operands, node=self._where(), **properties))
+        values = [operand.ssa for operand in operands]
+        return self.append(op.make(values, node=self.where(), **properties))
 
-    def append(self, op: nn.NnOp) -> tuple[SSAValue, ...]:
+    def append(self, op: nn.NnOp) -> tuple[Value, ...]:
         """Append an op that is made; its results."""
         self.block.add_op(op)
-        return tuple(op.results)
+        return self.values(op.results)
+
+    def values(self, values: Sequence[SSAValue]) -> tuple[Value, ...]:
+        """These results or arguments, with operators."""
+        return tuple(Value(self, value) for value in values)
 
     def splat(
-        self, value: float, shape: Sequence[int] = (), dtype: npt.DTypeLike = np.float32
-    ) -> SSAValue:
+        self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
+    ) -> Value:
         """A tensor of equal elements. Raises ShapeError for a number that the dtype lacks."""
         _check_fits(value, np.dtype(dtype))
         return self.append(nn.SplatOp(value, tensor(element_type(dtype), shape)))[0]
 
-    def constant(self, array: Array, name: str = "constant") -> SSAValue:
+    def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
+        """A tensor of rank 0. The value may be a size."""
+        if is_static([value]):
+            return self.splat(value, (), dtype)
+        return self.sizes_as(np.array(value, object), dtype)
+
+    def constant(self, array: Array, name: str = "constant") -> Value:
         """A tensor that holds these elements; one element is a splat."""
         if array.size == 1:
             return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
         return self.append(nn.WeightOp(symbol, type_of(array)))[0]
 
-    # each of these is the value itself where nothing changes
+    def sizes(self, values: Sequence[Size]) -> Value:
+        """The values of sizes, as a vector of int64."""
+        if is_static(values):
+            return self.constant(np.array(values, np.int64))
+        return self.emit(nn.SizesOp, values=tuple(values))[0]
 
-    def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
-        """The value converted to a dtype."""
-        if dtype_of(value.type) == np.dtype(dtype):
-            return value
-        return self.emit(nn.CastOp, value, to=element_type(dtype))[0]
-
-    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The elements in another shape, in row-major order."""
-        if shape_of(value) == tuple(shape):
-            return value
-        return self.emit(nn.ReshapeOp, value, shape=tuple(shape))[0]
-
-    def transpose(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
-        """The value with permuted dimensions."""
-        if list(perm) == list(range(len(perm))):
-            return value
-        return self.emit(nn.TransposeOp, value, perm=tuple(perm))[0]
-
-    def expand(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """The value broadcast to a shape."""
-        if shape_of(value) == tuple(shape):
-            return value
-        return self.emit(nn.ExpandOp, value, shape=tuple(shape))[0]
+    def sizes_as(self, values: Array, dtype: npt.DTypeLike) -> Value:
+        """An array of sizes as a tensor."""
+        return self.sizes(values.reshape(-1).tolist()).reshape(values.shape).cast(dtype)
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
@@ -119,98 +109,6 @@ class Emitter:
             yield
         finally:
             self.block = outer
-
-    def scan(
-        self,
-        name: str,
-        first: Values,
-        sequences: Values,
-        step: Step,
-        backward: Callable[[int], bool] = lambda sequence: False,
-        *,
-        conditional: bool = False,
-    ) -> Values:
-        """Run a step for each element of sequences; with ``conditional``, while the first carried
-        value is true, which needs no sequence.
-
-        ``step`` emits the ops of a function of its own, which may read all values there are.
-        ``backward`` says which sequences run from their last element to their first: those that are
-        taken have the first numbers, those that are returned the next. Gives the last carried
-        values, and the sequences that are returned. Raises ShapeError.
-        """
-        steps = _length(sequences) if sequences or not conditional else None
-        body, carried, outputs = self._body(first, sequences, step)
-        if steps == 0:
-            types = [tensor_type(y) for y in outputs]
-            body.erase(safe_erase=False)
-            empty = (self.splat(0, (0, *t.get_shape()), dtype_of(t)) for t in types)
-            return [*first, *empty]
-        numbers = filter(backward, range(len(sequences) + len(outputs)))
-        loop = Loop(len(first), len(sequences), tuple(numbers), conditional)
-        return self._loop(name, loop, body, [*first, *sequences], [*carried, *outputs])
-
-    def branch(self, name: str, condition: SSAValue, *sides: Callable[[], Values]) -> Values:
-        """What the first of two functions gives if a condition holds, else what the second gives;
-        both give the same types, of few bytes. Only one of them runs.
-
-        Each is a scan of one step, or of none, where its results are what it carries. Raises
-        ShapeError.
-        """
-        bodies: list[tuple[Block, Values]] = []
-        try:
-            for side in sides:
-                bodies.append((Block(arg_types=[tensor_type(condition)]), ()))
-                with self.inside(bodies[-1][0]):
-                    bodies[-1] = (bodies[-1][0], side())
-            types = _common_types([values for _, values in bodies])
-        except Exception:
-            for body, _ in bodies:
-                body.erase(safe_erase=False)
-            raise
-        made: Values = [self.splat(0, t.get_shape(), dtype_of(t)) for t in types]
-        once, goes = self.constant(np.zeros(1, np.int64)), condition
-        loop = Loop(1 + len(made), 1, conditional=True)
-        for body, values in bodies:
-            for type in (*types, tensor(i64, ())):
-                body.insert_arg(type, len(body.args))
-            carried = [body.args[0], *values]
-            made = self._loop(name, loop, body, [goes, *made, once], carried)[1:]
-            (goes,) = self.emit(nn.NotOp, condition)
-        return made
-
-    def _loop(
-        self, name: str, loop: Loop, body: Block, operands: Values, returned: Values
-    ) -> Values:
-        """A loop around a function of this block, which returns these of its values."""
-        body.add_op(ReturnOp(*returned))
-        others = isolate(body)
-        given = [tensor_type(value) for value in returned]
-        after = loop.carried + loop.scanned
-        length = shape_of(operands[loop.carried])[:1] if after > loop.carried else ()
-        stacked = [tensor(t.element_type, (*length, *t.get_shape())) for t in given[loop.carried :]]
-        name = f"{name}_{len(self.functions)}"
-        takes = [argument.type for argument in body.args]
-        self.functions.append(FuncOp(name, (takes, given), Region(body)))
-        types = [*given[: loop.carried], *stacked]
-        op = nn.ScanOp(name, [*operands, *others], types, loop)
-        if where := self._where():
-            op.attributes["node"] = StringAttr(where)
-        return self.append(op)
-
-    def _body(self, first: Values, sequences: Values, step: Step) -> tuple[Block, Values, Values]:
-        """A block with the ops of a step, the next carried values, and the elements."""
-        elements = [tensor(tensor_type(x).element_type, shape_of(x)[1:]) for x in sequences]
-        body = Block(arg_types=[*(tensor_type(x) for x in first), *elements])
-        try:
-            with self.inside(body):
-                carried, outputs = step(body.args[: len(first)], body.args[len(first) :])
-            for old, new in zip(first, carried, strict=True):
-                _check_carried(old, new)
-        except Exception:
-            # its ops use values of the program
-            body.erase(safe_erase=False)
-            raise
-        return body, carried, outputs
 
     def module(self, main: FuncOp) -> ModuleOp:
         """The finished program, without ops whose results are not used, functions that nothing
@@ -227,36 +125,203 @@ class Emitter:
         return module
 
 
-def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
-    """The types of values that are the same on each side. Raises ShapeError."""
-    types = [[tensor_type(value) for value in values] for values in sides]
-    if any(each != types[0] for each in types):
-        raise ShapeError("branches give different types")
-    bytes = sum(prod(map(estimated, t.get_shape())) * dtype_of(t).itemsize for t in types[0])
-    if bytes > MOST_CARRIED:
-        raise ShapeError("branches give many bytes", found=str(bytes))
-    return types[0]
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor of a program that is being built. Operators append ops; a number or an array beside
+    one has its element type."""
+
+    emitter: Emitter
+    ssa: SSAValue
+
+    __array_ufunc__ = None  # an array on the left leaves the operator to the value
+
+    @property
+    def type(self) -> Tensor:
+        """The type of the tensor."""
+        return tensor_type(self.ssa)
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of its dimensions."""
+        return shape_of(self.ssa)
+
+    @property
+    def rank(self) -> int:
+        """The number of its dimensions."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The type of its elements."""
+        return dtype_of(self.ssa.type)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return is_float(self.ssa.type)
+
+    def op(self, op: type[nn.NnOp], *others: Value | None, **properties: PyValue | None) -> Value:
+        """The first result of an op on this value and the others that are given."""
+        given = (other for other in others if other is not None)
+        return self.emitter.emit(op, self, *given, **properties)[0]
+
+    def like(self, numbers: Numbers) -> Value:
+        """A number, or an array, as a constant of this value's element type."""
+        if isinstance(numbers, np.ndarray):
+            return self.emitter.constant(converted(numbers, self.dtype))
+        return self.emitter.scalar(numbers, self.dtype)
+
+    def _with(self, op: type[nn.NnOp], other: Operand) -> Value:
+        return self.op(op, other if isinstance(other, Value) else self.like(other))
+
+    # ** arithmetic, comparisons, logic **
+
+    def __add__(self, other: Operand) -> Value:
+        return self._with(nn.AddOp, other)
+
+    def __radd__(self, other: Numbers) -> Value:
+        return self.like(other) + self
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._with(nn.SubOp, other)
+
+    def __rsub__(self, other: Numbers) -> Value:
+        return self.like(other) - self
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._with(nn.MulOp, other)
+
+    def __rmul__(self, other: Numbers) -> Value:
+        return self.like(other) * self
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._with(nn.DivOp, other)
+
+    def __rtruediv__(self, other: Numbers) -> Value:
+        return self.like(other) / self
+
+    def __mod__(self, other: Operand) -> Value:
+        return self._with(nn.ModOp, other)
+
+    def __pow__(self, other: Operand) -> Value:
+        return self._with(nn.PowOp, other)
+
+    def __matmul__(self, other: Value) -> Value:
+        return self.op(nn.MatmulOp, other, transpose_b=False)
+
+    def __neg__(self) -> Value:
+        return self.op(nn.NegOp)
+
+    def __abs__(self) -> Value:
+        return self.op(nn.AbsOp)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._with(nn.LessOp, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._with(nn.LessEqualOp, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._with(nn.GreaterOp, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._with(nn.GreaterEqualOp, other)
+
+    def equals(self, other: Operand) -> Value:
+        """Whether elements are equal: ``==`` tells whether two names stand for one value."""
+        return self._with(nn.EqualOp, other)
+
+    def __and__(self, other: Value) -> Value:
+        return self.op(nn.AndOp, other)
+
+    def __or__(self, other: Value) -> Value:
+        return self.op(nn.OrOp, other)
+
+    def __invert__(self) -> Value:
+        return self.op(nn.NotOp)
+
+    # ** reductions **
+
+    def sum(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+        """The sum over axes."""
+        return self.op(nn.ReduceSumOp, axes=tuple(axes), keepdims=keepdims)
+
+    def mean(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+        """The mean over axes."""
+        return self.op(nn.ReduceMeanOp, axes=tuple(axes), keepdims=keepdims)
+
+    def max(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
+        """The maximum over axes."""
+        return self.op(nn.ReduceMaxOp, axes=tuple(axes), keepdims=keepdims)
+
+    # ** type and shape: each of these is the value itself where nothing changes **
+
+    def cast(self, dtype: npt.DTypeLike) -> Value:
+        """The elements converted to a dtype."""
+        same = self.dtype == np.dtype(dtype)
+        return self if same else self.op(nn.CastOp, to=element_type(dtype))
+
+    def reshape(self, shape: Sequence[Size]) -> Value:
+        """The elements in another shape, in row-major order."""
+        same = self.shape == tuple(shape)
+        return self if same else self.op(nn.ReshapeOp, shape=tuple(shape))
+
+    def transpose(self, perm: Sequence[int]) -> Value:
+        """The value with permuted dimensions."""
+        same = list(perm) == list(range(len(perm)))
+        return self if same else self.op(nn.TransposeOp, perm=tuple(perm))
+
+    def expand(self, shape: Sequence[Size]) -> Value:
+        """The value broadcast to a shape."""
+        same = self.shape == tuple(shape)
+        return self if same else self.op(nn.ExpandOp, shape=tuple(shape))
+
+    def slice(
+        self, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int] | None = None
+    ) -> Value:
+        """The elements from ``starts`` on, ``sizes`` of them, by ``steps`` (1 if not given)."""
+        steps = (1,) * self.rank if steps is None else tuple(steps)
+        if tuple(sizes) == self.shape and all(step == 1 for step in steps):
+            return self
+        return self.op(nn.SliceOp, starts=tuple(starts), sizes=tuple(sizes), steps=steps)
+
+    def part(self, axis: int, start: Size, size: Size) -> Value:
+        """``size`` elements from ``start`` on along an axis."""
+        starts = [start if d == axis else 0 for d in range(self.rank)]
+        return self.slice(starts, [*self.shape[:axis], size, *self.shape[axis + 1 :]])
+
+    def pad(self, low: Sequence[Size], high: Sequence[Size], value: float = 0.0) -> Value:
+        """Elements of this value added before and after each dimension."""
+        if not any((*low, *high)):
+            return self
+        pads = {"low": tuple(low), "high": tuple(high)}
+        return self.op(nn.PadOp, **pads, mode="constant", value=value)
+
+    def gather(self, indices: Value, axis: int) -> Value:
+        """The slices at indices along an axis."""
+        return self.op(nn.GatherOp, indices, axis=axis)
 
 
-def _length(sequences: Values) -> int:
-    """How many elements each sequence has."""
-    lengths = {shape_of(x)[:1] for x in sequences}
-    if len(lengths) != 1 or lengths == {()}:
-        found = ", ".join(str(x.type) for x in sequences)
-        raise ShapeError("sequences differ in length, or have none", found=found)
-    return shape_of(sequences[0])[0]
+Numbers = float | Size | Array
+Operand = Value | Numbers
+Values = Sequence[Value]
 
 
-def _check_carried(old: SSAValue, new: SSAValue) -> None:
-    if new.type != old.type:
-        raise ShapeError(
-            "a value that is carried from step to step changes its type",
-            expected=str(old.type),
-            found=str(new.type),
-        )
+def where(condition: Value, x: Operand, y: Operand) -> Value:
+    """The elements of x where a condition holds, those of y elsewhere. One of them is a value."""
+    like = x if isinstance(x, Value) else y
+    assert isinstance(like, Value)
+    x, y = (side if isinstance(side, Value) else like.like(side) for side in (x, y))
+    return condition.op(nn.WhereOp, x, y)
 
 
-def _check_fits(value: float, dtype: np.dtype[Any]) -> None:
+def concat(values: Values, axis: int) -> Value:
+    """Values one after another along an axis."""
+    first, *others = values
+    return first.op(nn.ConcatOp, *others, axis=axis) if others else first
+
+
+def _check_fits(value: float, dtype: DType) -> None:
     if dtype.kind not in "iu":
         return
     limits = np.iinfo(dtype)

@@ -17,7 +17,7 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
-from tessella.kernels.elementwise import with_code
+from tessella.kernels.elements import with_code
 from tessella.kernels.linear import batch_forms, multiply
 from tessella.kernels.reduction import (
     exponential,
@@ -80,7 +80,7 @@ def _problem(op: AttentionOp, keys: Mapping[str, int]) -> _Problem:
     return _Problem(indices, {**indices, "m": rows}, keys)
 
 
-@native(AttentionOp, "attention", NCHW, elements=with_code("exp"))
+@native(AttentionOp, "attention", NCHW, elements=with_code("math.exp"))
 def attention(
     k: KernelBuilder,
     op: AttentionOp,
@@ -116,7 +116,7 @@ def _has_no_blocks(op: AttentionOp) -> str | None:
     AttentionOp,
     "attention_by_keys",
     NCHW,
-    elements=with_code("exp"),
+    elements=with_code("math.exp"),
     applies=_has_no_blocks,
 )
 def attention_by_keys(

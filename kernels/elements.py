@@ -25,6 +25,7 @@ from tessella.dialects.nn.core import NnOp, Tensor, shape_of
 from tessella.dialects.sizes import dims
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
+from tessella.targets.vectormath import supports
 
 T = "T"
 """Stands for each element of a list, in `rows`."""
@@ -92,6 +93,18 @@ def rows(
         return Elements(own[0], name if arithmetic == T else arithmetic, own[1])
 
     return tuple(map(row, names))
+
+
+def has_code(name: str, functions: Iterable[str]) -> bool:
+    """Whether there is vector code of all these ops of `math` for an element: of floats, each op
+    has its own."""
+    bits = ELEMENTS[ELEMENTS[name].arithmetic].bits
+    return not ELEMENTS[name].is_float or all(supports(f, bits) for f in functions)
+
+
+def with_code(*functions: str) -> Table:
+    """The table of kernels on floats of which there is vector code of all these ops."""
+    return rows(name for name in FLOATS if has_code(name, functions))
 
 
 SAME = rows(NATIVE)

@@ -1,347 +1,260 @@
-"""Kernels of the elementwise ops: one scalar body each, over `arith` and `math`."""
+"""Native kernels of the elementwise ops, recorded from their functions.
+
+The function of an op (`runtime/host/elementwise.py`) is called with scalars in place of arrays, and
+each function of NumPy that it calls adds its scalar code, ``CODE``, to the body of a statement:
+
+    x / (1 + np.exp(-x))   ->   arith.negf, math.exp, arith.addf, arith.divf
+"""
 
 from __future__ import annotations
 
-import math as numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn import elementwise as ew
-from tessella.dialects.nn.core import NnOp, dtype_of, is_float, tensor_type
-from tessella.kernels.builder import KernelBuilder, Scalars
-from tessella.kernels.elements import (
-    COMPARED,
-    FLOATING,
-    FLOATS,
-    INTEGERS,
-    NATIVE,
-    SAME,
-    T,
-    Table,
-    rows,
-)
+from tessella.dialects.nn.core import dtype_of, is_float, tensor_type
+from tessella.kernels.builder import F32, KernelBuilder, Scalars
+from tessella.kernels.elements import FLOATS, NATIVE, T, Table, has_code, rows
 from tessella.kernels.registry import native
 from tessella.kernels.remainder import REMAINDERS, floored, integer_power, truncated
-from tessella.runtime.host.values import saturate
-from tessella.support.elements import ELEMENTS
-from tessella.targets.vectormath import supports
+from tessella.runtime.host.elementwise import ROWS, Function, Row, divide, erf, fma, power
+from tessella.support.errors import InternalError
 
-Args = Sequence[SSAValue]
-ScalarBody = Callable[[Any, Scalars, Args], SSAValue]
-"""The scalar semantics of an op: ``body(op, scalars, arguments)``."""
+Code = Callable[..., SSAValue]
+"""Scalar code: ``code(scalars, *operands)``."""
 
 BOOL = IntegerType(1)
 
 
-def _declare(op: type[ew.ElementwiseOp], body: ScalarBody, elements: Table) -> None:
-    """Register the kernel of an elementwise op."""
+class Scalar(NDArrayOperatorsMixin):
+    """A scalar of which NumPy's functions and Python's operators add ops."""
 
-    @native(op, op.name.removeprefix("nn."), elements=elements)
-    def lower(k: KernelBuilder, concrete: ew.ElementwiseOp, *operands: SSAValue) -> SSAValue:
-        return k.elementwise(operands, concrete, lambda s, args: body(concrete, s, args))
+    def __init__(self, scalars: Scalars, value: SSAValue) -> None:
+        self.scalars = scalars
+        self.value = value
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the scalar."""
+        return dtype_of(self.value.type)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Scalar:
+        return self._applied(ufunc, inputs)
+
+    def __array_function__(
+        self, function: Function, types: Any, args: tuple[Any, ...], kwargs: Any
+    ) -> Scalar:
+        return self._applied(function, args)
+
+    def _applied(self, function: Function, operands: Sequence[Any]) -> Scalar:
+        """The result of a function. A number among the operands has the type of the last
+        scalar."""
+        if function not in CODE:
+            raise InternalError(f"there is no scalar code of {function.__name__}")
+        like = [x.value for x in operands if isinstance(x, Scalar)][-1]
+        values = (
+            x.value if isinstance(x, Scalar) else self.scalars.like(x, like) for x in operands
+        )
+        return Scalar(self.scalars, CODE[function](self.scalars, *values))
 
 
-def _pure(op: type[Any]) -> ScalarBody:
-    """The body that is one op."""
-    return lambda _, s, a: s.op(op(*a))
+def apply(name: str, s: Scalars, operands: Sequence[SSAValue], **parameters: float) -> SSAValue:
+    """Add the scalar code of the op `nn.<name>`; its result."""
+    return ROWS[name].function(*(Scalar(s, x) for x in operands), **parameters).value
 
 
-def _either(
-    float_op: type[Any], integer_op: type[Any], unsigned_op: type[Any] | None = None
-) -> ScalarBody:
+# ** scalar code of NumPy's functions **
+
+
+def _one(op: Callable[..., Operation]) -> Code:
+    """The code that is one op."""
+
+    def code(s: Scalars, *operands: SSAValue) -> SSAValue:
+        return s.op(op(*operands))
+
+    return code
+
+
+def _by_kind(
+    floats: Callable[..., Operation],
+    integers: Callable[..., Operation],
+    unsigned: Callable[..., Operation] | None = None,
+) -> Code:
     """One op for floats, another for integers, and another for unsigned ones if they differ."""
 
-    def body(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-        if is_float(a[0].type):
-            return s.op(float_op(*a))
-        return s.op((unsigned_op or integer_op if is_unsigned(a[0].type) else integer_op)(*a))
+    def code(s: Scalars, *operands: SSAValue) -> SSAValue:
+        type = operands[0].type
+        others = unsigned if unsigned is not None and is_unsigned(type) else integers
+        return s.op((floats if is_float(type) else others)(*operands))
 
-    return body
+    return code
 
 
-def _compare(float_kind: str, integer_kind: str) -> ScalarBody:
-    def body(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-        if is_float(a[0].type):
-            return s.op(arith.CmpfOp(a[0], a[1], float_kind))
-        kind = integer_kind
+def _compare(floats: str, integers: str) -> Code:
+    def code(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
+        if is_float(a.type):
+            return s.op(arith.CmpfOp(a, b, floats))
         # booleans order as 0 and 1: i1 is signed to arith, hence the unsigned kinds
-        if kind[0] == "s" and (a[0].type == BOOL or is_unsigned(a[0].type)):
-            kind = "u" + kind[1:]
-        return s.op(arith.CmpiOp(a[0], a[1], kind))
+        without_sign = a.type == BOOL or is_unsigned(a.type)
+        kind = integers.replace("s", "u", 1) if without_sign else integers
+        return s.op(arith.CmpiOp(a, b, kind))
 
-    return body
-
-
-def _select(s: Scalars, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
-    return s.op(arith.SelectOp(condition, then, otherwise))
+    return code
 
 
-def _zero(s: Scalars, x: SSAValue) -> SSAValue:
-    return s.like(0, x)
+def _negative(s: Scalars, x: SSAValue) -> SSAValue:
+    if is_float(x.type):
+        return s.op(arith.NegfOp(x))
+    return s.op(arith.SubiOp(s.like(0, x), x))
 
 
-def _max(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
-    if is_unsigned(a.type):
-        return s.op(arith.MaxUIOp(a, b))
-    return s.op((arith.MaximumfOp if is_float(a.type) else arith.MaxSIOp)(a, b))
+def _absolute(s: Scalars, x: SSAValue) -> SSAValue:
+    if is_unsigned(x.type):
+        return x
+    return s.op((math.AbsFOp if is_float(x.type) else math.AbsIOp)(x))
 
 
-def _min(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
-    if is_unsigned(a.type):
-        return s.op(arith.MinUIOp(a, b))
-    return s.op((arith.MinimumfOp if is_float(a.type) else arith.MinSIOp)(a, b))
-
-
-def _mul(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.op(arith.MulfOp(a, b))
-
-
-def _add(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.op(arith.AddfOp(a, b))
-
-
-def _fma(s: Scalars, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-    return s.op(math.FmaOp(a, b, c))
-
-
-def _neg(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    if is_float(a[0].type):
-        return s.op(arith.NegfOp(a[0]))
-    return s.op(arith.SubiOp(_zero(s, a[0]), a[0]))
-
-
-def _abs(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    if is_unsigned(a[0].type):
-        return a[0]
-    return s.op((math.AbsFOp if is_float(a[0].type) else math.AbsIOp)(a[0]))
-
-
-def _sign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x, zero, one = a[0], _zero(s, a[0]), s.like(1, a[0])
+def _sign(s: Scalars, x: SSAValue) -> SSAValue:
+    zero, one = s.like(0, x), s.like(1, x)
     if is_unsigned(x.type):
         return s.op(arith.MinUIOp(x, one))
     minus = s.like(-1, x)
     if not is_float(x.type):
-        below = _select(s, s.op(arith.CmpiOp(x, zero, "slt")), minus, zero)
-        return _select(s, s.op(arith.CmpiOp(x, zero, "sgt")), one, below)
+        below = s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "slt")), minus, zero))
+        return s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "sgt")), one, below))
     # NaN compares false both times and is kept
-    below = _select(s, s.op(arith.CmpfOp(x, zero, "olt")), minus, x)
-    return _select(s, s.op(arith.CmpfOp(x, zero, "ogt")), one, below)
+    below = s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "olt")), minus, x))
+    return s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "ogt")), one, below))
 
 
-def _by_one_and_exp(s: Scalars, value: SSAValue, x: SSAValue) -> SSAValue:
-    """value / (1 + e^-x)"""
-    e = s.op(math.ExpOp(s.op(arith.NegfOp(x))))
-    return s.op(arith.DivfOp(value, _add(s, s.like(1, x), e)))
+def _reciprocal(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(arith.DivfOp(s.like(1, x), x))
 
 
-def _sigmoid(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return _by_one_and_exp(s, s.like(1, a[0]), a[0])
+def _power(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
+    return s.op(math.PowFOp(x, y)) if is_float(x.type) else integer_power(s, x, y)
 
 
-def _silu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return _by_one_and_exp(s, a[0], a[0])
+def _not(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(arith.XOrIOp(x, s.constant(1, BOOL)))
 
 
-def _gelu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    t = s.op(math.ErfOp(_mul(s, x, s.like(1 / numbers.sqrt(2), x))))
-    half = _mul(s, x, s.like(0.5, x))
-    return _fma(s, half, t, half)
+def _is_nan(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(arith.CmpfOp(x, x, "uno"))
 
 
-def _gelu_tanh(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    scale = numbers.sqrt(2 / numbers.pi)
-    slope = _fma(s, _mul(s, x, x), s.like(0.044715 * scale, x), s.like(scale, x))
-    t = s.op(math.TanhOp(_mul(s, x, slope)))
-    half = _mul(s, x, s.like(0.5, x))
-    return _fma(s, half, t, half)
+def _is_inf(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(arith.CmpfOp(s.op(math.AbsFOp(x)), s.like(np.inf, x), "oeq"))
 
 
-def _softplus(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    # log(1 + e^x) = max(x, 0) + log1p(e^-|x|) does not overflow
-    x = a[0]
-    e = s.op(math.ExpOp(s.op(arith.NegfOp(s.op(math.AbsFOp(x))))))
-    return _add(s, _max(s, x, _zero(s, x)), s.op(math.Log1pOp(e)))
-
-
-def _softsign(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    return s.op(arith.DivfOp(x, _add(s, s.like(1, x), s.op(math.AbsFOp(x)))))
-
-
-def _unit_clip(s: Scalars, x: SSAValue) -> SSAValue:
-    return _min(s, _max(s, x, _zero(s, x)), s.like(1, x))
-
-
-def _hard_swish(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    gate = _add(s, _mul(s, x, s.like(1 / 6, x)), s.like(0.5, x))
-    return _mul(s, x, _unit_clip(s, gate))
-
-
-def _hard_sigmoid(op: ew.HardSigmoidOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    alpha, beta = (s.like(v, x) for v in (op.settings["alpha"], op.settings["beta"]))
-    return _unit_clip(s, _add(s, _mul(s, x, alpha), beta))
-
-
-def _positive(s: Scalars, x: SSAValue) -> SSAValue:
-    return s.op(arith.CmpfOp(x, _zero(s, x), "oge"))
-
-
-def _leaky_relu(op: ew.LeakyReluOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    return _select(s, _positive(s, x), x, _mul(s, x, s.like(op.settings["alpha"], x)))
-
-
-def _elu(op: ew.EluOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    below = _mul(s, s.op(math.ExpM1Op(x)), s.like(op.settings["alpha"], x))
-    return _select(s, _positive(s, x), x, below)
-
-
-def _celu(op: ew.CeluOp, s: Scalars, a: Args) -> SSAValue:
-    x, alpha = a[0], op.settings["alpha"]
-    inner = s.op(math.ExpM1Op(_mul(s, x, s.like(1 / alpha, x))))
-    below = _min(s, _zero(s, x), _mul(s, inner, s.like(alpha, x)))
-    return _add(s, _max(s, x, _zero(s, x)), below)
-
-
-def _selu(op: ew.SeluOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    below = _mul(s, s.op(math.ExpM1Op(x)), s.like(op.settings["alpha"], x))
-    return _mul(s, _select(s, _positive(s, x), x, below), s.like(op.settings["beta"], x))
-
-
-def _thresholded_relu(op: ew.ThresholdedReluOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    above = s.op(arith.CmpfOp(x, s.like(op.settings["alpha"], x), "ogt"))
-    return _select(s, above, x, _zero(s, x))
-
-
-def _clip(op: ew.ClipOp, s: Scalars, a: Args) -> SSAValue:
-    x = a[0]
-    low, high = (saturate(op.settings[name], dtype_of(x.type)) for name in ("low", "high"))
-    if low != -numbers.inf:
-        x = _max(s, x, s.like(low, x))
-    return _min(s, x, s.like(high, x)) if high != numbers.inf else x
-
-
-def _reciprocal(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return s.op(arith.DivfOp(s.like(1, a[0]), a[0]))
-
-
-def _pow(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return s.op(math.PowFOp(a[0], a[1])) if is_float(a[0].type) else integer_power(s, a[0], a[1])
-
-
-def _not(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return s.op(arith.XOrIOp(a[0], s.constant(1, BOOL)))
-
-
-def _is_nan(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return s.op(arith.CmpfOp(a[0], a[0], "uno"))
-
-
-def _is_inf(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    infinity = s.like(numbers.inf, a[0])
-    return s.op(arith.CmpfOp(s.op(math.AbsFOp(a[0])), infinity, "oeq"))
-
-
-def _cast(op: ew.CastOp, s: Scalars, a: Args) -> SSAValue:
-    return s.cast(a[0], tensor_type(op.res).element_type)
-
-
-def _relu(_: NnOp, s: Scalars, a: Args) -> SSAValue:
-    return _max(s, a[0], _zero(s, a[0]))
-
-
-def with_code(*functions: str) -> Table:
-    """The table of kernels on floats of which there is vector code of all these functions of
-    `math`."""
-
-    def has_code(name: str) -> bool:
-        bits = ELEMENTS[ELEMENTS[name].arithmetic].bits
-        return all(supports(f"math.{f}", bits) for f in functions)
-
-    return rows(filter(has_code, FLOATS))
-
-
-LOGICAL = rows(["bool"])
-CHOSEN = rows(NATIVE, ("bool", T), computes=T)
-CONVERTED = tuple(row for to in NATIVE for row in rows(NATIVE, writes=(to,)))
-
-BODIES: dict[type[ew.ElementwiseOp], tuple[ScalarBody, Table]] = {
-    ew.AddOp: (_either(arith.AddfOp, arith.AddiOp), SAME),
-    ew.SubOp: (_either(arith.SubfOp, arith.SubiOp), SAME),
-    ew.MulOp: (_either(arith.MulfOp, arith.MuliOp), SAME),
-    ew.DivOp: (_either(arith.DivfOp, arith.DivSIOp, arith.DivUIOp), SAME),
-    ew.MinOp: (_either(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp), SAME),
-    ew.MaxOp: (_either(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp), SAME),
-    ew.PowOp: (_pow, (*with_code("powf"), *rows(INTEGERS))),
-    ew.ModOp: (floored, REMAINDERS),
-    ew.FmodOp: (truncated, REMAINDERS),
-    ew.EqualOp: (_compare("oeq", "eq"), COMPARED),
-    ew.LessOp: (_compare("olt", "slt"), COMPARED),
-    ew.LessEqualOp: (_compare("ole", "sle"), COMPARED),
-    ew.GreaterOp: (_compare("ogt", "sgt"), COMPARED),
-    ew.GreaterEqualOp: (_compare("oge", "sge"), COMPARED),
-    ew.AndOp: (_pure(arith.AndIOp), LOGICAL),
-    ew.OrOp: (_pure(arith.OrIOp), LOGICAL),
-    ew.XorOp: (_pure(arith.XOrIOp), LOGICAL),
-    ew.NotOp: (_not, LOGICAL),
-    ew.WhereOp: (lambda _, s, a: _select(s, *a), CHOSEN),
-    ew.CastOp: (_cast, CONVERTED),
-    ew.AbsOp: (_abs, SAME),
-    ew.NegOp: (_neg, SAME),
-    ew.SignOp: (_sign, SAME),
-    ew.ReluOp: (_relu, SAME),
-    ew.ClipOp: (_clip, SAME),
-    ew.IsNanOp: (_is_nan, rows(FLOATS, writes=("bool",))),
-    ew.IsInfOp: (_is_inf, rows(FLOATS, writes=("bool",))),
-    ew.SqrtOp: (_pure(math.SqrtOp), FLOATING),
-    ew.ReciprocalOp: (_reciprocal, FLOATING),
-    ew.FloorOp: (_pure(math.FloorOp), FLOATING),
-    ew.CeilOp: (_pure(math.CeilOp), FLOATING),
-    ew.RoundOp: (_pure(math.RoundEvenOp), FLOATING),
-    ew.ExpOp: (_pure(math.ExpOp), with_code("exp")),
-    ew.LogOp: (_pure(math.LogOp), with_code("log")),
-    ew.Log2Op: (_pure(math.Log2Op), with_code("log2")),
-    ew.Log10Op: (_pure(math.Log10Op), with_code("log10")),
-    ew.SinOp: (_pure(math.SinOp), with_code("sin")),
-    ew.CosOp: (_pure(math.CosOp), with_code("cos")),
-    ew.TanOp: (_pure(math.TanOp), with_code("tan")),
-    ew.AsinOp: (_pure(math.AsinOp), with_code("asin")),
-    ew.AcosOp: (_pure(math.AcosOp), with_code("acos")),
-    ew.AtanOp: (_pure(math.AtanOp), with_code("atan")),
-    ew.SinhOp: (_pure(math.SinhOp), with_code("sinh")),
-    ew.CoshOp: (_pure(math.CoshOp), with_code("cosh")),
-    ew.TanhOp: (_pure(math.TanhOp), with_code("tanh")),
-    ew.AsinhOp: (_pure(math.AsinhOp), with_code("asinh")),
-    ew.AcoshOp: (_pure(math.AcoshOp), with_code("acosh")),
-    ew.AtanhOp: (_pure(math.AtanhOp), with_code("atanh")),
-    ew.ErfOp: (_pure(math.ErfOp), with_code("erf")),
-    ew.SigmoidOp: (_sigmoid, with_code("exp")),
-    ew.SiluOp: (_silu, with_code("exp")),
-    ew.SoftplusOp: (_softplus, with_code("exp", "log1p")),
-    ew.SoftsignOp: (_softsign, FLOATING),
-    ew.HardSwishOp: (_hard_swish, FLOATING),
-    ew.HardSigmoidOp: (_hard_sigmoid, FLOATING),
-    ew.GeluOp: (_gelu, with_code("erf")),
-    ew.GeluTanhOp: (_gelu_tanh, with_code("tanh")),
-    ew.LeakyReluOp: (_leaky_relu, FLOATING),
-    ew.EluOp: (_elu, with_code("expm1")),
-    ew.CeluOp: (_celu, with_code("expm1")),
-    ew.SeluOp: (_selu, with_code("expm1")),
-    ew.ThresholdedReluOp: (_thresholded_relu, FLOATING),
+CODE: Mapping[Function, Code] = {
+    np.add: _by_kind(arith.AddfOp, arith.AddiOp),
+    np.subtract: _by_kind(arith.SubfOp, arith.SubiOp),
+    np.multiply: _by_kind(arith.MulfOp, arith.MuliOp),
+    np.true_divide: _one(arith.DivfOp),
+    divide: _by_kind(arith.DivfOp, arith.DivSIOp, arith.DivUIOp),
+    power: _power,
+    fma: _one(math.FmaOp),
+    np.remainder: floored,
+    np.fmod: truncated,
+    np.minimum: _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
+    np.maximum: _by_kind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
+    np.negative: _negative,
+    np.absolute: _absolute,
+    np.sign: _sign,
+    np.reciprocal: _reciprocal,
+    np.where: _one(arith.SelectOp),
+    np.equal: _compare("oeq", "eq"),
+    np.less: _compare("olt", "slt"),
+    np.less_equal: _compare("ole", "sle"),
+    np.greater: _compare("ogt", "sgt"),
+    np.greater_equal: _compare("oge", "sge"),
+    np.logical_and: _one(arith.AndIOp),
+    np.logical_or: _one(arith.OrIOp),
+    np.logical_xor: _one(arith.XOrIOp),
+    np.logical_not: _not,
+    np.isnan: _is_nan,
+    np.isinf: _is_inf,
+    np.sqrt: _one(math.SqrtOp),
+    np.floor: _one(math.FloorOp),
+    np.ceil: _one(math.CeilOp),
+    np.rint: _one(math.RoundEvenOp),
+    np.exp: _one(math.ExpOp),
+    np.expm1: _one(math.ExpM1Op),
+    np.log: _one(math.LogOp),
+    np.log1p: _one(math.Log1pOp),
+    np.log2: _one(math.Log2Op),
+    np.log10: _one(math.Log10Op),
+    np.sin: _one(math.SinOp),
+    np.cos: _one(math.CosOp),
+    np.tan: _one(math.TanOp),
+    np.arcsin: _one(math.AsinOp),
+    np.arccos: _one(math.AcosOp),
+    np.arctan: _one(math.AtanOp),
+    np.sinh: _one(math.SinhOp),
+    np.cosh: _one(math.CoshOp),
+    np.tanh: _one(math.TanhOp),
+    np.arcsinh: _one(math.AsinhOp),
+    np.arccosh: _one(math.AcoshOp),
+    np.arctanh: _one(math.AtanhOp),
+    erf: _one(math.ErfOp),
 }
+"""The scalar code of each function that the functions of ops may call."""
 
-for _op, (_body, _elements) in BODIES.items():
-    _declare(_op, _body, _elements)
+
+# ** kernels **
+
+_OPERANDS: Mapping[str, Sequence[str]] = {
+    "float": FLOATS,
+    "predicate": FLOATS,
+    "boolean": ["bool"],
+    "logic": ["bool"],
+}
+"""The elements of the operands; those of other kinds of ops have any."""
+
+
+def _functions(row: Row) -> frozenset[str]:
+    """The ops of `math` in the scalar code for floats."""
+    block = Block(arg_types=[F32] * len(ew.OPS[row.name].get_irdl_definition().operands))
+    apply(row.name, Scalars(block), block.args, **row.parameters)
+    return frozenset(op.name for op in block.ops if op.dialect_name() == "math")
+
+
+def table(row: Row) -> Table:
+    """The elements of an op's kernel: those for which there is vector code of all its functions."""
+    if row.function in (np.remainder, np.fmod):
+        return REMAINDERS
+    operands = _OPERANDS.get(row.kind, NATIVE)
+    functions = _functions(row) if FLOATS[0] in operands else ()
+    writes = "bool" if row.kind in ("predicate", "comparison") else T
+    return rows((x for x in operands if has_code(x, functions)), writes=(writes,))
+
+
+def _declare(row: Row) -> None:
+    @native(ew.OPS[row.name], row.name, elements=table(row))
+    def lower(k: KernelBuilder, op: ew.ElementwiseOp, *operands: SSAValue) -> SSAValue:
+        return k.elementwise(operands, op, lambda s, x: apply(row.name, s, x, **op.settings))
+
+
+for _row in ROWS.values():
+    _declare(_row)
+
+
+@native(ew.WhereOp, "where", elements=rows(NATIVE, ("bool", T), computes=T))
+def where(k: KernelBuilder, op: ew.WhereOp, *operands: SSAValue) -> SSAValue:
+    """One of two elements."""
+    return k.elementwise(operands, op, lambda s, x: s.op(arith.SelectOp(*x)))
+
+
+@native(ew.CastOp, "cast", elements=tuple(x for to in NATIVE for x in rows(NATIVE, writes=(to,))))
+def cast(k: KernelBuilder, op: ew.CastOp, x: SSAValue) -> SSAValue:
+    """An element converted to another type."""
+    to = tensor_type(op.res).element_type
+    return k.elementwise([x], op, lambda s, values: s.cast(values[0], to))

@@ -13,8 +13,7 @@ from tessella.dialects.nn import normalization
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATING
-from tessella.kernels.elementwise import with_code
+from tessella.kernels.elements import FLOATING, with_code
 from tessella.kernels.reduction import average, averaged, inner_type, kept_shape, reduce_axes
 from tessella.kernels.registry import native
 
@@ -250,7 +249,7 @@ def batch_norm(
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.LrnOp, "lrn", NHWC, elements=with_code("powf"))
+@native(normalization.LrnOp, "lrn", NHWC, elements=with_code("math.powf"))
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)

@@ -17,8 +17,16 @@ from tessella.dialects.place import PlaceAttr, place_of, placed
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATING, FLOATS, INTEGERS, NATIVE, SAME, Table, rows
-from tessella.kernels.elementwise import with_code
+from tessella.kernels.elements import (
+    FLOATING,
+    FLOATS,
+    INTEGERS,
+    NATIVE,
+    SAME,
+    Table,
+    rows,
+    with_code,
+)
 from tessella.kernels.registry import native
 from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import Size, bounds_of
@@ -245,7 +253,7 @@ def exponentials(
     return e, sums(k, e, axis)
 
 
-@native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("exp"))
+@native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("math.exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     """E = exp(X - max X), then E / sum E, along one axis."""
     axis, type = op.settings["axis"], k.result_type(op)
@@ -255,7 +263,7 @@ def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
     return k.contract("=", free, {}, operands, (type, list(free)), first_over_second)
 
 
-@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, elements=with_code("exp", "log"))
+@native(reduction.LogSoftmaxOp, "log_softmax", NCHW, elements=with_code("math.exp", "math.log"))
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
     """S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of, is_float, is_unsigned
-from tessella.dialects.nn.core import NnOp
 from tessella.kernels.builder import Scalars
 from tessella.kernels.elements import INTEGERS, T, Table, rows
-
-Args = Sequence[SSAValue]
 
 DIGITS = 28
 """Binary digits of the quotient in each step: times a divisor of f32 it has at most 53."""
@@ -23,9 +18,8 @@ REMAINDERS: Table = (
 """Floats are computed in f64, which holds each partial remainder."""
 
 
-def truncated(_: NnOp, s: Scalars, a: Args) -> SSAValue:
+def truncated(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
     """C's ``fmod``, and ``%`` of integers: the sign is the dividend's."""
-    x, y = a
     if not is_float(x.type):
         return s.op((arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp)(x, y))
     rest, divisor = s.op(math.AbsFOp(x)), s.op(math.AbsFOp(y))
@@ -47,9 +41,9 @@ def _reduced(s: Scalars, rest: SSAValue, divisor: SSAValue) -> SSAValue:
     return s.op(arith.SelectOp(s.op(arith.CmpfOp(rest, divisor, "oge")), left, rest))
 
 
-def floored(op: NnOp, s: Scalars, a: Args) -> SSAValue:
+def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
     """NumPy's ``mod``: the sign is the divisor's."""
-    rest, y = truncated(op, s, a), a[1]
+    rest = truncated(s, x, y)
     if is_unsigned(y.type):
         return rest
     add = arith.AddfOp if is_float(y.type) else arith.AddiOp

@@ -34,10 +34,10 @@ from tessella.dialects.nn.evaluate import constant_value, splat_array
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
 from tessella.dialects.sizes import is_static
+from tessella.dialects.structure import structure
 from tessella.dialects.tile import CallOp, KernelOp, ScanOp, SegmentOp, ViewOp, same_memory
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import VIEW_KERNEL
-from tessella.lowering.structure import structure
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore

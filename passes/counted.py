@@ -178,7 +178,7 @@ def _size(op: SizesOp, _: WeightStore) -> Counted | None:
     return Counted({}, values[0]) if len(values) == 1 else None
 
 
-def _sum(op: ew.AddOp, weights: WeightStore) -> Counted | None:
+def _sum(op: ew.BinaryOp, weights: WeightStore) -> Counted | None:
     lhs, rhs = (counted(x, weights) for x in op.operands)
     return None if lhs is None or rhs is None else lhs + rhs
 

@@ -18,7 +18,7 @@ is all -inf makes p NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import Pure
+from xdsl.traits import OpTrait, Pure
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn import elementwise as ew
@@ -49,6 +49,7 @@ from tessella.dialects.nn.movement import (
     TileOp,
     TransposeOp,
 )
+from tessella.dialects.nn.traits import Idempotent, Involution
 from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
@@ -88,7 +89,7 @@ def _simplify(block: Block) -> bool:
     for op in list(block.ops):
         if isinstance(op, NnOp) and op.kernel is None:
             changed |= isinstance(op, ew.ElementwiseOp) and _skip_expansions(op)
-            changed |= any(_apply(rule, op) for rule in RULES.get(type(op), ()))
+            changed |= any(_apply(rule, op) for rule in _rules(op))
     return changed
 
 
@@ -257,36 +258,36 @@ def _is_zero(number: float | int | None, sign: float) -> bool:
     return number == 0 and (not isinstance(number, float) or math.copysign(1, number) == sign)
 
 
-def _add_zero(op: ew.AddOp) -> Replacement:
+def _add_zero(op: ew.BinaryOp) -> Replacement:
     """x + -0.0 = x"""
     if _is_zero(_number(op.rhs), -1):
         return op.lhs
     return op.rhs if _is_zero(_number(op.lhs), -1) else None
 
 
-def _sub_zero(op: ew.SubOp) -> Replacement:
+def _sub_zero(op: ew.BinaryOp) -> Replacement:
     """x - 0.0 = x"""
     return op.lhs if _is_zero(_number(op.rhs), 1) else None
 
 
-def _mul_one(op: ew.MulOp) -> Replacement:
+def _mul_one(op: ew.BinaryOp) -> Replacement:
     """x * 1 = x"""
     if _number(op.rhs) == 1:
         return op.lhs
     return op.rhs if _number(op.lhs) == 1 else None
 
 
-def _right_one(op: ew.DivOp | ew.PowOp) -> Replacement:
+def _right_one(op: ew.BinaryOp) -> Replacement:
     """x / 1 = x and x ^ 1 = x"""
     return op.lhs if _number(op.rhs) == 1 else None
 
 
-def _square(op: ew.PowOp) -> Replacement:
+def _square(op: ew.BinaryOp) -> Replacement:
     """x ^ 2 = x * x"""
     return _made(ew.MulOp, op, op.lhs, op.lhs) if _number(op.rhs) == 2 else None
 
 
-def _div_power_of_two(op: ew.DivOp) -> Replacement:
+def _div_power_of_two(op: ew.BinaryOp) -> Replacement:
     """x / 2^k = x * 2^-k, if both powers are normal numbers of the type."""
     number, type = _number(op.rhs), tensor_type(op.rhs)
     if number is None or not is_float(type.element_type):
@@ -299,14 +300,14 @@ def _div_power_of_two(op: ew.DivOp) -> Replacement:
     return [inverse, *_made(ew.MulOp, op, op.lhs, inverse.res)]
 
 
-def _and_true(op: ew.AndOp) -> Replacement:
+def _and_true(op: ew.BinaryOp) -> Replacement:
     """x and true = x"""
     if _number(op.rhs):
         return op.lhs
     return op.rhs if _number(op.lhs) else None
 
 
-def _or_false(op: ew.OrOp) -> Replacement:
+def _or_false(op: ew.BinaryOp) -> Replacement:
     """x or false = x"""
     if _number(op.rhs) is False:
         return op.lhs
@@ -330,7 +331,7 @@ def _always(op: ew.CompareOp) -> Replacement:
     return None if known is None else [SplatOp(known, tensor_type(op.res))]
 
 
-def _clip_nothing(op: ew.ClipOp) -> Replacement:
+def _clip_nothing(op: ew.UnaryOp) -> Replacement:
     """clip(x, -inf, inf) = x"""
     settings = op.settings
     return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
@@ -365,18 +366,20 @@ RULES: dict[type[NnOp], Sequence[Rule]] = {
     ew.DivOp: (_right_one, _div_power_of_two),
     ew.PowOp: (_right_one, _square),
     ew.ClipOp: (_clip_nothing,),
-    ew.ReluOp: (_idempotent,),
-    ew.AbsOp: (_idempotent,),
-    ew.SignOp: (_idempotent,),
-    ew.FloorOp: (_idempotent,),
-    ew.CeilOp: (_idempotent,),
-    ew.RoundOp: (_idempotent,),
-    ew.NegOp: (_involution,),
     # ** booleans **
     **dict.fromkeys((ew.LessOp, ew.LessEqualOp, ew.GreaterOp, ew.GreaterEqualOp), (_always,)),
-    ew.NotOp: (_involution,),
     ew.AndOp: (_and_true,),
     ew.OrOp: (_or_false,),
     ew.WhereOp: (_where_known,),
 }
 """What may stand instead of an op; a rule counts only where the type is the same."""
+
+_RULES_OF_TRAITS: Mapping[type[OpTrait], Rule] = {
+    Idempotent: _idempotent,
+    Involution: _involution,
+}
+
+
+def _rules(op: NnOp) -> Iterator[Rule]:
+    yield from RULES.get(type(op), ())
+    yield from (rule for trait, rule in _RULES_OF_TRAITS.items() if op.has_trait(trait))

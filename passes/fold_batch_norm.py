@@ -37,6 +37,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import Commutative
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
@@ -137,10 +138,10 @@ class _Folder:
 
     def fold_arithmetic(self, op: NnOp) -> None:
         """Fold an addition, subtraction, multiplication or division into the op before it."""
-        if not isinstance(op, AddOp | SubOp | MulOp | DivOp):
+        if not isinstance(op, BinaryOp) or type(op) not in (AddOp, SubOp, MulOp, DivOp):
             return
         pairs = [(op.lhs, op.rhs)]
-        if isinstance(op, AddOp | MulOp):
+        if op.has_trait(Commutative):
             pairs.append((op.rhs, op.lhs))
         for value, constant in pairs:
             host = self.host(value) if self.is_constant(constant) else None
@@ -182,12 +183,12 @@ class _Folder:
         weights = _Writer(op, _node(host.op, ".w"), self.made)
         writer = _Writer(op, _node(host.op, ".b"), self.made)
         scale, shift = host.scale, host.shift
-        if isinstance(op, MulOp | DivOp):
+        if type(op) in (MulOp, DivOp):
             scale = self._scaled(host, type(op), vector, weights)
         if shift is not None:
             shift = writer.op(type(op), shift, vector)
-        elif isinstance(op, AddOp | SubOp):
-            shift = vector if isinstance(op, AddOp) else writer.op(NegOp, vector)
+        elif type(op) in (AddOp, SubOp):
+            shift = vector if type(op) is AddOp else writer.op(NegOp, vector)
         if scale is None or not self._is_finite(shift):
             return False
         _replace(host, op, scale, shift)

@@ -42,9 +42,9 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.linear import MatmulOp
-from tessella.dialects.nn.movement import ConcatOp, ExpandOp, ReshapeOp, SliceOp, TransposeOp
-from tessella.dialects.nn.normalization import LayerNormOp, RmsNormOp
-from tessella.dialects.nn.reduction import LogSoftmaxOp, ReduceOp, SoftmaxOp
+from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, TransposeOp
+from tessella.dialects.nn.reduction import ReduceOp
+from tessella.dialects.nn.traits import ReadAsAccess, ReadsRows
 from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
 from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
@@ -58,11 +58,6 @@ written as a sum of slices, has 125."""
 
 RECOMPUTED = 8
 """Operations that take as long as to write a value and to read it from a near cache."""
-
-MOVES = (SliceOp, TransposeOp, ExpandOp, ConcatOp, ReshapeOp)
-"""Ops that become accesses of those that read their results."""
-ROWWISE = (ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp)
-"""Ops that read each element of their first operand once, or as long as it is in cache."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ class _Group:
 
     @property
     def only_moves(self) -> bool:
-        return all(isinstance(op, MOVES) for op in self.ops)
+        return all(op.has_trait(ReadAsAccess) for op in self.ops)
 
     @property
     def transposes(self) -> bool:
@@ -131,7 +126,7 @@ class _Groups:
             before |= producer.members | producer.before
         ops = [op] if isinstance(op, NnOp) else []
         group = _Group(ops, 1 << self.position[op], before)
-        if isinstance(op, NnOp) and not isinstance(op, (ElementwiseOp, *MOVES)):
+        if isinstance(op, NnOp) and not _is_computed_where_read(op):
             group.anchor = op
         self.group_of[op] = group
         return group
@@ -262,6 +257,10 @@ def _is_fusable(op: object) -> bool:
     )
 
 
+def _is_computed_where_read(op: NnOp) -> bool:
+    return isinstance(op, ElementwiseOp) or op.has_trait(ReadAsAccess)
+
+
 def _readers(group: _Group) -> Iterator[Operation]:
     """The ops that read results of a group."""
     for op in group.ops:
@@ -276,7 +275,7 @@ def _without_units(value: SSAValue) -> list[int]:
 def _is_light(producer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]) -> bool:
     """Whether a value that ops read at several places is computed at each with few operations. What
     is not computed there again is better a tensor between kernels, whose memory is used again."""
-    places = Counter(value for value, op in edges if isinstance(op, MOVES))
+    places = Counter(value for value, op in edges if op.has_trait(ReadAsAccess))
     again = max(places.values(), default=1) - 1
     return again * sum(isinstance(op, ElementwiseOp) for op in producer.ops) <= RECOMPUTED
 
@@ -289,10 +288,10 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         return common_digits(shape_of(value), shape_of(op.res)) is not None
     if isinstance(op, ConcatOp):
         return True
-    if isinstance(op, (ElementwiseOp, *MOVES)):
+    if _is_computed_where_read(op):
         size = prod(shape_of(op.results[0]))
         return size <= prod(shape_of(value)) or producer.only_moves
-    if isinstance(op, ROWWISE):
+    if op.has_trait(ReadsRows):
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]

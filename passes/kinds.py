@@ -22,13 +22,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from tessella import kernels
+from tessella import kernels, targets
 from tessella.dialects.place import parse_place
+from tessella.dialects.tile import KernelOp
 from tessella.kernels.registry import serves
 from tessella.passes.pick.places import requested
 from tessella.support.knobs import KNOBS
+from tessella.targets import Target
 
-Kind = Literal["program", "statement", "debug"]
+Kind = Literal["program", "kernel", "statement", "debug"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,29 @@ class ProgramPass(ModulePass, ABC):
     """A plugin's pass goes before the first pass of this name in the pipeline."""
     runs_after: ClassVar[str] = ""
     """A plugin's pass goes after the last pass of this name in the pipeline."""
+
+
+@dataclass(frozen=True)
+class KernelPass(ProgramPass):
+    """A pass that visits one kernel at a time, for a target.
+
+    ``rewrite`` must neither read nor change anything outside the kernel: the cost of a kernel is
+    found by running it on a copy (``passes/tile/cost.py``).
+    """
+
+    kind: ClassVar[Kind] = "kernel"
+
+    target: str = "native"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = targets.resolve(self.target)
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, KernelOp):
+                self.rewrite(kernel, target)
+
+    @abstractmethod
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        """Rewrite one kernel for a machine, which is that of ``target`` in a pipeline."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
+from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
@@ -83,6 +84,8 @@ class PickKernelsPass(ProgramPass):
     """How many times as large as they are the function's weights may become."""
     target: str = "native"
     """The machine that costs are estimated for."""
+    shared: bool = False
+    """Whether constants are packed as programs for other sizes pack them."""
     database: str = ""
     """The file of times that were measured on this machine, if there is one."""
 
@@ -138,17 +141,20 @@ class PickKernelsPass(ProgramPass):
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         known = of_this_machine(self.database, self._machine)
-        options = without_rivals(options, self._machine, self.max_weight_growth, known)
-        options = without_dominated(options, self._machine, known)
-        chosen, solution = pick_by_cost(function, options, self._machine, known)
+        prices = Prices(self._machine, known, self.shared)
+        options = without_rivals(options, prices, self.max_weight_growth)
+        options = without_dominated(options, prices)
+        chosen, solution = pick_by_cost(function, options, prices)
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
         refusing = {"winograd": StringAttr("off")} if self.winograd == "off" else {}
+        sharing = {"shared": BoolAttr.from_bool(True)} if self.shared else {}
         return DictionaryAttr(
             {
                 "strategy": StringAttr(self.strategy),
                 **refusing,
+                **sharing,
                 **how,
                 "places": ArrayAttr(map(StringAttr, self.places)),
                 "target": StringAttr(self.target),

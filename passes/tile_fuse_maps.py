@@ -22,12 +22,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-
-from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.passes.kinds import ProgramPass
+from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.append import appended
 from tessella.passes.tile.inline import inlined
 from tessella.passes.tile.rebuild import with_operands_once
@@ -35,25 +31,15 @@ from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class TileFuseMapsPass(ProgramPass):
+class TileFuseMapsPass(KernelPass):
     """Merge the statements of a kernel where maps are between them, for a target."""
 
     name = "tile-fuse-maps"
     stages = ("tile",)
 
-    target: str = "native"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = targets.resolve(self.target)
-        for kernel in op.body.block.ops:
-            if isinstance(kernel, KernelOp):
-                fuse_maps(kernel, target)
-
-
-def fuse_maps(kernel: KernelOp, target: Target) -> None:
-    """Fuse the maps of a kernel with the statements that they read and that read them."""
-    for statement in kernel.statements:
-        _fuse(statement, target)
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        for statement in kernel.statements:
+            _fuse(statement, target)
 
 
 def _fuse(consumer: ContractOp, target: Target) -> None:

@@ -26,10 +26,9 @@ from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.tile import CallOp, KernelOp, ViewOp, YieldOp, through_views
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.tile.cost import seconds
+from tessella.passes.tile.cost import KernelCost, cost_after, scheduling_passes
 from tessella.passes.tile.estimates import bytes_in, count_of, points
 from tessella.passes.tile.merge import Pair
-from tessella.passes.tile.nest import bytes_saved, share_loops
 from tessella.targets import Target
 
 MOST = 16
@@ -49,38 +48,31 @@ of 3.1 where it seems to take 0.94 of the time."""
 
 @dataclass(frozen=True)
 class TileMergeKernelsPass(ProgramPass):
-    """Merge kernels where that saves traffic, for a target."""
+    """Merge kernels where that saves traffic, for a target.
+
+    ``shared`` packs constants as programs for other sizes do.
+    """
 
     name = "tile-merge-kernels"
     stages = ("tile",)
 
     target: str = "native"
+    shared: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        merger = _Merger(op, targets.resolve(self.target))
+        merger = _Merger(op, targets.resolve(self.target), self.shared)
         for segment in segments(op):
             merger.run(segment.body.block)
         merger.drop_unused()
-
-
-@dataclass(frozen=True)
-class _Savings:
-    """What the loops give that the statements of a kernel share."""
-
-    bytes: int
-    """Those that are not moved again from far away."""
-    again: bool
-    """Whether their steps compute anything again."""
 
 
 @dataclass
 class _Merger:
     module: ModuleOp
     target: Target
+    shared: bool
     kernels: dict[str, KernelOp] = field(init=False)
     made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
-    savings: dict[KernelOp, _Savings] = field(default_factory=dict["KernelOp", "_Savings"])
-    """Those of the kernels of the module."""
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     """The position of each op of the segment, and of the calls that replace some."""
 
@@ -164,36 +156,23 @@ class _Merger:
         kernel = pair.merged(f"{hints}_{number}")
         if kernel is None:
             return None
-        savings = self._measured(kernel)
-        if not self._pays(kernel, savings, pair.kernels):
+        if not self._pays(kernel, pair.kernels):
             return None
-        self.savings[kernel] = savings
         kernel.code = IntegerAttr(number, i64)
         Rewriter.insert_op(kernel, InsertPoint.before(pair.kernels[0]))
         self.kernels[kernel.sym_name.data] = kernel
         return kernel
 
-    def _pays(self, kernel: KernelOp, savings: _Savings, parts: Sequence[KernelOp]) -> bool:
+    def _pays(self, kernel: KernelOp, parts: Sequence[KernelOp]) -> bool:
         """Whether a kernel saves more than its parts do, and takes less time by the model."""
-        if savings.bytes <= sum(self._savings_of(part).bytes for part in parts):
+        whole, *each = map(self._cost, (kernel, *parts))
+        if whole.saved <= sum(part.saved for part in each):
             return False
-        share = STRIPS if savings.again and not any(map(_only_moves, parts)) else 1.0
-        return self._seconds(kernel) < share * sum(map(self._seconds, parts))
+        share = STRIPS if whole.repeats and not any(map(_only_moves, parts)) else 1.0
+        return whole.seconds < share * sum(part.seconds for part in each)
 
-    def _seconds(self, kernel: KernelOp) -> float:
-        return seconds(kernel.clone(), self.target)
-
-    def _savings_of(self, kernel: KernelOp) -> _Savings:
-        """The savings of a kernel of the module."""
-        if kernel not in self.savings:
-            self.savings[kernel] = self._measured(kernel)
-        return self.savings[kernel]
-
-    def _measured(self, kernel: KernelOp) -> _Savings:
-        nested = kernel.clone()
-        share_loops(nested, self.target)
-        again = any(at.window is not None for op in nested.statements for at in op.at_list)
-        return _Savings(bytes_saved(nested, self.target), again)
+    def _cost(self, kernel: KernelOp) -> KernelCost:
+        return cost_after(scheduling_passes(shared=self.shared), kernel, self.target)
 
     def drop_unused(self) -> None:
         """Remove the kernels that nothing calls."""

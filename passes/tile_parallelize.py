@@ -37,8 +37,9 @@ from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
-from tessella.passes.tile.cost import kernel_cycles
-from tessella.passes.tile.parallel import best_choices, large, modelled, parallel_nest
+from tessella.passes.tile.cycles import kernel_cycles
+from tessella.passes.tile.model import modelled
+from tessella.passes.tile.parallel import best_choices, large, parallel_nest
 from tessella.passes.tile.parts import roots_of
 from tessella.support.sizes import estimated
 from tessella.targets import Target

@@ -15,20 +15,17 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.ir import Operation
-
-from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, ScheduleAttr
-from tessella.passes.kinds import StatementPass
+from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.log import reasoning
 from tessella.passes.tile.packing import set_layouts
 from tessella.passes.tile.search import best_schedule
+from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class TileSchedulePass(StatementPass):
+class TileSchedulePass(KernelPass):
     """Choose vector index, register tile, packing and loop order for a target.
 
     ``shared`` packs constants as programs for other sizes do, so that they share them. ``log``
@@ -38,19 +35,15 @@ class TileSchedulePass(StatementPass):
     name = "tile-schedule"
     stages = ("tile",)
 
-    target: str = "native"
     shared: bool = False
     log: bool = False
 
-    def rewrite(self, ctx: Context, op: Operation) -> None:
-        kernel = op.parent_op()
-        if (
-            not isinstance(op, ContractOp)
-            or not isinstance(kernel, KernelOp)
-            or op.schedule is not None
-        ):
-            return
-        target = targets.resolve(self.target)
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        for op in kernel.statements:
+            if op.schedule is None:
+                self._schedule(op, kernel, target)
+
+    def _schedule(self, op: ContractOp, kernel: KernelOp, target: Target) -> None:
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
         choice = best_schedule(op, kernel, target, shared=self.shared)

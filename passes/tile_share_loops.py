@@ -15,24 +15,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.ir import Operation
-
-from tessella import targets
 from tessella.dialects.tile import KernelOp
-from tessella.passes.kinds import StatementPass
+from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.nest import share_loops
+from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class TileShareLoopsPass(StatementPass):
-    """Choose the loops that the statements of a kernel share, and their steps, for a target."""
+class TileShareLoopsPass(KernelPass):
+    """Choose the loops that the statements of a kernel share, and their steps, for a target.
+
+    A kernel whose statements have schedules stays as it is.
+    """
 
     name = "tile-share-loops"
     stages = ("tile",)
 
-    target: str = "native"
-
-    def rewrite(self, ctx: Context, op: Operation) -> None:
-        if isinstance(op, KernelOp):
-            share_loops(op, targets.resolve(self.target))
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        if all(op.schedule is None for op in kernel.statements):
+            share_loops(kernel, target)

@@ -13,25 +13,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.ir import Operation
-
-from tessella import targets
-from tessella.dialects.tile import ContractOp
-from tessella.passes.kinds import StatementPass
+from tessella.dialects.tile import KernelOp
+from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.packing import split_statement
+from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class TileSplitIndicesPass(StatementPass):
+class TileSplitIndicesPass(KernelPass):
     """Make accesses strided: split indices where layouts split dimensions."""
 
     name = "tile-split-indices"
     stages = ("tile",)
 
-    target: str = "native"
-
-    def rewrite(self, ctx: Context, op: Operation) -> None:
-        if isinstance(op, ContractOp) and op.schedule is None:
-            target = targets.resolve(self.target)
-            split_statement(op, target.arch)
+    def rewrite(self, kernel: KernelOp, target: Target) -> None:
+        for op in kernel.statements:
+            if op.schedule is None:
+                split_statement(op, target.arch)

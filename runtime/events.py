@@ -11,8 +11,6 @@ to be steady, the clock gives the ticks, too.
 
 from __future__ import annotations
 
-import ctypes
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +20,7 @@ import numpy.typing as npt
 
 from tessella.runtime.arena import address
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS
-from tessella.support.errors import OptionError
+from tessella.support import clock, libc
 from tessella.support.sizes import Size, estimated, value_of
 from tessella.targets.machine import has_steady_counter
 
@@ -76,11 +74,6 @@ class Work:
         return Work(operations, size, self.bits, self.seconds * share)
 
 
-def now() -> int:
-    """Nanoseconds, of the clock that events are converted to."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-
-
 class Stream:
     """The events of threads, which write them one after the other."""
 
@@ -90,8 +83,8 @@ class Stream:
         slots = contexts.reshape(-1, CONTEXT_SLOTS)
         self._slots = {name: slots[:, number] for number, name in enumerate(CONTEXT)}
         self.events: Array = np.empty((len(slots), room), EVENT)
-        self._slots["clock_gettime"][:] = _clock()
-        self._slots["clock_id"][:] = time.CLOCK_MONOTONIC
+        self._slots["clock_gettime"][:] = libc.address("clock_gettime")
+        self._slots["clock_id"][:] = clock.ID
         self._slots["counts"][:] = has_steady_counter() if counter is None else counter
         self._starts = np.array([address(events) for events in self.events])
         self._slots["event"][:] = self._starts
@@ -142,13 +135,3 @@ def _ends(events: Array) -> Array:
     """Ticks, the clock, and ticks again, at each end of a segment."""
     last = np.flatnonzero(events["number"] == AFTER)
     return events["time"][last[:, None] + np.array([-2, -1, 0])]
-
-
-def _clock() -> int:
-    try:
-        function = ctypes.CDLL(None).clock_gettime
-    except (AttributeError, OSError, TypeError) as error:
-        raise OptionError(
-            "this system has no clock that native code could read", expected="clock_gettime"
-        ) from error
-    return ctypes.cast(function, ctypes.c_void_p).value or 0

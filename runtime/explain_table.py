@@ -15,6 +15,7 @@ from tessella.runtime.explain_types import (
     Threads,
     duration,
 )
+from tessella.support.columns import aligned
 
 OPS = (
     *("op", "node", "kernel", "place", "storage", "arithmetic"),
@@ -51,13 +52,13 @@ def table(
     why: bool,
 ) -> list[str]:
     """The lines of the text; under each op why others were not picked, if that is asked for."""
-    aligned = _aligned([OPS, *map(_op_row, ops)])
-    lines = [aligned[0]]
-    for entry, line in zip(ops, aligned[1:], strict=True):
+    table = list(aligned([OPS, *map(_op_row, ops)]))
+    lines = [table[0]]
+    for entry, line in zip(ops, table[1:], strict=True):
         reasons = _reasons(entry["rejected"]) if why else ()
         lines += [line, *(f"    not {text}" for text in reasons)]
     for title, header, rows in _further(ops, conversions, fusions):
-        lines += ["", f"{title}:", *_aligned([header, *rows])]
+        lines += ["", f"{title}:", *aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines
 
@@ -149,14 +150,6 @@ def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:
     for r in rejected:
         by_reason.setdefault(r["reason"], []).append(f"{r['kernel']} at {r['place']}")
     yield from (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _html_cells(row: Iterable[str], details: Sequence[str] = ()) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tessella.runtime import perf_map
-from tessella.support import fork
+from tessella.support import fork, libc
 from tessella.support.errors import InternalError, ResourceError
 from tessella.support.knobs import KNOBS
 
@@ -98,13 +98,13 @@ def _written(image: Image) -> mmap.mmap:
 def _system(name: str) -> int:
     if name not in SYSTEM:
         raise InternalError(f"code calls {name!r}", expected=f"one of {', '.join(SYSTEM)}")
-    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+    return libc.address(name)
 
 
 def _make_executable(start: int, size: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
+    system = ctypes.CDLL(None, use_errno=True)
     address = ctypes.c_void_p(start)
-    if libc.mprotect(address, ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC):
+    if system.mprotect(address, ctypes.c_size_t(size), _PROT_READ | _PROT_EXEC):
         raise ResourceError(
             "the system does not let memory become executable",
             found=f"error {ctypes.get_errno()} of mprotect",

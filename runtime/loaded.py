@@ -26,6 +26,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
+from tessella.support.files import regular
 from tessella.support.sizes import Size, symbols_of, value_of
 from tessella.support.tables import remembered
 from tessella.targets import Target, threads
@@ -293,7 +294,7 @@ def write(path: str | os.PathLike[str], parts: Sequence[bytes | memoryview]) -> 
 
 def _mapped(path: str | os.PathLike[str]) -> memoryview:
     try:
-        with open(path, "rb") as file:
+        with regular(path).open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise InvalidModelError(f"cannot read the artifact: {error}", where=str(path)) from error

@@ -341,7 +341,6 @@ def _verify_scan(step: ScanRecord) -> None:
     loop, body = step.loop, step.body
     last = loop.carried + loop.scanned
     _require(loop.scanned > 0 or loop.conditional, "a loop has no end")
-    _require(min(loop.carried, loop.scanned) >= 0, "a loop carries less than nothing")
     _require(loop.carried >= loop.conditional, "a loop has no condition")
     _require(last <= len(step.inputs), "a loop has too few values")
     _require(body.inputs == len(step.inputs), "the body of a loop takes other values")

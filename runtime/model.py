@@ -198,7 +198,7 @@ class Model(ABC):
 
         Inputs are given by name, or in order. The runs use ``threads`` threads, as all do. Calls
         that others make at the same time are not told apart, and take part in the figures. Raises
-        InputError for wrong inputs, OptionError on systems without ``clock_gettime``.
+        InputError for wrong inputs, ResourceError on systems without ``clock_gettime``.
         """
         if not isinstance(inputs, Mapping):
             listed = [inputs] if isinstance(inputs, np.ndarray) else inputs

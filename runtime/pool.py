@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tessella.support import fork
+from tessella.support import fork, libc
 from tessella.support.knobs import KNOBS
 from tessella.targets import threads
 
@@ -100,6 +100,7 @@ _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSY
 """Signals that a thread causes itself. All others are for the threads of Python."""
 _DETACHED = 1
 
+_CALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
 _GROW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64, ctypes.c_int64)
 
@@ -159,13 +160,12 @@ class Pool:
 
     def _new_address(self) -> int:
         """Memory for a team, its table filled in."""
-        libc = ctypes.CDLL(None)
         attributes, signals = ctypes.create_string_buffer(256), _signals()
-        libc.pthread_attr_init(attributes)
-        libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK))
-        libc.pthread_attr_setdetachstate(attributes, _DETACHED)
+        libc.function("pthread_attr_init")(attributes)
+        libc.function("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(_STACK))
+        libc.function("pthread_attr_setdetachstate")(attributes, _DETACHED)
         self._kept = [attributes, signals]
-        cores = min(threads.cores(), threads.quota())
+        cores = threads.available()
         # one more than cores: what ends leaves no core idle until the next one is awake
         places = min(cores + 1, MOST_PLACES)
         values = {
@@ -176,24 +176,19 @@ class Pool:
             "elastic": KNOBS.elastic,
             "size": 0,
         }
-        libc.calloc.restype, libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t] * 2
-        block = libc.calloc(1, team_bytes(places) + LINE)
+        block = _CALLOC(libc.address("calloc"))(1, team_bytes(places) + LINE)
         if not block:
             raise MemoryError("no memory for a pool of threads")
         address: int = block + -block % LINE
         table = (ctypes.c_int64 * len(TABLE)).from_address(address)
         for i, name in enumerate(TABLE):
-            table[i] = values[name] if name in values else _function(libc, name)
+            table[i] = values[name] if name in values else libc.address(name)
         return address
 
 
 def team_bytes(places: int) -> int:
     """The size of a team that has so many runs at a time."""
     return RECORDS + places * RECORD_BYTES
-
-
-def _function(libc: ctypes.CDLL, name: str) -> int:
-    return ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0
 
 
 def _signals() -> ctypes.Array[ctypes.c_char]:

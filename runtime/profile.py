@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import Target
 
@@ -205,15 +206,3 @@ def roof(operations: int, size: int, bits: int, target: Target, threads: int) ->
 
 def _number(value: float | None, unit: float, form: str, end: str = "") -> str:
     return "" if value is None else f"{value / unit:{form}}{end}"
-
-
-def aligned(rows: Iterable[Sequence[str]], left: int) -> Iterator[str]:
-    """Lines in which columns are aligned, so many of them to the left, the others to the right."""
-    rows = list(rows)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()

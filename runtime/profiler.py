@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.runtime.events import Call, Scale, Stream, Work, now
+from tessella.runtime.events import Call, Scale, Stream, Work
 from tessella.runtime.profile import Profile, Row, Span, roof
 from tessella.runtime.program import Bound, HostStep, Step
+from tessella.support.clock import now
 from tessella.support.errors import OptionError
 from tessella.support.sizes import known
 

@@ -9,10 +9,10 @@ then the call.
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Generator
 from functools import cache, partial
-from typing import Any
+
+from tessella.support import libc
 
 WATCH = ("left", "last", "asked", "clock", "ask")
 """What native code finds in memory, 8 bytes each: how many steps it runs before it looks at the
@@ -23,7 +23,6 @@ STEPS, SHORT = 64, 1_000_000
 last."""
 PERIOD = 50_000_000
 """Nanoseconds between calls of Python, which may have to wait for other threads."""
-CLOCK = time.CLOCK_MONOTONIC
 INTERRUPTED = -1
 """The status of a call that ends early."""
 
@@ -46,7 +45,7 @@ class Watch:
         next(asked)
         # no function of Python: what is raised where one begins, ctypes drops
         self._function = _ASK(partial(next, asked, 1))
-        self._memory[WATCH.index("ask")] = _address(self._function)
+        self._memory[WATCH.index("ask")] = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
     def check(self) -> None:
         """Raise what ended a loop, if anything was raised."""
@@ -75,8 +74,4 @@ def _asked(raised: list[BaseException]) -> Generator[int]:
 
 @cache
 def _clock() -> int:
-    return _address(getattr(ctypes.CDLL(None), "clock_gettime", None))
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return 0 if libc.function("clock_gettime") is None else libc.address("clock_gettime")

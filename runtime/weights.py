@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import packed
 from tessella.support.errors import InvalidModelError
+from tessella.support.files import regular
 from tessella.support.foreign import is_foreign
 
 Array = npt.NDArray[Any]
@@ -84,7 +85,7 @@ class WeightStore:
         """Read what ``save`` wrote. Raises InvalidModelError for anything else; never unpickles."""
         store = WeightStore()
         try:
-            with open(path, "rb") as file:
+            with regular(path).open("rb") as file:
                 for name, array in _entries(file):
                     store._arrays[name.removeprefix(_KEY)] = array
         except Exception as error:

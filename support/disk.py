@@ -67,8 +67,12 @@ def off() -> Generator[None]:
 
 def home() -> Path | None:
     """The folder of all caches, which need not exist; None where there are to be none."""
-    if _is_off:
-        return None
+    return None if _is_off else folder()
+
+
+def folder() -> Path | None:
+    """The folder that TESSELLA_CACHE names, or the default one, even where `off` lets no cache be
+    used; None where TESSELLA_CACHE is `off`."""
     named = os.environ.get("TESSELLA_CACHE", "")
     if named.lower() in _OFF:
         return None
@@ -253,11 +257,19 @@ def _mark_used(stream: io.BufferedReader) -> None:
 def write(file: Path, mode: int, *parts: Buffer) -> None:
     """Write a file that appears as a whole, with these rights as far as the process grants them.
     Raises OSError, and leaves nothing behind then."""
-    part = file.with_name(f"{file.name}.{secrets.token_hex(8)}{_PART}")
-    try:
+    with replaced(file) as part:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(part, flags, mode), "wb") as stream:
             stream.writelines(parts)
+
+
+@contextlib.contextmanager
+def replaced(file: Path) -> Generator[Path]:
+    """A path to write to in the block. What is there afterwards takes the place of the file at
+    once; where the block fails, the file stays as it is, and nothing is left behind."""
+    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}{_PART}")
+    try:
+        yield part
         os.replace(part, file)
     except BaseException:
         _remove(part)

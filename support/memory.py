@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
-from collections.abc import Callable
+
+from tessella.support import libc
 
 
 def require(size: int) -> None:
@@ -20,7 +20,9 @@ def require(size: int) -> None:
 def give_back() -> None:
     """Give the system what the C library keeps for later, where it keeps much: glibc has a heap
     for each thread, and compiling leaves tens of megabytes there. A few milliseconds."""
-    _of_c_library("malloc_trim")(0)
+    trim = libc.function("malloc_trim")
+    if trim is not None:
+        trim(0)
 
 
 def discard(start: int, size: int) -> None:
@@ -28,15 +30,6 @@ def discard(start: int, size: int) -> None:
     undefined values from then on."""
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     last = (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
-    if first < last and hasattr(mmap, "MADV_DONTNEED"):
-        function = _of_c_library("madvise")
-        function(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
-
-
-@functools.cache
-def _of_c_library(name: str) -> Callable[..., object]:
-    """A function of the C library; one that does nothing where it has none of this name."""
-    try:
-        return getattr(ctypes.CDLL(None), name)
-    except (OSError, AttributeError, TypeError):
-        return lambda *_: None
+    advise = libc.function("madvise")
+    if first < last and advise is not None and hasattr(mmap, "MADV_DONTNEED"):
+        advise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)

@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,6 +23,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple, cast
 
+from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.targets import machine
 from tessella.targets.target import Target
@@ -194,14 +194,10 @@ def write(path: str | Path, database: Database) -> None:
     ]
     document = {"format": FORMAT, "version": VERSION, "machines": machines}
     file = Path(path)
-    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(document, indent=0) + "\n", encoding="utf-8")
-        os.replace(part, file)
+        disk.write(file, 0o666, (json.dumps(document, indent=0) + "\n").encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise _refused(file, "cannot be written", error.strerror or str(error)) from error
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeGuard, cast
+
+from tessella.support import disk
 
 VERSION = 1
 """Of the way in which figures are measured; those of another version are not read."""
@@ -47,17 +48,14 @@ FIGURES: Mapping[str, Bounds] = {
 Figures = Mapping[str, int | float]
 
 
-def folder() -> Path:
-    """The user's cache folder for tessella, which need not exist (XDG Base Directory)."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(root) if os.path.isabs(root) else Path.home() / ".cache"
-    return base / "tessella"
-
-
-def path(target: str, processor: str) -> Path:
-    """The file of a target's figures on a processor, as ``machine.processor`` describes it."""
+def path(target: str, processor: str) -> Path | None:
+    """The file of a target's figures on a processor, as ``machine.processor`` describes it; None
+    where TESSELLA_CACHE is off."""
+    folder = disk.folder()
+    if folder is None:
+        return None
     key = hashlib.sha256(f"{VERSION}\n{target}\n{processor}".encode()).hexdigest()
-    return folder() / f"machine-{key[:16]}.json"
+    return folder / f"machine-{key[:16]}.json"
 
 
 def document(target: str, processor: str, figures: Figures) -> dict[str, object]:
@@ -68,9 +66,12 @@ def document(target: str, processor: str, figures: Figures) -> dict[str, object]
 
 def read(target: str, processor: str) -> Figures:
     """The stored figures by field; empty where there are none that can be used."""
+    file = path(target, processor)
+    if file is None:
+        return {}
     try:
-        found = _load(path(target, processor))
-    except (OSError, RuntimeError, ValueError, RecursionError):  # RuntimeError: no home folder
+        found = _load(file)
+    except (OSError, ValueError, RecursionError):
         return {}
     figures = found.get("figures")
     if not is_plausible(figures) or found != document(target, processor, figures):

@@ -41,7 +41,7 @@ def default() -> int:
         text = os.environ.get(name, "").strip()
         if text:
             return check(_number(name, text), f"{name}={text}")
-    return min(cores(), quota(), MOST)
+    return min(available(), MOST)
 
 
 def _number(name: str, text: str) -> int:
@@ -50,6 +50,11 @@ def _number(name: str, text: str) -> int:
     if first.isascii() and first.isdigit() and len(first) < 10:
         return int(first)
     raise OptionError("cannot read the number of threads", where=f"{name}={text}", expected=_UNITS)
+
+
+def available() -> int:
+    """The cores whose time this process gets."""
+    return min(cores(), quota())
 
 
 def cores() -> int:

@@ -34,6 +34,12 @@ def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
     return cases if SLOW else cases[turn % _STEP :: _STEP]
 
 
+def alternate(cases: Sequence[T], turn: int) -> Sequence[T]:
+    """The sample of a sweep that several targets run, each in its turn: half of the cases with
+    ``--slow``, so that neighbours in the order of targets have all of them."""
+    return cases[turn % 2 :: 2] if SLOW else sample(cases, turn)
+
+
 def sized(names: Sequence[str], quick: Collection[str] = ()) -> list[Any]:
     """The names of models as parameters of a test. Those that take long run with ``--slow``: heavy
     ones, or all but the quick ones that are given."""

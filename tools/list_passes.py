@@ -16,11 +16,18 @@ from tessella.support.errors import PluginError
 PassFactory = Callable[[], type[ModulePass]]
 
 
-def describe_passes(passes: Mapping[str, PassFactory]) -> Iterator[str]:
-    """The lines of the list: a pass, what it declares, and its summary; then its options, indented.
+def describe_passes(passes: Mapping[str, Mapping[str, PassFactory]]) -> Iterator[str]:
+    """The lines of the list of passes by origin. A pass has a line with its declarations and its
+    summary, then its options, indented.
 
     ``pack-for-fma [statement; at placed; for x86; needs nn.conv]: Pack weights.``
     """
+    for origin, those in passes.items():
+        yield f"// passes of {origin}"
+        yield from _described(those)
+
+
+def _described(passes: Mapping[str, PassFactory]) -> Iterator[str]:
     for name, load in passes.items():
         try:
             cls = load()
@@ -37,7 +44,7 @@ def _declaration(cls: type[ModulePass]) -> Iterator[str]:
     it = declared(cls)
     yield it.kind
     lists = {
-        "at": it.stages,
+        "at": it.stages or ("any stage",),
         "for": it.bound_devices,
         "not for": it.excluded_devices,
         "needs": it.needed_kernels,

@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.targets import threads
+
 Array = npt.NDArray[Any]
 
 _WINDOW, _LONGEST = 0.005, 1.0
 """Seconds: how long a process is looked at, and waited for."""
+
 _IDLE = 0.05
 """The share of a core that an idle process takes at most."""
 
@@ -124,7 +127,7 @@ def machine() -> dict[str, Any]:
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
         "cpu": _cpu_name(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cpus": threads.cores(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
         "python": platform.python_version(),

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -27,18 +26,20 @@ from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tessella import targets
-from tessella.dialects.graph import CompileContext
+from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.printing import to_text
 from tessella.driver import plugged
+from tessella.driver.compiling import Timings
 from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
 from tessella.driver.module_stage import check_stage
 from tessella.driver.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_devices, running
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
-from tessella.tools.dump import Dumper
 from tessella.tools.expectations import read_expectations
 from tessella.tools.list_passes import describe_passes
+from tessella.tools.print_ir import IrPrinter, add_print_ir
+from tessella.tools.time_report import time_report
 from tessella.tools.universe import REPLACED, TESSELLA
 
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -84,7 +85,8 @@ class OptMain(xDSLOptMain):
     def register_all_passes(self) -> None:
         super().register_all_passes()
         ours = TESSELLA.all_passes | plugged.passes(XDSL_UNIVERSE.all_passes | TESSELLA.all_passes)
-        self.available_passes = ours | self.available_passes | ours  # listed in this order
+        self._listed = {"tessella and plugins": ours, "xDSL": self.available_passes}
+        self.available_passes = self.available_passes | ours
 
     def register_all_targets(self) -> None:
         super().register_all_targets()
@@ -93,6 +95,7 @@ class OptMain(xDSLOptMain):
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "tessella-opt"
+        add_print_ir(arg_parser)
         # some options are xDSL's, which do something else here
         group = arg_parser.add_argument_group("as mlir-opt has them", conflict_handler="resolve")
         for name, (text, options) in _OPTIONS.items():
@@ -136,7 +139,7 @@ class OptMain(xDSLOptMain):
     def run(self) -> None:
         """Process the input; ``exit_code`` says how it went."""
         if self.args.list_passes:
-            print(*describe_passes(self.available_passes), sep="\n")
+            print(*describe_passes(self._listed), sep="\n")
             return
         text = self._read()
         weights = self._weights()
@@ -195,18 +198,20 @@ class OptMain(xDSLOptMain):
             raise BrokenError(problems)
 
     def _run_passes(self, module: ModuleOp, parser: LocatedParser) -> None:
-        dumper = Dumper(self.args, len(self.pipeline.passes))
-        dumper.start(module)
-        for step in self.pipeline.passes:
-            began = perf_counter()
-            self._run_pass(step, module)
-            dumper.after(step, module, perf_counter() - began)
+        printer, timings = IrPrinter(self.args, self.pipeline.passes), Timings()
+        graph = Graph(module, self._context.weights)
+        for i, step in enumerate(self.pipeline.passes):
+            printer.before(step, graph)
+            with timings.of(step.name):
+                self._run_pass(step, module, self.pipeline.passes[:i])
+            printer.after(step, graph)
             self._verify(module, parser, step.name)
-        dumper.finish()
+        if self.args.time_passes:
+            print(*time_report(timings), sep="\n", file=sys.stderr)
 
-    def _run_pass(self, step: ModulePass, module: ModuleOp) -> None:
+    def _run_pass(self, step: ModulePass, module: ModuleOp, done: Sequence[ModulePass]) -> None:
         try:
-            check_stage(step, module)
+            check_stage(step, module, done)
             with plugged.blamed(step):
                 step.apply(self.ctx, module)
         except REPORTED as error:
@@ -276,11 +281,9 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         _FLAG,
     ),
     "--pass-pipeline": ("mlir-opt's name of --passes; may be in builtin.module(...)", {}),
-    "--print-between-passes": ("print the IR after each pass but the last, to stdout", _FLAG),
-    "--mlir-print-ir-after-all": ("print the IR after each pass, to stderr", _FLAG),
-    "--mlir-print-ir-after-change": (
-        "print what each pass changed in the IR, as diff -u does, to stderr",
-        _FLAG,
+    "--print-between-passes": (
+        "xDSL's name of --print-ir-after-all",
+        {**_FLAG, "dest": "print_ir_after_all"},
     ),
     "--time-passes": ("print a table of the passes with their times, to stderr", _FLAG),
     "--places": (

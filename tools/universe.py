@@ -43,7 +43,7 @@ REPLACED = {"arith": Entry("tessella.dialects.arith", "Arith")}
 
 TARGETS = {"tessella-llvm": Entry("tessella.codegen.xdsl_target", "LLVMTarget")}
 
-BASES = {"ModulePass", "ProgramPass", "StatementPass", "DebugPass"}
+BASES = {"ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"}
 """The classes that passes derive from."""
 
 PASS_PACKAGES = ("tessella.passes", "tessella.lowering")

@@ -52,7 +52,8 @@ FAMILIES = (
     reduction,
     symbolic,
 )
-"""The modules whose ops make up the dialect: every op class in them is one of its ops."""
+"""The modules whose ops make up the dialect: every op class in them is one of its ops, and each row
+of the table of elementwise ops."""
 
 
 def ops_of(module: ModuleType) -> list[type[Operation]]:
@@ -70,6 +71,8 @@ def ops_of(module: ModuleType) -> list[type[Operation]]:
 
 Nn = Dialect(
     "nn",
-    sorted((o for m in FAMILIES for o in ops_of(m)), key=lambda o: o.name),
+    sorted(
+        {*elementwise.OPS.values(), *(o for m in FAMILIES for o in ops_of(m))}, key=lambda o: o.name
+    ),
     [SizeAttr, SymbolAttr],
 )

@@ -30,6 +30,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.host_work import STEPS, WIDE
 from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
@@ -50,6 +51,7 @@ class AttentionOp(NnOp):
     """
 
     name = "nn.attention"
+    TRANSPOSES: ClassVar[str | None] = "transposed_k"
     DEFAULTS: ClassVar[Defaults] = {
         "transposed_k": False,
         "causal": False,
@@ -109,3 +111,9 @@ class AttentionOp(NnOp):
                 expected=f"at most {shown(to)}",
                 found=shown(shape),
             )
+
+    @property
+    def host_bytes(self) -> Size:
+        scores = math.prod(self.scores_shape)
+        inner = shape_of(self.q)[-1] + shape_of(self.v)[-1]
+        return scores * WIDE + scores * inner // STEPS

@@ -241,6 +241,8 @@ class NnOp(IRDLOperation):
     DEFAULTS: ClassVar[Defaults] = {}
     """Properties that users and the text of the IR may leave out, with the values of ONNX where it
     has the op. In memory an op has all of its properties."""
+    TRANSPOSES: ClassVar[str | None] = None
+    """The property with which the op reads its second operand transposed."""
     LEADING: ClassVar[str | None] = None
     """The property that the text of the IR has first, without its name."""
 
@@ -364,6 +366,12 @@ class NnOp(IRDLOperation):
         """Number of scalar operations, for cost estimates: one per element of the largest
         tensor."""
         return decided_max(*(product(shape_of(value)) for value in (*self.operands, *self.results)))
+
+    @property
+    def host_bytes(self) -> Size:
+        """Bytes that the NumPy kernel allocates beyond operands and results, plus a weight for its
+        multiplications and for the turns of its loops (`host_work.py`)."""
+        return 0
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -1,19 +1,20 @@
-"""Elementwise ops: unary, binary with NumPy broadcasting, comparisons, `where` and `cast`."""
+"""The elementwise ops: a class for each row of `runtime/host/elementwise.py`, `where` and `cast`.
+
+Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
-from xdsl.traits import Commutative, Pure
+from xdsl.traits import Commutative, OpTrait, Pure
 
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
-    Defaults,
     NnOp,
     Tensor,
     broadcast_shapes,
@@ -22,6 +23,8 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.traits import Idempotent, Involution
+from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -56,6 +59,20 @@ class FloatUnaryOp(UnaryOp):
         return super().infer()
 
 
+class PredicateOp(FloatUnaryOp):
+    """A test of floating-point numbers: the result's elements are booleans."""
+
+    def infer(self) -> Sequence[Tensor]:
+        return [tensor(BOOL, shape_of(super().infer()[0]))]
+
+
+class BooleanOp(UnaryOp):
+    """A boolean to a boolean."""
+
+    def infer(self) -> Sequence[Tensor]:
+        return _booleans(self)
+
+
 class BinaryOp(ElementwiseOp):
     """Two operands, numbers of one element type; the result has it too."""
 
@@ -80,470 +97,105 @@ class LogicalOp(BinaryOp):
     """Booleans to booleans."""
 
     def infer(self) -> Sequence[Tensor]:
-        types = [tensor_type(x).element_type for x in self.operands]
-        if any(t != BOOL for t in types):
-            raise ShapeError(f"{self.name} takes booleans", found=" and ".join(map(str, types)))
-        return [tensor(BOOL, self.shape())]
-
-
-@irdl_op_definition
-class AbsOp(UnaryOp):
-    """Elementwise absolute value."""
-
-    name = "nn.abs"
-
-
-@irdl_op_definition
-class NegOp(UnaryOp):
-    """Elementwise negation."""
-
-    name = "nn.neg"
-
-
-@irdl_op_definition
-class SignOp(UnaryOp):
-    """Elementwise sign: -1, 0 or 1."""
-
-    name = "nn.sign"
-
-
-@irdl_op_definition
-class ReluOp(UnaryOp):
-    """Elementwise max(x, 0)."""
-
-    name = "nn.relu"
-
-
-@irdl_op_definition
-class ExpOp(FloatUnaryOp):
-    """Elementwise e^x."""
-
-    name = "nn.exp"
-
-
-@irdl_op_definition
-class LogOp(FloatUnaryOp):
-    """Elementwise natural logarithm."""
-
-    name = "nn.log"
-
-
-@irdl_op_definition
-class Log2Op(FloatUnaryOp):
-    """Elementwise logarithm to the base 2."""
-
-    name = "nn.log2"
-
-
-@irdl_op_definition
-class Log10Op(FloatUnaryOp):
-    """Elementwise logarithm to the base 10."""
-
-    name = "nn.log10"
-
-
-@irdl_op_definition
-class SqrtOp(FloatUnaryOp):
-    """Elementwise square root."""
-
-    name = "nn.sqrt"
-
-
-@irdl_op_definition
-class ReciprocalOp(FloatUnaryOp):
-    """Elementwise 1 / x."""
-
-    name = "nn.reciprocal"
-
-
-@irdl_op_definition
-class FloorOp(FloatUnaryOp):
-    """Elementwise rounding down."""
-
-    name = "nn.floor"
-
-
-@irdl_op_definition
-class CeilOp(FloatUnaryOp):
-    """Elementwise rounding up."""
-
-    name = "nn.ceil"
-
-
-@irdl_op_definition
-class RoundOp(FloatUnaryOp):
-    """Elementwise rounding to nearest, halves to even."""
-
-    name = "nn.round"
-
-
-@irdl_op_definition
-class SinOp(FloatUnaryOp):
-    """Elementwise sine."""
-
-    name = "nn.sin"
-
-
-@irdl_op_definition
-class CosOp(FloatUnaryOp):
-    """Elementwise cosine."""
-
-    name = "nn.cos"
-
-
-@irdl_op_definition
-class TanOp(FloatUnaryOp):
-    """Elementwise tangent."""
-
-    name = "nn.tan"
-
-
-@irdl_op_definition
-class AsinOp(FloatUnaryOp):
-    """Elementwise arc sine."""
-
-    name = "nn.asin"
-
-
-@irdl_op_definition
-class AcosOp(FloatUnaryOp):
-    """Elementwise arc cosine."""
-
-    name = "nn.acos"
-
-
-@irdl_op_definition
-class AtanOp(FloatUnaryOp):
-    """Elementwise arc tangent."""
-
-    name = "nn.atan"
-
-
-@irdl_op_definition
-class SinhOp(FloatUnaryOp):
-    """Elementwise hyperbolic sine."""
-
-    name = "nn.sinh"
-
-
-@irdl_op_definition
-class CoshOp(FloatUnaryOp):
-    """Elementwise hyperbolic cosine."""
-
-    name = "nn.cosh"
-
-
-@irdl_op_definition
-class TanhOp(FloatUnaryOp):
-    """Elementwise hyperbolic tangent."""
-
-    name = "nn.tanh"
-
-
-@irdl_op_definition
-class AsinhOp(FloatUnaryOp):
-    """Elementwise inverse hyperbolic sine."""
-
-    name = "nn.asinh"
-
-
-@irdl_op_definition
-class AcoshOp(FloatUnaryOp):
-    """Elementwise inverse hyperbolic cosine."""
-
-    name = "nn.acosh"
-
-
-@irdl_op_definition
-class AtanhOp(FloatUnaryOp):
-    """Elementwise inverse hyperbolic tangent."""
-
-    name = "nn.atanh"
-
-
-@irdl_op_definition
-class ErfOp(FloatUnaryOp):
-    """Elementwise error function."""
-
-    name = "nn.erf"
-
-
-@irdl_op_definition
-class SigmoidOp(FloatUnaryOp):
-    """Elementwise 1 / (1 + e^-x)."""
-
-    name = "nn.sigmoid"
-
-
-@irdl_op_definition
-class SoftplusOp(FloatUnaryOp):
-    """Elementwise log(1 + e^x)."""
-
-    name = "nn.softplus"
-
-
-@irdl_op_definition
-class SoftsignOp(FloatUnaryOp):
-    """Elementwise x / (1 + |x|)."""
-
-    name = "nn.softsign"
-
-
-@irdl_op_definition
-class HardSwishOp(FloatUnaryOp):
-    """Elementwise x * clip(x/6 + 1/2, 0, 1)."""
-
-    name = "nn.hard_swish"
-
-
-@irdl_op_definition
-class SiluOp(FloatUnaryOp):
-    """Elementwise x * sigmoid(x)."""
-
-    name = "nn.silu"
-
-
-@irdl_op_definition
-class GeluOp(FloatUnaryOp):
-    """Elementwise x/2 * (1 + erf(x / sqrt 2))."""
-
-    name = "nn.gelu"
-
-
-@irdl_op_definition
-class GeluTanhOp(FloatUnaryOp):
-    """Elementwise tanh approximation of gelu."""
-
-    name = "nn.gelu_tanh"
-
-
-@irdl_op_definition
-class NotOp(UnaryOp):
-    """Elementwise logical negation."""
-
-    name = "nn.not"
-
-    def infer(self) -> Sequence[Tensor]:
-        if tensor_type(self.x).element_type != BOOL:
-            raise ShapeError("nn.not takes booleans", found=str(self.x.type))
-        return [tensor(BOOL, self.shape())]
-
-
-@irdl_op_definition
-class IsNanOp(FloatUnaryOp):
-    """Elementwise: whether x is not a number."""
-
-    name = "nn.is_nan"
-
-    def infer(self) -> Sequence[Tensor]:
-        return [tensor(BOOL, shape_of(super().infer()[0]))]
-
-
-@irdl_op_definition
-class IsInfOp(FloatUnaryOp):
-    """Elementwise: whether x is an infinity."""
-
-    name = "nn.is_inf"
-
-    def infer(self) -> Sequence[Tensor]:
-        return [tensor(BOOL, shape_of(super().infer()[0]))]
-
-
-class AlphaOp(FloatUnaryOp):
-    """A function with one parameter."""
-
-    alpha = prop_def(FloatAttr[Float64Type])
-
-
-class AlphaBetaOp(AlphaOp):
-    """A function with two parameters."""
-
-    beta = prop_def(FloatAttr[Float64Type])
-
-
-@irdl_op_definition
-class LeakyReluOp(AlphaOp):
-    """Elementwise x where x >= 0, alpha * x below."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 0.01}
-    name = "nn.leaky_relu"
-
-
-@irdl_op_definition
-class EluOp(AlphaOp):
-    """Elementwise x where x >= 0, alpha * (e^x - 1) below."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
-    name = "nn.elu"
-
-
-@irdl_op_definition
-class CeluOp(AlphaOp):
-    """Elementwise max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
-    name = "nn.celu"
-
-
-@irdl_op_definition
-class ThresholdedReluOp(AlphaOp):
-    """Elementwise x where x > alpha, 0 elsewhere."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.0}
-    name = "nn.thresholded_relu"
-
-
-@irdl_op_definition
-class HardSigmoidOp(AlphaBetaOp):
-    """Elementwise clip(alpha * x + beta, 0, 1)."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 0.2, "beta": 0.5}
-    name = "nn.hard_sigmoid"
-
-
-@irdl_op_definition
-class SeluOp(AlphaBetaOp):
-    """Elementwise beta * (x where x > 0, alpha * (e^x - 1) below)."""
-
-    DEFAULTS: ClassVar[Defaults] = {"alpha": 1.6732632423543772, "beta": 1.0507009873554805}
-    name = "nn.selu"
-
-
-@irdl_op_definition
-class ClipOp(UnaryOp):
-    """Elementwise min(max(x, low), high); the bounds may be infinite."""
-
-    name = "nn.clip"
-    DEFAULTS: ClassVar[Defaults] = {"low": -math.inf, "high": math.inf}
-    low = prop_def(FloatAttr[Float64Type])
-    high = prop_def(FloatAttr[Float64Type])
-
-
-@irdl_op_definition
-class AddOp(BinaryOp):
-    """Elementwise lhs + rhs."""
-
-    name = "nn.add"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class SubOp(BinaryOp):
-    """Elementwise lhs - rhs."""
-
-    name = "nn.sub"
-
-
-@irdl_op_definition
-class MulOp(BinaryOp):
-    """Elementwise lhs * rhs."""
-
-    name = "nn.mul"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class DivOp(BinaryOp):
-    """Elementwise lhs / rhs; integers round towards zero."""
-
-    name = "nn.div"
-
-
-@irdl_op_definition
-class PowOp(BinaryOp):
-    """Elementwise lhs to the power of rhs."""
-
-    name = "nn.pow"
-
-
-@irdl_op_definition
-class MinOp(BinaryOp):
-    """Elementwise smaller of both; NaN if either is."""
-
-    name = "nn.min"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class MaxOp(BinaryOp):
-    """Elementwise larger of both; NaN if either is."""
-
-    name = "nn.max"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class ModOp(BinaryOp):
-    """Elementwise remainder with the sign of rhs."""
-
-    name = "nn.mod"
-
-
-@irdl_op_definition
-class FmodOp(BinaryOp):
-    """Elementwise remainder with the sign of lhs."""
-
-    name = "nn.fmod"
-
-
-@irdl_op_definition
-class EqualOp(CompareOp):
-    """Elementwise lhs == rhs."""
-
-    name = "nn.equal"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class LessOp(CompareOp):
-    """Elementwise lhs < rhs."""
-
-    name = "nn.less"
-
-
-@irdl_op_definition
-class LessEqualOp(CompareOp):
-    """Elementwise lhs <= rhs."""
-
-    name = "nn.less_equal"
-
-
-@irdl_op_definition
-class GreaterOp(CompareOp):
-    """Elementwise lhs > rhs."""
-
-    name = "nn.greater"
-
-
-@irdl_op_definition
-class GreaterEqualOp(CompareOp):
-    """Elementwise lhs >= rhs."""
-
-    name = "nn.greater_equal"
-
-
-@irdl_op_definition
-class AndOp(LogicalOp):
-    """Elementwise logical and."""
-
-    name = "nn.and"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class OrOp(LogicalOp):
-    """Elementwise logical or."""
-
-    name = "nn.or"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class XorOp(LogicalOp):
-    """Elementwise logical exclusive or."""
-
-    name = "nn.xor"
-    traits = traits_def(Commutative())
+        return _booleans(self)
+
+
+def _booleans(op: ElementwiseOp) -> Sequence[Tensor]:
+    types = [tensor_type(x).element_type for x in op.operands]
+    if any(t != BOOL for t in types):
+        raise ShapeError(f"{op.name} takes booleans", found=" and ".join(map(str, types)))
+    return [tensor(BOOL, op.shape())]
+
+
+_BASES: Mapping[Kind, type[ElementwiseOp]] = {
+    "unary": UnaryOp,
+    "float": FloatUnaryOp,
+    "predicate": PredicateOp,
+    "boolean": BooleanOp,
+    "binary": BinaryOp,
+    "comparison": CompareOp,
+    "logic": LogicalOp,
+}
+
+
+_LAWS: Mapping[Law, type[OpTrait]] = {
+    "commutative": Commutative,
+    "idempotent": Idempotent,
+    "involution": Involution,
+}
+
+
+def _op_class(row: Row) -> type[ElementwiseOp]:
+    """The class of a row's op: of `leaky_relu` the class ``LeakyReluOp``."""
+    fields: dict[str, Any] = {
+        "__module__": __name__,
+        "__doc__": f"Elementwise {row.meaning}.",
+        "name": f"nn.{row.name}",
+        **{parameter: prop_def(FloatAttr[Float64Type]) for parameter in row.parameters},
+    }
+    if row.law is not None:
+        fields["traits"] = traits_def(_LAWS[row.law]())
+    name = "".join(map(str.capitalize, row.name.split("_")))
+    found = irdl_op_definition(type(f"{name}Op", (_BASES[row.kind],), fields))
+    found.DEFAULTS = row.parameters
+    return found
+
+
+OPS: Mapping[str, type[ElementwiseOp]] = {name: _op_class(row) for name, row in ROWS.items()}
+"""The class of each row's op, by the row's name."""
+
+_Base = TypeVar("_Base", bound=ElementwiseOp)
+
+
+def _named(base: type[_Base], name: str) -> type[_Base]:
+    """The class of an op that has this base class."""
+    found = OPS[name]
+    assert issubclass(found, base)
+    return found
+
+
+AbsOp = _named(UnaryOp, "abs")
+NegOp = _named(UnaryOp, "neg")
+SignOp = _named(UnaryOp, "sign")
+ReluOp = _named(UnaryOp, "relu")
+ExpOp = _named(FloatUnaryOp, "exp")
+LogOp = _named(FloatUnaryOp, "log")
+SqrtOp = _named(FloatUnaryOp, "sqrt")
+ReciprocalOp = _named(FloatUnaryOp, "reciprocal")
+FloorOp = _named(FloatUnaryOp, "floor")
+CeilOp = _named(FloatUnaryOp, "ceil")
+RoundOp = _named(FloatUnaryOp, "round")
+TanhOp = _named(FloatUnaryOp, "tanh")
+ErfOp = _named(FloatUnaryOp, "erf")
+SigmoidOp = _named(FloatUnaryOp, "sigmoid")
+SoftplusOp = _named(FloatUnaryOp, "softplus")
+HardSwishOp = _named(FloatUnaryOp, "hard_swish")
+SiluOp = _named(FloatUnaryOp, "silu")
+GeluOp = _named(FloatUnaryOp, "gelu")
+GeluTanhOp = _named(FloatUnaryOp, "gelu_tanh")
+NotOp = _named(BooleanOp, "not")
+IsNanOp = _named(PredicateOp, "is_nan")
+IsInfOp = _named(PredicateOp, "is_inf")
+LeakyReluOp = _named(FloatUnaryOp, "leaky_relu")
+HardSigmoidOp = _named(FloatUnaryOp, "hard_sigmoid")
+ClipOp = _named(UnaryOp, "clip")
+AddOp = _named(BinaryOp, "add")
+SubOp = _named(BinaryOp, "sub")
+MulOp = _named(BinaryOp, "mul")
+DivOp = _named(BinaryOp, "div")
+PowOp = _named(BinaryOp, "pow")
+MinOp = _named(BinaryOp, "min")
+MaxOp = _named(BinaryOp, "max")
+ModOp = _named(BinaryOp, "mod")
+FmodOp = _named(BinaryOp, "fmod")
+EqualOp = _named(CompareOp, "equal")
+LessOp = _named(CompareOp, "less")
+LessEqualOp = _named(CompareOp, "less_equal")
+GreaterOp = _named(CompareOp, "greater")
+GreaterEqualOp = _named(CompareOp, "greater_equal")
+AndOp = _named(LogicalOp, "and")
+OrOp = _named(LogicalOp, "or")
+XorOp = _named(LogicalOp, "xor")
 
 
 @irdl_op_definition

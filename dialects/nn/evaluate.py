@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import cast
 
 import numpy as np
@@ -11,14 +11,10 @@ from xdsl.traits import Pure
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW, unpack
-from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
-from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
-from tessella.dialects.nn.movement import TileOp
-from tessella.dialects.nn.normalization import LrnOp
-from tessella.dialects.nn.pooling import AvgPoolOp, MaxPoolOp
+from tessella.dialects.nn.host_work import WIDE, elements
 from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import PlaceAttr, place_of
@@ -28,20 +24,14 @@ from tessella.support.errors import ExecutionError, InternalError
 from tessella.support.sizes import (
     Size,
     decided,
-    decided_min,
-    decided_zero,
     known,
     known_all,
-    product,
     total,
 )
 
 DEFAULT_LIMIT = 64 << 20
 
 _KEPT = 1 << 16  # bytes: larger arrays are computed anew when they are asked for again
-_WIDE = 3 * 8  # bytes for each element: kernels compute in float64 and hold temporaries
-_STEPS = 16  # multiplications that weigh as much as one byte
-_POINT = 1 << 10  # bytes that one turn of a kernel's Python loop weighs
 
 
 def constant_value(
@@ -181,13 +171,8 @@ def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation
     return order
 
 
-def _elements(value: SSAValue) -> Size:
-    # a size of zero counts as one: temporaries may lack that dimension
-    return product(1 if decided_zero(size) else size for size in shape_of(value))
-
-
 def _bytes(value: SSAValue) -> Size:
-    return element_of(value.type).bytes(_elements(value))
+    return element_of(value.type).bytes(elements(value))
 
 
 def evaluation_bytes(op: NnOp) -> Size:
@@ -195,86 +180,17 @@ def evaluation_bytes(op: NnOp) -> Size:
     multiplications."""
     if isinstance(op, ConstantOp):
         return 0
-    more = _MORE_BYTES.get(type(op))
     moves = op.get_trait(MovesElements)
     size = _computed(op) if moves is None else _moved(op, moves)
-    return size + (more(op) if more else 0)
+    return size + op.host_bytes
 
 
 def _computed(op: NnOp) -> Size:
-    return total(map(_elements, (*op.operands, *op.results))) * _WIDE
+    return total(map(elements, (*op.operands, *op.results))) * WIDE
 
 
 def _moved(op: NnOp, moves: MovesElements) -> Size:
     # splats have no memory of their own until they are read
     read = (x for x in op.operands if isinstance(x.owner, SplatOp))
-    indices = total(_elements(op.operands[i]) for i in moves.indices)
-    return total(map(_bytes, (*read, *op.results))) + _WIDE * indices
-
-
-def _padded(op: NnOp) -> Size:
-    """Number of elements of x with padding. The types do not show it, as strides may skip it."""
-    n, c, *sizes = shape_of(op.operands[0])
-    pads = op.settings["pads"]
-    rank = len(sizes)
-    return n * c * product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
-
-
-def _pool_work(op: NnOp) -> Size:
-    points = product(op.settings["kernel_shape"])
-    # a window of ceil_mode may reach as far again over the end
-    room = _padded(op) * (1 << len(op.settings["strides"]))
-    return room * _WIDE + points * (_POINT + _elements(op.results[0]))
-
-
-def _conv_work(op: NnOp) -> Size:
-    _, per_in, *kernel = shape_of(op.operands[1])
-    points = product(kernel)
-    products = _elements(op.results[0]) * per_in * product(kernel)
-    return _padded(op) * _WIDE + points * _POINT + products // _STEPS
-
-
-def _conv_transpose_work(op: NnOp) -> Size:
-    _, per_out, *kernel = shape_of(op.operands[1])
-    points = product(kernel)
-    products = _elements(op.operands[0]) * per_out * points
-    n, channels, *sizes = shape_of(op.results[0])
-    pads, rank = op.settings["pads"], len(sizes)
-    full = product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
-    return n * channels * full * _WIDE + points * _POINT + products // _STEPS
-
-
-def _product_work(op: NnOp) -> Size:
-    inner = shape_of(op.operands[0])[-1]
-    return _elements(op.results[0]) * inner // _STEPS
-
-
-def _attention_work(op: NnOp) -> Size:
-    assert isinstance(op, AttentionOp)
-    scores = product(op.scores_shape)
-    inner = shape_of(op.q)[-1] + shape_of(op.v)[-1]
-    return scores * _WIDE + scores * inner // _STEPS
-
-
-def _tile_work(op: NnOp) -> Size:
-    # one dimension after the other is repeated, in another array
-    return _bytes(op.results[0])
-
-
-def _lrn_work(op: NnOp) -> Size:
-    channels = shape_of(op.operands[0])[1]
-    turns = decided_min(op.settings["size"], 2 * channels)
-    return turns * (_POINT + _elements(op.operands[0]))
-
-
-_MORE_BYTES: dict[type[NnOp], Callable[[NnOp], Size]] = {
-    MaxPoolOp: _pool_work,
-    AvgPoolOp: _pool_work,
-    ConvOp: _conv_work,
-    ConvTransposeOp: _conv_transpose_work,
-    MatmulOp: _product_work,
-    FcOp: _product_work,
-    AttentionOp: _attention_work,
-    LrnOp: _lrn_work,
-    TileOp: _tile_work,
-}
+    indices = total(elements(op.operands[i]) for i in moves.indices)
+    return total(map(_bytes, (*read, *op.results))) + WIDE * indices

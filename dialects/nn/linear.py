@@ -32,6 +32,7 @@ from tessella.dialects.nn.core import (
     tensor_type,
     to_python,
 )
+from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import MOST, Size, bounds_of, decided, differs
 
@@ -113,6 +114,7 @@ class MatmulOp(NnOp):
     """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K]."""
 
     name = "nn.matmul"
+    TRANSPOSES: ClassVar[str | None] = "transpose_b"
     DEFAULTS: ClassVar[Defaults] = {"transpose_b": False}
     a = operand_def(base(TensorType))
     b = operand_def(base(TensorType))
@@ -145,12 +147,17 @@ class MatmulOp(NnOp):
     def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * shape_of(self.a)[-1]
 
+    @property
+    def host_bytes(self) -> Size:
+        return elements(self.res) * shape_of(self.operands[0])[-1] // STEPS
+
 
 @irdl_op_definition
 class FcOp(NnOp):
     """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K]."""
 
     name = "nn.fc"
+    TRANSPOSES: ClassVar[str | None] = "transpose_w"
     DEFAULTS: ClassVar[Defaults] = {"transpose_w": False}
     x = operand_def(base(TensorType))
     w = operand_def(base(TensorType))
@@ -181,6 +188,10 @@ class FcOp(NnOp):
     @property
     def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * shape_of(self.x)[-1]
+
+    @property
+    def host_bytes(self) -> Size:
+        return elements(self.res) * shape_of(self.operands[0])[-1] // STEPS
 
 
 @irdl_op_definition
@@ -230,6 +241,14 @@ class ConvOp(NnOp):
     def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * math.prod(shape_of(self.w)[1:])
 
+    @property
+    def host_bytes(self) -> Size:
+        _, per_in, *kernel = shape_of(self.w)
+        points = math.prod(kernel)
+        products = elements(self.res) * per_in * points
+        room = padded(self.x, self.settings["pads"])
+        return room * WIDE + points * POINT + products // STEPS
+
 
 @irdl_op_definition
 class ConvTransposeOp(NnOp):
@@ -276,6 +295,14 @@ class ConvTransposeOp(NnOp):
     @property
     def operations(self) -> Size:
         return math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])
+
+    @property
+    def host_bytes(self) -> Size:
+        _, per_out, *kernel = shape_of(self.w)
+        points = math.prod(kernel)
+        products = elements(self.x) * per_out * points
+        room = padded(self.res, self.settings["pads"])
+        return room * WIDE + points * POINT + products // STEPS
 
 
 def _check_window(op: ConvOp | ConvTransposeOp) -> int:

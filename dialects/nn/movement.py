@@ -26,6 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.checks import (
     check_axes,
     check_choice,
@@ -47,7 +48,8 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.nn.host_work import elements
+from tessella.dialects.nn.traits import MovesElements, ReadAsAccess
 from tessella.dialects.sizes import sizes_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, decided_zero, differs
@@ -84,7 +86,7 @@ class ReshapeOp(MovementOp):
     """The same elements in row-major order in another shape."""
 
     name = "nn.reshape"
-    traits = traits_def(MovesElements())
+    traits = traits_def(MovesElements(), ReadAsAccess())
     shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
@@ -104,7 +106,7 @@ class TransposeOp(MovementOp):
     """Dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
-    traits = traits_def(MovesElements())
+    traits = traits_def(MovesElements(), ReadAsAccess())
     DEFAULTS: ClassVar[Defaults] = {
         "perm": ByRank("reversed", lambda rank: tuple(range(rank)[::-1]))
     }
@@ -143,7 +145,7 @@ class SliceOp(MovementOp):
     """x[start], x[start + step], ...: `size` elements in each dimension. Steps may be negative."""
 
     name = "nn.slice"
-    traits = traits_def(MovesElements())
+    traits = traits_def(MovesElements(), ReadAsAccess())
     DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
     starts = sizes_def()
     sizes = sizes_def()
@@ -210,7 +212,7 @@ class ConcatOp(NnOp):
     inputs = var_operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure(), MovesElements())
+    traits = traits_def(Pure(), MovesElements(), ReadAsAccess())
 
     def infer(self) -> Sequence[Tensor]:
         if not self.operands:
@@ -236,7 +238,7 @@ class ExpandOp(MovementOp):
     """x broadcast to `shape`, the shape of the result."""
 
     name = "nn.expand"
-    traits = traits_def(MovesElements())
+    traits = traits_def(MovesElements(), ReadAsAccess())
     shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
@@ -262,6 +264,11 @@ class TileOp(MovementOp):
         check_length(self, "repeats", repeats, len(shape))
         check_least(self, "repeats", repeats, 0)
         return self.result([n * count for n, count in zip(shape, repeats, strict=True)])
+
+    @property
+    def host_bytes(self) -> Size:
+        # one dimension after the other is repeated, in another array
+        return element_of(self.res.type).bytes(elements(self.res))
 
 
 @irdl_op_definition

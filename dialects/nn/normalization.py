@@ -37,7 +37,10 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.host_work import POINT, elements
+from tessella.dialects.nn.traits import ReadsRows
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, decided_min
 
 
 class NormalizationOp(NnOp):
@@ -55,6 +58,8 @@ class NormalizationOp(NnOp):
 
 class TrailingNormOp(NormalizationOp):
     """A normalization over all dimensions from `axis` on; the other operands broadcast to x."""
+
+    traits = traits_def(ReadsRows())
 
     DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS, "epsilon": 1e-5}
     axis = prop_def(IntegerAttr[I64])
@@ -158,3 +163,9 @@ class LrnOp(NormalizationOp):
         check_rank(self, self.x, 2)
         check_least(self, "size", [self.settings["size"]], 1)
         return super().infer()
+
+    @property
+    def host_bytes(self) -> Size:
+        channels = shape_of(self.x)[1]
+        turns = decided_min(self.settings["size"], 2 * channels)
+        return turns * (POINT + elements(self.x))

@@ -12,6 +12,7 @@ from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
 from tessella.support.sizes import Size, decided, decided_zero
 
@@ -71,6 +72,13 @@ class PoolOp(NnOp):
     @property
     def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * math.prod(self.settings["kernel_shape"])
+
+    @property
+    def host_bytes(self) -> Size:
+        # a window of ceil_mode may reach as far again over the end
+        room = padded(self.x, self.settings["pads"]) * (1 << len(self.settings["strides"]))
+        points = math.prod(self.settings["kernel_shape"])
+        return room * WIDE + points * (POINT + elements(self.results[0]))
 
 
 @irdl_op_definition

@@ -20,6 +20,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.traits import ReadsRows
 from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, differs
@@ -43,7 +44,7 @@ class ReduceOp(NnOp):
     axes = prop_def(DenseArrayBase[I64])
     keepdims = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ReadsRows())
 
     def infer(self) -> Sequence[Tensor]:
         shape, settings = shape_of(self.x), self.settings
@@ -153,6 +154,7 @@ class SoftmaxOp(AlongAxisOp):
     """e^x / sum(e^x) along an axis."""
 
     name = "nn.softmax"
+    traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS}
 
     def infer(self) -> Sequence[Tensor]:
@@ -165,6 +167,7 @@ class LogSoftmaxOp(AlongAxisOp):
     """x - log(sum(e^x)) along an axis."""
 
     name = "nn.log_softmax"
+    traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"axis": LAST_AXIS}
 
     def infer(self) -> Sequence[Tensor]:

@@ -19,5 +19,21 @@ class MovesElements(OpTrait):
     fills: bool = False
 
 
+class ReadAsAccess(OpTrait):
+    """A kernel that needs the op's result reads its operands instead, with other accesses."""
+
+
+class ReadsRows(OpTrait):
+    """The op reads each element of its first operand once, or as long as it is in cache."""
+
+
+class Idempotent(OpTrait):
+    """f(f(x)) = f(x)"""
+
+
+class Involution(OpTrait):
+    """f(f(x)) = x"""
+
+
 class RunsFunction(OpTrait):
     """The op computes nothing: a function of the module does, at places of its own."""

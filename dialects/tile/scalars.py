@@ -6,9 +6,8 @@ by zero gives 0, as in native code.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
@@ -18,13 +17,11 @@ from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, ConstantOp
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import converted, widened
-from tessella.runtime.host import elementwise
+from tessella.runtime.host.elementwise import divide, erf, fma
 from tessella.support.errors import InternalError
 
 Function = Callable[..., Array]
 Cast = Callable[[Array, np.dtype[Any]], Array]
-
-_div = cast(Function, elementwise.div)
 
 
 def evaluate(op: Operation, operands: list[Array]) -> Array:
@@ -72,17 +69,17 @@ def _of(kind: str, function: Function) -> Function:
 
 
 def _remainder(a: Array, b: Array) -> Array:
-    return np.where(b == 0, 0, a - b * _div(a, b)).astype(a.dtype)
+    return np.where(b == 0, 0, a - b * divide(a, b)).astype(a.dtype)
 
 
 def _floor_quotient(a: Array, b: Array) -> Array:
     rest = _remainder(a, b)
-    return _div(a, b) - ((rest != 0) & ((a < 0) != (b < 0)))
+    return divide(a, b) - ((rest != 0) & ((a < 0) != (b < 0)))
 
 
 def _ceil_quotient(a: Array, b: Array) -> Array:
     rest = _remainder(a, b)
-    return _div(a, b) + ((rest != 0) & ((a < 0) == (b < 0)))
+    return divide(a, b) + ((rest != 0) & ((a < 0) == (b < 0)))
 
 
 def _shift(function: Function) -> Function:
@@ -117,10 +114,6 @@ def _wide(function: Callable[..., Array]) -> Function:
     return apply
 
 
-def _erf(x: Array) -> Array:
-    return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
-
-
 def _away_from_zero(x: Array) -> Array:
     whole = np.trunc(x)
     return whole + np.copysign(np.abs(x - whole) >= 0.5, x)
@@ -130,21 +123,17 @@ def _reciprocal_root(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-def _multiply_add(a: Array, b: Array, c: Array) -> Array:
-    return a * b + c
-
-
 _WIDE: Mapping[str, Callable[..., Array]] = {
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan")},
     **{name: getattr(np, name) for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
     **{name: getattr(np, name) for name in ("exp", "exp2", "expm1")},
     **{name: getattr(np, name) for name in ("log", "log1p", "log2", "log10")},
     "atanh": np.arctanh,
-    "erf": _erf,
+    "erf": erf,
     "powf": np.power,
     "round": _away_from_zero,
     "rsqrt": _reciprocal_root,
-    "fma": _multiply_add,
+    "fma": fma,
 }
 
 _FUNCTIONS: Mapping[str, Function] = {
@@ -160,8 +149,8 @@ _FUNCTIONS: Mapping[str, Function] = {
     "arith.addi": np.add,
     "arith.subi": np.subtract,
     "arith.muli": np.multiply,
-    "arith.divsi": _of("i", _div),
-    "arith.divui": _of("u", _div),
+    "arith.divsi": _of("i", divide),
+    "arith.divui": _of("u", divide),
     "arith.remsi": _of("i", _remainder),
     "arith.remui": _of("u", _remainder),
     "arith.floordivsi": _of("i", _floor_quotient),

@@ -150,6 +150,6 @@ class EagerOp:
         main = make_main([f"x{i}" for i in range(len(types))], types)
         settings = self._settings.properties(given, rank)
         emitter = Emitter(main.body.block)
-        results = emitter.emit(self._kind, *main.body.block.args, **settings)
-        finish_main(main, [f"y{i}" for i in range(len(results))], results)
+        results = emitter.emit(self._kind, *emitter.values(main.body.block.args), **settings)
+        finish_main(main, [f"y{i}" for i in range(len(results))], [y.ssa for y in results])
         return Graph(ModuleOp([main]), emitter.weights)

@@ -14,7 +14,7 @@ from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.dialects.sizes import is_static
-from tessella.frontends.emitter import Array, Emitter
+from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
 from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size, Symbol, bounds_of, known
@@ -36,7 +36,7 @@ class Builder(Emitter):
         self._max_bytes = max_bytes
         self._constants = Constants(self.weights, sizes=True)
 
-    def append(self, op: nn.NnOp) -> tuple[SSAValue, ...]:
+    def append(self, op: nn.NnOp) -> tuple[Value, ...]:
         """Append an op that is made; its results."""
         try:
             for result in op.results:
@@ -48,33 +48,22 @@ class Builder(Emitter):
 
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
-    ) -> SSAValue:
+    ) -> Value:
         """A tensor of equal elements; one of symbolic sizes is a scalar that is expanded."""
         self.check_size(shape, dtype)
         if is_static(shape):
             return super().splat(value, shape, dtype)
-        return self.expand(super().splat(value, (), dtype), shape)
+        return super().splat(value, (), dtype).expand(shape)
 
-    def tensor(self, source: Tensor, name: str = "") -> SSAValue:
+    def tensor(self, source: Tensor, name: str = "") -> Value:
         """A tensor of the model; its elements are read now."""
         self.check_size(source.shape, DTYPES[source.type])
         return self.constant(source.array, source.name or name)
 
-    def static(self, value: SSAValue) -> Array | None:
+    def static(self, value: Value) -> Array | None:
         """The elements of a value, if constants and sizes alone determine them: an array of objects
         where some are expressions."""
-        return self._constants.value(value)
-
-    def sizes(self, values: Sequence[Size]) -> SSAValue:
-        """The values of sizes, as a vector of int64."""
-        if is_static(values):
-            return self.constant(np.array(values, np.int64))
-        return self.emit(nn.SizesOp, values=tuple(values))[0]
-
-    def sizes_as(self, values: Array, dtype: npt.DTypeLike) -> SSAValue:
-        """An array of sizes as a tensor."""
-        vector = self.sizes(values.reshape(-1).tolist())
-        return self.cast(self.reshape(vector, values.shape), dtype)
+        return self._constants.value(value.ssa)
 
     def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
         """Raises ResourceError for a tensor that is over the limit."""
@@ -111,20 +100,20 @@ def check_size(
         )
 
 
-def arguments_read(value: SSAValue) -> list[BlockArgument]:
+def arguments_read(value: Value) -> list[BlockArgument]:
     """The arguments of the function that a value depends on."""
-    return [found for found in _read(value) if isinstance(found, BlockArgument)]
+    return [found for found in _read(value.ssa) if isinstance(found, BlockArgument)]
 
 
-def symbols_read(value: SSAValue) -> frozenset[Symbol]:
+def symbols_read(value: Value) -> frozenset[Symbol]:
     """The symbols that a value depends on."""
-    ops = (found.owner for found in _read(value))
+    ops = (found.owner for found in _read(value.ssa))
     return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
 
 
-def passes_sizes_to(value: SSAValue) -> bool:
+def passes_sizes_to(value: Value) -> bool:
     """Whether all that a value is computed by gives sizes for sizes."""
-    ops = (found.owner for found in _read(value))
+    ops = (found.owner for found in _read(value.ssa))
     return all(passes_sizes(op) for op in ops if isinstance(op, nn.NnOp))
 
 

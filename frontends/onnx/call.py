@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import PyValue, dtype_of, shape_of
 from tessella.dialects.sizes import is_static
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.build import (
     Array,
     Builder,
@@ -23,7 +21,7 @@ from tessella.frontends.onnx.build import (
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Graph, Node, Tensor
-from tessella.runtime.elements import converted, widened
+from tessella.runtime.elements import widened
 from tessella.runtime.rest import FUNCTIONS
 from tessella.support.errors import (
     InvalidModelError,
@@ -35,10 +33,9 @@ from tessella.support.errors import (
 from tessella.support.sizes import Size, UndecidedSizeError, known
 
 
-def _is_data(value: SSAValue) -> bool:
+def _is_data(value: Value) -> bool:
     """Whether a value is a floating-point tensor or a table, and no scalar or list of sizes."""
-    rank, is_float = len(shape_of(value)), dtype_of(value.type).kind not in "iub"
-    return rank > 1 or (rank == 1 and is_float)
+    return value.rank > 1 or (value.rank == 1 and value.dtype.kind not in "iub")
 
 
 def front_axis(axis: int, rank: int) -> int:
@@ -55,8 +52,6 @@ class Call:
     """A node that is being converted."""
 
     node: Node
-    version: int
-    """The since version of the op."""
     inputs: tuple[Known | None, ...]
     """The operands; None for one that is left out."""
     build: Builder
@@ -66,22 +61,24 @@ class Call:
     branch: Callable[[Graph, Sequence[Known]], list[Known | None]]
     """Convert a graph of an attribute in place, with these values of its inputs; the values of its
     outputs. Raises InvalidModelError."""
+    _read: set[str] = field(default_factory=set[str])
+    """The attributes that the converter has read."""
 
     # operands
 
     @property
-    def x(self) -> SSAValue:
+    def x(self) -> Value:
         """The first operand."""
         return self.operand(0)
 
-    def optional(self, index: int) -> SSAValue | None:
+    def optional(self, index: int) -> Value | None:
         """The operand of this index, or None where it is left out."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if isinstance(value, Held):
             raise InvalidModelError(f"input {index} is no tensor", where=self.node.where)
         return value
 
-    def operand(self, index: int) -> SSAValue:
+    def operand(self, index: int) -> Value:
         """The operand of this index. Raises InvalidModelError where it is left out."""
         value = self.optional(index)
         if value is None:
@@ -90,15 +87,20 @@ class Call:
             )
         return value
 
-    def operands(self, first: int = 0) -> list[SSAValue]:
+    def operands(self, first: int = 0) -> list[Value]:
         """All operands from one on, of which none may be left out."""
         return [self.operand(i) for i in range(first, len(self.inputs))]
 
     # attributes
 
+    def given(self, name: str) -> Any:
+        """The value that the node gives an attribute; None where it leaves it out."""
+        self._read.add(name)
+        return self.node.attributes.get(name)
+
     def attribute(self, name: str) -> Any:
         """The value of an attribute, or its default; None without one."""
-        value = self.node.attributes.get(name)
+        value = self.given(name)
         return self.defaults.get(name) if value is None else value
 
     def _typed(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
@@ -160,6 +162,28 @@ class Call:
             raise InvalidModelError(f"attribute {name!r} is neither 0 nor 1", found=str(value))
         return bool(value)
 
+    def meaningless(self, *names: str) -> None:
+        """State that attributes cannot change what this node computes."""
+        self._read.update(names)
+
+    def check_read(self) -> None:
+        """Raises UnsupportedError for an attribute that the converter did not read, unless it has
+        its default value."""
+        for name, value in self.node.attributes.items():
+            if name not in self._read and value != self.defaults.get(name):
+                self.unsupported(f"attribute {name!r} is not supported here")
+
+    def replaced(self, inputs: Mapping[int, Value | None] | None = None, **attributes: Any) -> Call:
+        """The node with these operands and attributes in place of its own; None removes one."""
+        values = dict(enumerate(self.inputs)) | dict(inputs or {})
+        every = {**self.node.attributes, **attributes}
+        given = {name: value for name, value in every.items() if value is not None}
+        return replace(
+            self,
+            node=replace(self.node, attributes=given),
+            inputs=tuple(values.get(i) for i in range(max(values, default=-1) + 1)),
+        )
+
     # values known at import
 
     def static(self, index: int, what: str) -> Array:
@@ -170,7 +194,7 @@ class Call:
             raise self.unknown(value, what)
         return array
 
-    def found(self, find: Find) -> list[SSAValue]:
+    def found(self, find: Find) -> list[Value]:
         """Results whose shapes depend on the values of operands, by a function in NumPy: constants,
         if all operands are; else the program is cut here."""
         values = [self.optional(i) for i in range(len(self.inputs))]
@@ -180,7 +204,7 @@ class Call:
         found = FUNCTIONS[find.function](arrays, **find.settings)
         return [self.constant(array) for array in found]
 
-    def unknown(self, value: SSAValue, what: str) -> UnknownValueError:
+    def unknown(self, value: Value, what: str) -> UnknownValueError:
         """The error for a value that is not known at import. Raises UndecidedSizeError for one that
         symbols alone determine."""
         found = arguments_read(value)
@@ -189,7 +213,8 @@ class Call:
             raise UndecidedSizeError(f"{what} depends on sizes", (s.name for s in symbols))
         read = [a for a in found if a.block is self.build.root]
         names = [self.input_names[argument.index] for argument in read]
-        computed = any(a is not value and _is_data(a) for a in read) or not passes_sizes_to(value)
+        others = self.build.values([a for a in read if a is not value.ssa])
+        computed = any(map(_is_data, others)) or not passes_sizes_to(value)
         return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
     def static_ints(self, index: int, what: str) -> tuple[Size, ...]:
@@ -220,81 +245,35 @@ class Call:
             raise ShapeError(f"{what} must be an integer", found=str(number))
         return number
 
-    def listed(self, name: str, index: int) -> tuple[Size, ...] | None:
-        """Integers that old versions hold in an attribute and new ones in an operand, or None."""
-        if self.optional(index) is not None:
-            return self.static_ints(index, name)
-        return self.integers(name)
+    def listed(self, index: int, what: str) -> tuple[Size, ...] | None:
+        """The elements of an integer operand, or None where it is left out."""
+        return None if self.optional(index) is None else self.static_ints(index, what)
 
     # emission
 
-    def emit(
-        self, op: type[nn.NnOp], *operands: SSAValue, **properties: PyValue | None
-    ) -> SSAValue:
-        """Append an op with one result."""
-        return self.build.emit(op, *operands, **properties)[0]
-
-    def scalar(self, value: float, like: SSAValue) -> SSAValue:
-        """A tensor of rank 0 that has the element type of ``like``. The value may be a size."""
-        if is_static([value]):
-            return self.build.splat(value, (), dtype_of(like.type))
-        return self.build.sizes_as(np.array(value, object), dtype_of(like.type))
-
-    def constant(self, array: Array) -> SSAValue:
+    def constant(self, array: Array) -> Value:
         """A tensor that holds these elements."""
         return self.build.constant(array)
 
-    def constant_like(self, array: Array, like: SSAValue) -> SSAValue:
-        """A tensor of these numbers that has the element type of ``like``."""
-        return self.constant(converted(array, dtype_of(like.type)))
-
-    def positions(self, count: Size, axis: int, rank: int) -> SSAValue:
+    def positions(self, count: Size, axis: int, rank: int) -> Value:
         """0, 1, 2... along one axis of a tensor of this rank, whose other dimensions are 1."""
         shape = [count if d == axis else 1 for d in range(rank)]
         if not is_static(shape):
-            return self.reshape(self.emit(nn.IotaOp, count=count), shape)
+            return self.build.emit(nn.IotaOp, count=count)[0].reshape(shape)
         self.build.check_made(count)
         return self.constant(np.arange(count).reshape(shape))
 
-    def cast(self, value: SSAValue, dtype: npt.DTypeLike) -> SSAValue:
-        """The value converted to a type; the value itself where it has it."""
-        return self.build.cast(value, dtype)
-
-    def reshape(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """The value in another shape; the value itself where it has it."""
-        return self.build.reshape(value, shape)
-
-    def transpose(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
-        """The value with permuted dimensions; the value itself where nothing moves."""
-        return self.build.transpose(value, perm)
-
-    def expand(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """The value broadcast to a shape; the value itself where it has it."""
-        return self.build.expand(value, shape)
-
-    def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """lhs + rhs."""
-        return self.emit(nn.AddOp, lhs, rhs)
-
-    def sub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """lhs - rhs."""
-        return self.emit(nn.SubOp, lhs, rhs)
-
-    def mul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """lhs * rhs."""
-        return self.emit(nn.MulOp, lhs, rhs)
-
     # checks
 
-    def axis(self, value: SSAValue, default: int | None = None) -> int:
+    def axis(self, value: Value, default: int | None = None) -> int:
         """The attribute ``axis``, counted from the front of the value's dimensions."""
-        return front_axis(self.integer("axis", default), len(shape_of(value)))
+        return front_axis(self.integer("axis", default), value.rank)
 
     def check_ranks(self, *ranks: int) -> None:
         """Raises ShapeError unless the operands that are given have these ranks, in order."""
         for index, rank in enumerate(ranks):
             value = self.optional(index)
-            if value is not None and len(shape_of(value)) != rank:
+            if value is not None and value.rank != rank:
                 raise ShapeError(
                     f"input {index} has the wrong rank", expected=str(rank), found=str(value.type)
                 )

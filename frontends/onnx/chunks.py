@@ -18,15 +18,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects.graph import info
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.emitter import Values
 from tessella.frontends.onnx.appended import Appended
 from tessella.frontends.onnx.call import front_axis
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.loop_body import LoopBody
-from tessella.frontends.onnx.model import Graph, Value
+from tessella.frontends.onnx.model import Graph, GraphValue
 from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import FIRST_ROOM
 from tessella.runtime.rest import Bounds
@@ -39,7 +38,7 @@ CHUNK = "chunk"
 _Type = tuple[np.dtype[Any], Sequence[Size | str]]
 
 
-def chunked(body: LoopBody, elements: Sequence[SSAValue]) -> Find:
+def chunked(body: LoopBody, elements: Values) -> Find:
     """How the results of a loop are found, whose steps make such elements."""
     taken = list(_taken(body))
     inside = Inside(_graph(body, taken), taken, {_length(body): Bounds(FIRST_ROOM, MOST)})
@@ -77,7 +76,7 @@ def _is_limited(body: LoopBody) -> bool:
 
 
 def _axis(body: LoopBody, appended: Appended) -> int:
-    return front_axis(appended.axis, len(shape_of(body.call.operand(2 + appended.number))))
+    return front_axis(appended.axis, body.call.operand(2 + appended.number).rank)
 
 
 def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
@@ -86,8 +85,8 @@ def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
     asked = [body.graph.outputs[states + i] for i in body.returned]
     inner = replace(body.graph, outputs=(*body.graph.outputs[:states], *asked))
     outputs = [
-        Value(f"{prefix}/still_going", "bool", ()),
-        Value(f"{prefix}/following", "int64", ()),
+        GraphValue(f"{prefix}/still_going", "bool", ()),
+        GraphValue(f"{prefix}/following", "int64", ()),
         *(replace(v, name=f"{prefix}/last{i}") for i, v in enumerate(inner.outputs[1:states])),
         *(replace(v, name=f"{prefix}/rows{i}", shape=None) for i, v in enumerate(asked)),
     ]
@@ -95,11 +94,11 @@ def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
     inputs = (numbers, going, *([] if _is_limited(body) else [""]), *others)
     names, attributes = tuple(each.name for each in outputs), {"body": inner, CHUNK: 1}
     chunk = replace(node, inputs=inputs, outputs=names, attributes=attributes)
-    values = tuple(Value(each.name, each.dtype, each.shape) for each in taken)
+    values = tuple(GraphValue(each.name, each.dtype, each.shape) for each in taken)
     return Graph(node.name, (chunk,), values, tuple(outputs), {})
 
 
-def _results(body: LoopBody, elements: Sequence[SSAValue]) -> Iterator[tuple[str, _Type]]:
+def _results(body: LoopBody, elements: Values) -> Iterator[tuple[str, _Type]]:
     """The names and types of what the loop gives: all that it carries, and the elements that are
     asked for."""
     node, axes = body.call.node, {each.number: _axis(body, each) for each in body.appended}
@@ -107,9 +106,9 @@ def _results(body: LoopBody, elements: Sequence[SSAValue]) -> Iterator[tuple[str
     names = (*node.outputs, *[""] * (len(states) + len(elements)))
     for i, value in enumerate(states):
         grown = axes.get(i)
-        shape = (f"{i}" if axis == grown else size for axis, size in enumerate(shape_of(value)))
-        yield names[i], (dtype_of(value.type), tuple(shape))
+        shape = (f"{i}" if axis == grown else size for axis, size in enumerate(value.shape))
+        yield names[i], (value.dtype, tuple(shape))
     for i in body.returned:
         if i < len(elements) - len(axes):
-            shape = ("steps", *shape_of(elements[i]))
-            yield names[len(states) + i], (dtype_of(elements[i].type), shape)
+            shape = ("steps", *elements[i].shape)
+            yield names[len(states) + i], (elements[i].dtype, shape)

@@ -6,10 +6,9 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from xdsl.ir import SSAValue
-
 from tessella.dialects.graph import Source, Subprogram
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
@@ -24,6 +23,7 @@ from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.steps import is_control, names_inside
 from tessella.frontends.onnx.subprograms import Cutter, Late, inlined
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
+from tessella.frontends.onnx.upgrade import convert
 from tessella.runtime.rest import Rest
 from tessella.support.errors import (
     InvalidModelError,
@@ -60,7 +60,7 @@ class Scope:
 
     def __setitem__(self, name: str, value: Known | None) -> None:
         self._values[name] = value
-        if isinstance(value, SSAValue):
+        if isinstance(value, Value):
             _set_hint(value, name)
 
     def __getitem__(self, name: str) -> Known | None:
@@ -80,7 +80,7 @@ class Scope:
         if name in self._tensors:
             return self._tensors[name]
         value = self[name]
-        array = self._build.static(value) if isinstance(value, SSAValue) else None
+        array = self._build.static(value) if isinstance(value, Value) else None
         return None if array is None or holds_sizes(array) else Tensor.of(name, array)
 
     def holds(self, name: str) -> bool:
@@ -94,7 +94,7 @@ class Scope:
     def sizes(self, name: str) -> Sequence[Size] | None:
         """The elements of a value that follows from symbols alone; None for any other."""
         value = None if name in self._tensors else self[name]
-        array = self._build.static(value) if isinstance(value, SSAValue) else None
+        array = self._build.static(value) if isinstance(value, Value) else None
         return array.reshape(-1).tolist() if array is not None and holds_sizes(array) else None
 
 
@@ -122,7 +122,7 @@ class Conversion:
 
     def run(
         self, arguments: Mapping[str, Known], constants: Mapping[str, Tensor]
-    ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
+    ) -> tuple[dict[str, Value], Rest[Subprogram] | None]:
         """The values of the graph's outputs, and None; or where the program is cut, what the first
         subprogram of it returns, and the rest.
 
@@ -144,12 +144,12 @@ class Conversion:
 
     def _cut(
         self, scope: Scope, arguments: Mapping[str, Known]
-    ) -> tuple[dict[str, SSAValue], Rest[Subprogram] | None]:
+    ) -> tuple[dict[str, Value], Rest[Subprogram] | None]:
         late, outputs = self._late, [value.name for value in self._model.graph.outputs]
         given = {name: scope[name] for name in outputs if name not in late.names}
         if any(value is None for value in given.values()):
             raise UnsupportedError([])
-        returned = {name: x for name, x in given.items() if isinstance(x, SSAValue)}
+        returned = {name: x for name, x in given.items() if isinstance(x, Value)}
         if not late.names and len(returned) == len(given):
             return returned, None
         if self._put_off_for is not None and not late.steps and late.holds_all(self._model.graph):
@@ -168,7 +168,7 @@ class Conversion:
                 returned[name] = value
         for name, value in held.items():
             returned |= late.pack(name, value)
-        passed = {name: x for name, x in arguments.items() if isinstance(x, SSAValue)}
+        passed = {name: x for name, x in arguments.items() if isinstance(x, Value)}
         types = {name: value.type for name, value in {**passed, **returned}.items()}
         elements = {name: sizes for name in passed if (sizes := scope.sizes(name)) is not None}
         cutter = Cutter(self._model, self._source, constants, types, elements)
@@ -259,20 +259,19 @@ class Conversion:
             return ()
         call = Call(
             node,
-            found.since,
             tuple(inputs),
             self._build,
             found.defaults,
             self._input_names,
             lambda graph, values: self._branch(graph, values, scope, node),
         )
-        return self._convert(call, entry.convert)
+        return self._convert(call, found.since, entry.convert)
 
-    def _convert(self, call: Call, convert: Converter) -> Results:
+    def _convert(self, call: Call, version: int, converter: Converter) -> Results:
         if call.node.op in _OF_TENSORS and any(isinstance(x, Held) for x in call.inputs):
             raise CutError(call.node)
         try:
-            results = convert(call)
+            results = convert(call, version, converter)
         except UnsupportedError as error:
             self._issues += error.issues
             return ()
@@ -281,7 +280,7 @@ class Conversion:
                 raise
             self._unknown.append(error)
             return ()
-        return [results] if isinstance(results, SSAValue | Held) else results
+        return [results] if isinstance(results, Value | Held) else results
 
     def _function(self, function: Function, node: Node, inputs: Results) -> Results:
         scope = Scope(self._build, function.opsets)
@@ -317,8 +316,8 @@ def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:
     return typed_body(node, opset, tensors) if len(tensors) == len(inputs) else None
 
 
-def _set_hint(value: SSAValue, name: str) -> None:
+def _set_hint(value: Value, name: str) -> None:
     """Let the printed IR use the ONNX name, as far as its syntax allows."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if value.name_hint is None and text[:1].isalpha():
-        value.name_hint = text
+    if value.ssa.name_hint is None and text[:1].isalpha():
+        value.ssa.name_hint = text

@@ -10,10 +10,9 @@ from typing import Any, cast
 
 import onnx
 from onnx import helper
-from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.sizes import is_static
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
@@ -78,7 +77,7 @@ def fixed_body(op: str, opset: int) -> Function | None:
     return replace(parse_function(body), defaults=found.defaults)
 
 
-def typed_body(node: Node, opset: int, inputs: Sequence[SSAValue | None]) -> Function | None:
+def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> Function | None:
     """The body that ONNX gives the node for inputs of these types; None where there is none."""
     found, proto = schema(node.op, opset), _proto(node)
     body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None
@@ -107,9 +106,9 @@ def _tensor(value: Tensor) -> onnx.TensorProto:
     return helper.make_tensor(value.name, code, value.shape, value.array.tobytes(), raw=True)
 
 
-def _type(value: SSAValue | None) -> onnx.TypeProto:
+def _type(value: Value | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
-    code = element_code(dtype_of(value.type))
-    shape = [size if is_static([size]) else str(size) for size in shape_of(value)]
+    code = element_code(value.dtype)
+    shape = [size if is_static([size]) else str(size) for size in value.shape]
     return helper.make_tensor_type_proto(code, shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from tessella.frontends.emitter import Value
 
 
 class Held:
@@ -15,7 +15,7 @@ class Held:
 class Listed(Held):
     """A sequence whose length is known at import."""
 
-    items: tuple[SSAValue, ...]
+    items: tuple[Value, ...]
 
 
 class Missing(Held):
@@ -26,5 +26,5 @@ class Handed(Held):
     """A sequence or an optional that is known when the program runs: it passes between steps."""
 
 
-Known = SSAValue | Held
+Known = Value | Held
 """What a name of a model stands for."""

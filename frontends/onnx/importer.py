@@ -16,7 +16,7 @@ from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
-from tessella.frontends.onnx.model import DTYPES, Model, Tensor, Value
+from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.signature import HELD, UNKNOWN
@@ -143,7 +143,9 @@ class OnnxSource:
         sizes_of = {name: each.reshape(-1).tolist() for name, each in elements.items()}
         func = make_main(names, types, sizes_of)
         build = Builder(func.body.block, self._max_bytes)
-        arguments: dict[str, Known] = dict(zip(names, func.body.block.args, strict=True))
+        arguments: dict[str, Known] = dict(
+            zip(names, build.values(func.body.block.args), strict=True)
+        )
         arguments |= {value.name: Handed() for value in self._inputs if value.type in HELD}
         for value in inputs:
             if value.name in elements:
@@ -152,7 +154,7 @@ class OnnxSource:
         returned, rest = conversion.run(arguments, constants)
         # a graph may give one value twice
         wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned
-        finish_main(func, list(wanted), [returned[name] for name in wanted])
+        finish_main(func, list(wanted), [returned[name].ssa for name in wanted])
         module = build.module(func)
         declare_symbols(module, symbols)
         return Graph(module, build.weights, rest=rest)
@@ -170,14 +172,16 @@ class OnnxSource:
         return {v.name: _matched(v, tuple(shapes[v.name]), symbols) for v in self._inputs}
 
 
-def _info(value: Value) -> ValueInfo:
+def _info(value: GraphValue) -> ValueInfo:
     if value.type in HELD:
         return ValueInfo(value.name, value.type, ())
     shape = (f"{value.name}:*",) if value.shape is None else value.shape
     return ValueInfo(value.name, value.type, shape)
 
 
-def _matched(value: Value, shape: tuple[Size, ...], symbols: dict[str, Size]) -> tuple[Size, ...]:
+def _matched(
+    value: GraphValue, shape: tuple[Size, ...], symbols: dict[str, Size]
+) -> tuple[Size, ...]:
     """The shape, if it is what the model declares for the input and equal symbols are equal."""
     declared = value.shape or ()
     fits = len(shape) == len(declared) and all(
@@ -198,12 +202,14 @@ def _matched(value: Value, shape: tuple[Size, ...], symbols: dict[str, Size]) ->
     return shape
 
 
-def _constants(inputs: Iterable[Value], given: Mapping[str, npt.ArrayLike]) -> dict[str, Tensor]:
+def _constants(
+    inputs: Iterable[GraphValue], given: Mapping[str, npt.ArrayLike]
+) -> dict[str, Tensor]:
     values = {value.name: value for value in inputs}
     return {name: _constant(name, values, array) for name, array in given.items()}
 
 
-def _constant(name: str, values: Mapping[str, Value], given: npt.ArrayLike) -> Tensor:
+def _constant(name: str, values: Mapping[str, GraphValue], given: npt.ArrayLike) -> Tensor:
     if name not in values:
         raise InputError(
             "a constant for an input that the model does not have",

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from tessella.dialects import nn
-from tessella.dialects.nn.core import shape_of
-from tessella.frontends.emitter import Values
+from tessella.frontends.emitter import Value, Values, concat
 from tessella.frontends.onnx.appended import Appended, find_appended, without
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError
@@ -55,21 +52,21 @@ class LoopBody:
         uses = self.call.node.uses
         return [i for i in range(self.elements) if i >= own or uses(states + i)]
 
-    def run(self, number: SSAValue, state: Values) -> tuple[SSAValue, Values, Values]:
+    def run(self, number: Value, state: Values) -> tuple[Value, Values, Values]:
         """One step: whether there is another one, the next state, and elements of what is
         returned."""
         go = self.call.build.splat(True, (), np.bool_)
         condition, *made = converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
         return condition, made[: self.carried], made[self.carried :]
 
-    def is_true(self, condition: SSAValue) -> bool:
+    def is_true(self, condition: Value) -> bool:
         """Whether a condition holds. Raises UnknownValueError."""
         known = self.call.build.static(condition)
         if known is None:
             raise self.call.unknown(condition, "the condition of Loop")
         return bool(known.all())
 
-    def results(self, made: Values) -> Sequence[SSAValue | None]:
+    def results(self, made: Values) -> Sequence[Value | None]:
         """Those of the Loop, from what is carried at last, and the elements of all steps, if they
         are there."""
         state, rows = iter(made[: self.carried]), [*made[self.carried :]]
@@ -78,20 +75,20 @@ class LoopBody:
         states = range(self.carried + len(self.appended))
         return [*(joined[i] if i in joined else next(state) for i in states), *rows[:own]]
 
-    def _joined(self, pieces: Values) -> Mapping[int, SSAValue | None]:
+    def _joined(self, pieces: Values) -> Mapping[int, Value | None]:
         """The states that steps append to, by their numbers."""
         if not pieces:
             return {each.number: None for each in self.appended}
         pairs = zip(self.appended, pieces, strict=True)
         return {each.number: self._joined_one(each, rows) for each, rows in pairs}
 
-    def _joined_one(self, appended: Appended, rows: SSAValue) -> SSAValue:
-        call, first = self.call, self.call.operand(2 + appended.number)
-        axis = front_axis(appended.axis, len(shape_of(first)))
-        rows = moved_axis(call, rows, axis, to_front=False)
-        *shape, steps, size = shape_of(rows)[: axis + 2]
-        piece = call.reshape(rows, (*shape, steps * size, *shape_of(rows)[axis + 2 :]))
-        return call.emit(nn.ConcatOp, first, piece, axis=axis)
+    def _joined_one(self, appended: Appended, rows: Value) -> Value:
+        first = self.call.operand(2 + appended.number)
+        axis = front_axis(appended.axis, first.rank)
+        rows = moved_axis(rows, axis, to_front=False)
+        *shape, steps, size = rows.shape[: axis + 2]
+        piece = rows.reshape((*shape, steps * size, *rows.shape[axis + 2 :]))
+        return concat([first, piece], axis)
 
 
 def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
@@ -99,7 +96,7 @@ def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
     made = call.branch(body, values)
     if any(isinstance(value, Held) for value in made):
         raise CutError(call.node)
-    found = [value for value in made if isinstance(value, SSAValue)]
+    found = [value for value in made if isinstance(value, Value)]
     if len(found) < len(made):
         raise UnsupportedError([])  # each was reported where it is
     if len(found) < least:
@@ -109,10 +106,9 @@ def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
     return found
 
 
-def moved_axis(call: Call, x: SSAValue, axis: int, *, to_front: bool) -> SSAValue:
+def moved_axis(x: Value, axis: int, *, to_front: bool) -> Value:
     """An axis moved to the front, or the first one moved to where ``axis`` is."""
-    rank = len(shape_of(x))
-    axis = front_axis(axis, rank)
+    axis = front_axis(axis, x.rank)
     if to_front:
-        return call.transpose(x, (axis, *(d for d in range(rank) if d != axis)))
-    return call.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, rank)))
+        return x.transpose((axis, *(d for d in range(x.rank) if d != axis)))
+    return x.transpose((*range(1, axis + 1), 0, *range(axis + 1, x.rank)))

@@ -123,7 +123,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Value:
+class GraphValue:
     """An input or output. ``shape`` has symbols for unknown dimensions; None if it is not given."""
 
     name: str
@@ -137,12 +137,12 @@ class Graph:
 
     name: str
     nodes: tuple[Node, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[GraphValue, ...]
+    outputs: tuple[GraphValue, ...]
     tensors: Mapping[str, Tensor]
 
     @property
-    def free_inputs(self) -> tuple[Value, ...]:
+    def free_inputs(self) -> tuple[GraphValue, ...]:
         """The inputs that a caller gives: IR version 3 also lists the initializers."""
         return tuple(value for value in self.inputs if value.name not in self.tensors)
 

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.graph import info
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.evaluate_sizes import passes_sizes
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.model import Node
 
@@ -23,14 +24,15 @@ def names_of_sizes(
     found: set[str] = set()
     for name, node in made.items():
         value = value_of(name) if name else None
-        if isinstance(value, SSAValue) and _are_few(value):
-            given = {value_of(each): each for each in node.inputs if each}
-            if _is_of_sizes(value, given, found):
+        if isinstance(value, Value) and _are_few(value.ssa):
+            operands = {each: value_of(each) for each in node.inputs if each}
+            given = {x.ssa: each for each, x in operands.items() if isinstance(x, Value)}
+            if _is_of_sizes(value.ssa, given, found):
                 found.add(name)
     return frozenset(found)
 
 
-def _is_of_sizes(value: SSAValue, given: Mapping[Known | None, str], found: set[str]) -> bool:
+def _is_of_sizes(value: SSAValue, given: Mapping[SSAValue, str], found: set[str]) -> bool:
     """Whether a value is computed as a size is from the operands of its node. What leaves out some
     of several integers must do so of integers that are themselves ``found`` to be computed so:
     those of a table are data."""

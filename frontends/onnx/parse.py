@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
-from tessella.frontends.onnx.model import Function, Graph, Model, Node, Opaque, Reference, Value
+from tessella.frontends.onnx.model import (
+    Function,
+    Graph,
+    GraphValue,
+    Model,
+    Node,
+    Opaque,
+    Reference,
+)
 from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
 from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
@@ -155,12 +163,12 @@ def type_of(proto: onnx.ValueInfoProto) -> str:
     return UNKNOWN if kind is None else kind.removesuffix("_type")
 
 
-def _value(proto: onnx.ValueInfoProto) -> Value:
+def _value(proto: onnx.ValueInfoProto) -> GraphValue:
     tensor, type = proto.type.tensor_type, type_of(proto)
     dims = tensor.shape.dim if tensor.HasField("shape") else None
     if dims is None:
-        return Value(checked_name(proto.name), type, None)
-    return Value(
+        return GraphValue(checked_name(proto.name), type, None)
+    return GraphValue(
         checked_name(proto.name),
         type,
         tuple(_dim(dim, f"{proto.name}:{i}") for i, dim in enumerate(dims)),

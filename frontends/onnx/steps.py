@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tessella.frontends.onnx.cut import Find, Inside
-from tessella.frontends.onnx.model import DTYPES, Graph, Node, Value
+from tessella.frontends.onnx.model import DTYPES, Graph, GraphValue, Node
 from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import Declared
 from tessella.runtime.rest import Body, Step
@@ -71,7 +71,7 @@ def _of_scan(node: Node) -> Settings:
     }
 
 
-def _declared(values: Sequence[Value]) -> Declared:
+def _declared(values: Sequence[GraphValue]) -> Declared:
     return tuple(
         (DTYPES.get(v.type), tuple(d if isinstance(d, int) else 0 for d in v.shape or ()))
         for v in values

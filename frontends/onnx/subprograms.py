@@ -7,19 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from tessella.dialects.graph import Source, Subprogram, ValueInfo, dimensions, info
 from tessella.dialects.nn.core import shape_of
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.held import Handed, Held, Listed, Missing
 from tessella.frontends.onnx.model import (
     Function,
     Graph,
+    GraphValue,
     Model,
     Node,
     Tensor,
-    Value,
 )
 from tessella.frontends.onnx.names import free_names, live_nodes, names_read
 from tessella.frontends.onnx.steps import names_inside, step
@@ -94,7 +95,7 @@ class Late:
             for node, find in self.steps
         ]
 
-    def pack(self, name: str, value: Held) -> Mapping[str, SSAValue]:
+    def pack(self, name: str, value: Held) -> Mapping[str, Value]:
         """Make a step that puts a value which is no tensor together; what the first subprogram
         returns for it."""
         if isinstance(value, Handed):
@@ -202,7 +203,7 @@ class Cutter:
         inputs = (*own, *(name for name in free if name not in known))
 
         def source(infos: Sequence[ValueInfo]) -> Source:
-            values = tuple(Value(info.name, info.dtype, info.shape) for info in infos)
+            values = tuple(GraphValue(info.name, info.dtype, info.shape) for info in infos)
             tensors = {**known, **graph.tensors}
             whole = replace(graph, inputs=values, tensors=tensors)
             return self._source(replace(self._model, graph=whole))

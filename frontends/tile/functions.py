@@ -10,11 +10,11 @@ from xdsl.dialects import math as scalar_math
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
-from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import is_float
 from tessella.kernels.builder import Scalars
 from tessella.kernels.elements import NATIVE
-from tessella.kernels.elementwise import BODIES
+from tessella.kernels.elementwise import apply, table
+from tessella.runtime.host.elementwise import ROWS
 
 Number = int | float
 Body = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
@@ -40,13 +40,12 @@ class ScalarFunction:
     """Raises ValueError for numbers that are known beforehand and are a mistake."""
 
 
-def _of(op: type[ew.ElementwiseOp]) -> Body:
+def _of(op: str) -> Body:
     """The scalar code of an op of `nn`."""
-    body = BODIES[op][0]
-    return lambda s, a: body(None, s, a)
+    return lambda s, a: apply(op, s, a)
 
 
-def _by_kind(op: type[ew.ElementwiseOp], boolean: type[ew.ElementwiseOp]) -> Body:
+def _by_kind(op: str, boolean: str) -> Body:
     """The scalar code of an op of `nn`, and of another one for booleans."""
     numbers, booleans = _of(op), _of(boolean)
     return lambda s, a: (booleans if a[0].type == i1 else numbers)(s, a)
@@ -61,9 +60,9 @@ def _comparison(body: Body) -> ScalarFunction:
     return ScalarFunction(2, body, "bif", compares=True)
 
 
-def _smooth(op: type[ew.ElementwiseOp]) -> ScalarFunction:
+def _smooth(op: str) -> ScalarFunction:
     """A function of floats."""
-    reads = [row.reads[0] for row in BODIES[op][1]]
+    reads = [row.reads[0] for row in table(ROWS[op])]
     return ScalarFunction(1, _of(op), "f", floating=True, reads=reads)
 
 
@@ -73,7 +72,7 @@ def _rounding(op: Callable[..., Operation]) -> ScalarFunction:
 
 
 def _not_equal(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    return _of(ew.NotOp)(s, [_of(ew.EqualOp)(s, a)])
+    return _of("not")(s, [_of("equal")(s, a)])
 
 
 def _bit_not(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -82,7 +81,7 @@ def _bit_not(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def _mad(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    return _of(ew.AddOp)(s, [_of(ew.MulOp)(s, a[:2]), a[2]])
+    return _of("add")(s, [_of("mul")(s, a[:2]), a[2]])
 
 
 def _check_divisor(_: Number, divisor: Number) -> None:
@@ -101,26 +100,31 @@ def _check_left(a: int, bits: int) -> None:
         raise ValueError("the result is too large")
 
 
+_SMOOTH = """
+    acos acosh asin asinh atan atanh cos cosh erf exp log sigmoid sin sinh sqrt tan tanh
+    """.split()
+"""Functions of floats that have the names of their ops."""
+
 FUNCTIONS: Mapping[str, ScalarFunction] = {
-    "add": ScalarFunction(2, _by_kind(ew.AddOp, ew.OrOp), "bif"),
-    "sub": ScalarFunction(2, _of(ew.SubOp)),
-    "mul": ScalarFunction(2, _by_kind(ew.MulOp, ew.AndOp), "bif"),
-    "div": ScalarFunction(2, _of(ew.DivOp), check=_check_divisor),
+    "add": ScalarFunction(2, _by_kind("add", "or"), "bif"),
+    "sub": ScalarFunction(2, _of("sub")),
+    "mul": ScalarFunction(2, _by_kind("mul", "and"), "bif"),
+    "div": ScalarFunction(2, _of("div"), check=_check_divisor),
     "mad": ScalarFunction(3, _mad),
-    "min": ScalarFunction(2, _by_kind(ew.MinOp, ew.AndOp), "bif"),
-    "max": ScalarFunction(2, _by_kind(ew.MaxOp, ew.OrOp), "bif"),
-    "neg": ScalarFunction(1, _of(ew.NegOp)),
+    "min": ScalarFunction(2, _by_kind("min", "and"), "bif"),
+    "max": ScalarFunction(2, _by_kind("max", "or"), "bif"),
+    "neg": ScalarFunction(1, _of("neg")),
     "ident": ScalarFunction(1, lambda s, a: a[0], "bif"),
-    "abs": ScalarFunction(1, _of(ew.AbsOp)),
-    "sign": ScalarFunction(1, _of(ew.SignOp)),
-    "relu": ScalarFunction(1, _of(ew.ReluOp)),
-    "cond": ScalarFunction(3, _of(ew.WhereOp), "bif", conditions=1),
-    "cmp_eq": _comparison(_of(ew.EqualOp)),
+    "abs": ScalarFunction(1, _of("abs")),
+    "sign": ScalarFunction(1, _of("sign")),
+    "relu": ScalarFunction(1, _of("relu")),
+    "cond": ScalarFunction(3, _one(arith.SelectOp), "bif", conditions=1),
+    "cmp_eq": _comparison(_of("equal")),
     "cmp_ne": _comparison(_not_equal),
-    "cmp_lt": _comparison(_of(ew.LessOp)),
-    "cmp_le": _comparison(_of(ew.LessEqualOp)),
-    "cmp_gt": _comparison(_of(ew.GreaterOp)),
-    "cmp_ge": _comparison(_of(ew.GreaterEqualOp)),
+    "cmp_lt": _comparison(_of("less")),
+    "cmp_le": _comparison(_of("less_equal")),
+    "cmp_gt": _comparison(_of("greater")),
+    "cmp_ge": _comparison(_of("greater_equal")),
     "bit_and": ScalarFunction(2, _one(arith.AndIOp), "bi"),
     "bit_or": ScalarFunction(2, _one(arith.OrIOp), "bi"),
     "bit_xor": ScalarFunction(2, _one(arith.XOrIOp), "bi"),
@@ -130,25 +134,9 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "ceil": _rounding(scalar_math.CeilOp),
     "floor": _rounding(scalar_math.FloorOp),
     "round": _rounding(scalar_math.RoundOp),
-    "pow": replace(_smooth(ew.PowOp), arity=2),
-    "recip": _smooth(ew.ReciprocalOp),
-    "sigmoid": _smooth(ew.SigmoidOp),
-    "sqrt": _smooth(ew.SqrtOp),
-    "exp": _smooth(ew.ExpOp),
-    "log": _smooth(ew.LogOp),
-    "sin": _smooth(ew.SinOp),
-    "cos": _smooth(ew.CosOp),
-    "tan": _smooth(ew.TanOp),
-    "asin": _smooth(ew.AsinOp),
-    "acos": _smooth(ew.AcosOp),
-    "atan": _smooth(ew.AtanOp),
-    "sinh": _smooth(ew.SinhOp),
-    "cosh": _smooth(ew.CoshOp),
-    "tanh": _smooth(ew.TanhOp),
-    "asinh": _smooth(ew.AsinhOp),
-    "acosh": _smooth(ew.AcoshOp),
-    "atanh": _smooth(ew.AtanhOp),
-    "erf": _smooth(ew.ErfOp),
+    "pow": replace(_smooth("pow"), arity=2),
+    "recip": _smooth("reciprocal"),
+    **{name: _smooth(name) for name in _SMOOTH},
 }
 
 CASTS: Mapping[str, Mapping[int, str]] = {

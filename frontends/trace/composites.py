@@ -8,7 +8,7 @@ The operands have the dtype that NumPy computes in.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,7 @@ def _power(a: Any, b: Any) -> Any:
 
 
 def _reciprocal(x: Any) -> Any:
-    one = x.trace.splat(1, (), x.dtype)
-    return x.trace.emit(nn.ReciprocalOp, [x]) if is_float(x) else x.trace.emit(nn.DivOp, [one, x])
+    return x.trace.emit(nn.DivOp, [x.trace.splat(1, (), x.dtype), x])
 
 
 def _invert(x: Any) -> Any:
@@ -56,18 +55,9 @@ def _everywhere(answer: bool) -> Unary:
     return lambda x: x.trace.splat(answer, x.sizes, np.dtype(bool))
 
 
-def _of_floats(floats: Unary, others: Unary) -> Unary:
-    return lambda x: (floats if is_float(x) else others)(x)
-
-
-def _rounded(op: type[nn.NnOp]) -> Unary:
-    """A rounding, which integers do not need."""
-    return _of_floats(lambda x: x.trace.emit(op, [x]), lambda x: x)
-
-
-def _classified(op: type[nn.NnOp]) -> Unary:
-    """A test for what integers never are."""
-    return _of_floats(lambda x: x.trace.emit(op, [x]), _everywhere(False))
+def same(x: Any) -> Any:
+    """The operand."""
+    return x
 
 
 def _trunc(x: Any) -> Any:
@@ -89,29 +79,33 @@ def _expm1(x: Any) -> Any:
     return _where(power == 1, x, _where(coarse, less, exact))
 
 
-_UNARY: dict[np.ufunc, Unary] = {
-    np.positive: lambda x: x,
-    np.absolute: lambda x: x if x.dtype == bool else x.trace.emit(nn.AbsOp, [x]),
-    np.square: lambda x: x * x,
+OF_INTEGERS: Mapping[np.ufunc, Unary] = {
     np.reciprocal: _reciprocal,
+    np.floor: same,
+    np.ceil: same,
+    np.rint: same,
+    np.trunc: same,
+    np.isnan: _everywhere(False),
+    np.isinf: _everywhere(False),
+    np.isfinite: _everywhere(True),
+}
+"""The functions that are ops of floats only, for integers and booleans."""
+
+_UNARY: Mapping[np.ufunc, Unary] = {
+    np.positive: same,
+    np.square: lambda x: x * x,
     np.invert: _invert,
-    np.floor: _rounded(nn.FloorOp),
-    np.ceil: _rounded(nn.CeilOp),
-    np.rint: _rounded(nn.RoundOp),
-    np.trunc: _of_floats(_trunc, lambda x: x),
-    np.isnan: _classified(nn.IsNanOp),
-    np.isinf: _classified(nn.IsInfOp),
-    np.isfinite: _of_floats(lambda x: abs(x) < math.inf, _everywhere(True)),
+    np.trunc: _trunc,
+    np.isfinite: lambda x: abs(x) < math.inf,
     np.log1p: _log1p,
     np.expm1: _expm1,
     np.exp2: lambda x: 2.0**x,
 }
 
-_BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+_BINARY: Mapping[np.ufunc, Callable[[Any, Any], Any]] = {
     np.not_equal: lambda a, b: ~(a == b),
     np.floor_divide: _floor_divide,
-    np.power: _power,
     np.float_power: _power,
 }
 
-COMPOSITES: dict[np.ufunc, Callable[..., Any]] = {**_UNARY, **_BINARY}
+COMPOSITES: Mapping[np.ufunc, Callable[..., Any]] = {**_UNARY, **_BINARY}

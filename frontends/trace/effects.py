@@ -55,7 +55,7 @@ def _check_owned(x: Any) -> None:
     """Raise TessellaError for an array whose memory others have."""
     if x.base is not None:
         what = "a view of another array"
-    elif isinstance(x.value, BlockArgument) and not x.is_copy:
+    elif isinstance(x.value.ssa, BlockArgument) and not x.is_copy:
         what = "an argument, which belongs to the caller,"
     else:
         return

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import NnOp
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import as_operand, cast, common, common_dtype, floating
 from tessella.frontends.trace.traced import Array, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL, apply
+from tessella.runtime.host.elementwise import ROWS
 from tessella.support.errors import ShapeError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,48 +32,53 @@ class Binary(Protocol):
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike) -> Array: ...
 
 
-def _called(body: F, name: str, doc: str) -> F:
+def _called(name: str, op: str, body: F) -> F:
+    """The body of a function that does what an op of `nn` does."""
     body.__name__ = body.__qualname__ = name
-    body.__doc__ = doc
+    body.__doc__ = nn.OPS[op].__doc__
     return body
 
 
-def _unary(name: str, ufunc: np.ufunc, doc: str) -> Unary:
+def _numpy(name: str) -> Unary:
+    """A function that NumPy has."""
+    ufunc = ROWS[name].ufunc
+    assert ufunc is not None
+
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
         return apply(trace, ufunc, x)
 
-    return function(_called(body, name, doc))
+    return function(_called(name, name, body))
 
 
-def _binary(name: str, ufunc: np.ufunc, doc: str) -> Binary:
+def _binary(ufunc: np.ufunc, op: str) -> Binary:
     def body(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Traced:
         return apply(trace, ufunc, x, y)
 
-    return function(_called(body, name, doc))
+    return function(_called(ufunc.__name__, op, body))
 
 
-def _smooth(name: str, op: type[NnOp], doc: str) -> Unary:
+def _smooth(name: str) -> Unary:
     """A function that NumPy lacks; integers become floating-point numbers as for ``np.exp``."""
 
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
-        result = trace.emit(op, floating(trace, x))
+        result = trace.emit(nn.OPS[name], floating(trace, x))
         return Traced(trace, result.value, isinstance(x, Traced) and x.weak)
 
-    return function(_called(body, name, doc))
+    return function(_called(name, name, body))
 
 
-exp = _unary("exp", np.exp, "Elementwise e^x.")
-log = _unary("log", np.log, "Elementwise natural logarithm.")
-sqrt = _unary("sqrt", np.sqrt, "Elementwise square root.")
-tanh = _unary("tanh", np.tanh, "Elementwise hyperbolic tangent.")
-sin = _unary("sin", np.sin, "Elementwise sine.")
-cos = _unary("cos", np.cos, "Elementwise cosine.")
-abs = _unary("abs", np.absolute, "Elementwise absolute value.")
-maximum = _binary("maximum", np.maximum, "Elementwise larger of two arrays; NaN if either is.")
-minimum = _binary("minimum", np.minimum, "Elementwise smaller of two arrays; NaN if either is.")
-erf = _smooth("erf", nn.ErfOp, "Elementwise error function.")
-sigmoid = _smooth("sigmoid", nn.SigmoidOp, "Elementwise 1 / (1 + e^-x).")
-silu = _smooth("silu", nn.SiluOp, "Elementwise x * sigmoid(x).")
+exp = _numpy("exp")
+log = _numpy("log")
+sqrt = _numpy("sqrt")
+tanh = _numpy("tanh")
+sin = _numpy("sin")
+cos = _numpy("cos")
+abs = _numpy("abs")
+maximum = _binary(np.maximum, "max")
+minimum = _binary(np.minimum, "min")
+erf = _smooth("erf")
+sigmoid = _smooth("sigmoid")
+silu = _smooth("silu")
 
 
 @function

@@ -77,5 +77,5 @@ def _evaluate(trace: Trace, result: Traced) -> Array:
         elif isinstance(op, NnOp):
             arrays = op.evaluate(*(values[x] for x in op.operands))
             values.update(zip(op.results, arrays, strict=True))
-    array = values[result.value]
+    array = values[result.value.ssa]
     return array if array.flags.writeable and array.base is None else array.copy()

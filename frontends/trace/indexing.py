@@ -16,7 +16,7 @@ from tessella.frontends.ranges import Steps
 from tessella.frontends.trace import promote
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import as_axes, reshape
+from tessella.frontends.trace.movement import as_axis, reshape
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError, TessellaError
@@ -169,7 +169,7 @@ def take(
     value = trace.lift(x)
     if axis is None:
         value = trace.lift(reshape(value, -1))
-    (along,) = as_axes(axis or 0, value.ndim)
+    along = as_axis(axis or 0, value.ndim)
     return trace.emit(nn.GatherOp, [value, as_indices(trace, indices)], axis=along)
 
 
@@ -182,7 +182,7 @@ def _take_along_axis(
         value = trace.lift(reshape(value, -1))
     if value.ndim != places.ndim:
         raise ShapeError("ranks differ", expected=str(value.ndim), found=str(places.ndim))
-    (along,) = as_axes(axis or 0, value.ndim)
+    along = as_axis(axis or 0, value.ndim)
     shapes = [(*s[:along], 1, *s[along + 1 :]) for s in (value.sizes, places.sizes)]
     shape = broadcast_shapes(shapes)
     data, at = (

@@ -20,9 +20,8 @@ from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.frontends.trace.arguments import Call, Parameters, plain_types
 from tessella.frontends.trace.dims import ArgumentDims
-from tessella.frontends.trace.program import TracedSource, trace
+from tessella.frontends.trace.program import Interface, TracedSource, trace
 from tessella.frontends.trace.traced import Array
-from tessella.frontends.trace.tree import Tree
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions
@@ -61,8 +60,11 @@ class TracedModel(Model):
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
+        interface = cast(Interface, executable.structure)
+        if interface.limits:
+            interface.check([info.name for info in self.inputs], ready)
         results = executable.run(ready, self.threads)
-        return cast(Tree, executable.structure).unflatten(iter(results))
+        return interface.results.unflatten(iter(results))
 
     def _tell(self, key: ModelKey, timings: Mapping[str, float], call: Shapes | None) -> None:
         columns = zip(self.inputs, key.made, strict=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import Shape, as_axes, as_ints
+from tessella.frontends.trace.movement import Shape, as_axis, as_ints
 from tessella.frontends.trace.promote import common, floating
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.errors import ShapeError
@@ -95,7 +95,7 @@ def layer_norm(
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on."""
     given = [v for v in (scale, bias) if v is not None]
     value, *rest = floating(trace, x, *given)
-    (first,) = as_axes(axis, value.ndim)
+    first = as_axis(axis, value.ndim)
     if scale is None:
         rest.insert(0, trace.splat(1, value.sizes[first:], value.dtype))
     return trace.emit(nn.LayerNormOp, [value, *rest], axis=first, epsilon=float(epsilon))

@@ -48,6 +48,14 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
     return tuple(normalise_axis(each, rank) for each in axes)
 
 
+def as_axis(axis: SupportsIndex, rank: int) -> int:
+    """One axis counted from the front. Raises ShapeError."""
+    axes = as_axes(axis, rank)
+    if len(axes) != 1 or isinstance(axis, Sequence):
+        raise ShapeError("one axis is needed", expected="a number", found=str(axis))
+    return axes[0]
+
+
 @function
 def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Traced:
     """The elements in row-major order in another shape; one size may be -1, which is computed."""
@@ -120,7 +128,7 @@ def concatenate(
         raise ShapeError(
             "nothing to concatenate", expected="arrays of at least one dimension", found=str(values)
         )
-    return trace.emit(nn.ConcatOp, values, axis=as_axes(axis or 0, values[0].ndim)[0])
+    return trace.emit(nn.ConcatOp, values, axis=as_axis(axis or 0, values[0].ndim))
 
 
 @function

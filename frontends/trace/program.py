@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -17,7 +18,7 @@ from tessella.frontends.trace.location import located
 from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
-from tessella.frontends.trace.tree import flatten
+from tessella.frontends.trace.tree import Tree, flatten
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.errors import InputError, ShapeError
@@ -43,7 +44,7 @@ def _trace(
     main = make_main(names, [_tensor(*column) for column in columns])
     symbols = sorted(symbols_of(size for shape in shapes for size in shape))
     record = Trace(main.body.block, captured_names(function), is_sized=not symbols)
-    arguments = zip(main.body.block.args, specs, strict=True)
+    arguments = zip(record.emitter.values(main.body.block.args), specs, strict=True)
     arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
     leaves: list[Any] = []
@@ -53,10 +54,32 @@ def _trace(
         values = [_lifted(record, x, path) for x, path in zip(leaves, paths, strict=True)]
     if record.failure is not None:
         raise record.failure
-    finish_main(main, paths, [x.value for x in values])
+    finish_main(main, paths, [x.value.ssa for x in values])
     module = record.emitter.module(main)
     declare_symbols(module, symbols)
-    return Graph(module, record.emitter.weights, structure=result)
+    return Graph(module, record.emitter.weights, structure=Interface(result, record.limits))
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How the arrays of a program stand for arguments and results of its function."""
+
+    results: Tree
+    limits: Mapping[int, tuple[int, int]]
+    """What arguments may be that are Python numbers, by position."""
+
+    def check(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
+        """Raise InputError for a number that is no element of what it is combined with."""
+        for position, (low, high) in self.limits.items():
+            number = int(arrays[position])
+            if not low <= number <= high:
+                raise InputError(
+                    f"the argument {names[position]!r} does not fit the integers that it is "
+                    "combined with",
+                    expected=f"a number in [{low}, {high}]",
+                    found=str(number),
+                    hint="pass an array, such as np.int64(..), whose type counts",
+                )
 
 
 class TracedSource:

@@ -61,6 +61,8 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Traced:
     """A traced array, array or number with another dtype."""
     if isinstance(value, TracedSize):
         check_fits(value.size, dtype)
+    if isinstance(value, Traced) and kind_of(value) is int and dtype.kind in "iu":
+        trace.limit(value, dtype)
     if isinstance(value, Traced | TracedNumber):
         return trace.cast(trace.lift(value), dtype)
     try:

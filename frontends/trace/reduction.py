@@ -14,7 +14,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
-from tessella.frontends.trace.movement import Shape, as_axes, reshape
+from tessella.frontends.trace.movement import Shape, as_axes, as_axis, reshape
 from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
@@ -151,7 +151,7 @@ def _arg(op: type[NnOp]):
     ) -> Traced:
         value = trace.lift(x)
         flat = value if axis is not None else trace.lift(reshape(value, -1))
-        (along,) = as_axes(axis or 0, flat.ndim)
+        along = as_axis(axis or 0, flat.ndim)
         result = trace.emit(op, [flat], axis=along, keepdims=keepdims, select_last_index=False)
         if axis is None and keepdims:
             return trace.lift(reshape(result, [1] * value.ndim))
@@ -171,7 +171,7 @@ def _cumsum(
     value = cast(trace, value, _dtype(np.cumsum, value, dtype))
     if axis is None:
         value = trace.lift(reshape(value, -1))
-    (along,) = as_axes(axis or 0, value.ndim)
+    along = as_axis(axis or 0, value.ndim)
     return trace.emit(nn.CumsumOp, [value], axis=along, exclusive=False, reverse=False)
 
 
@@ -179,14 +179,14 @@ def _cumsum(
 def softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Traced:
     """e^x / sum(e^x) along an axis."""
     (value,) = floating(trace, x)
-    return trace.emit(nn.SoftmaxOp, [value], axis=as_axes(axis, value.ndim)[0])
+    return trace.emit(nn.SoftmaxOp, [value], axis=as_axis(axis, value.ndim))
 
 
 @function
 def log_softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Traced:
     """x - log(sum(e^x)) along an axis."""
     (value,) = floating(trace, x)
-    return trace.emit(nn.LogSoftmaxOp, [value], axis=as_axes(axis, value.ndim)[0])
+    return trace.emit(nn.LogSoftmaxOp, [value], axis=as_axis(axis, value.ndim))
 
 
 FUNCTIONS.update(

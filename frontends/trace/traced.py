@@ -8,16 +8,14 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, BlockArgument
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import (
     PyValue,
-    dtype_of,
     element_type,
-    shape_of,
 )
-from tessella.frontends.emitter import Emitter
+from tessella.frontends.emitter import Emitter, Value
 from tessella.frontends.trace.dispatch import Dispatched, Function, call_function, call_ufunc
 from tessella.frontends.trace.effects import (
     check_unchanged,
@@ -87,7 +85,7 @@ class Traced(Dispatched):
 
     __slots__ = ("base", "changed", "is_copy", "trace", "value", "weak")
 
-    def __init__(self, trace: Trace, value: SSAValue, weak: bool = False) -> None:
+    def __init__(self, trace: Trace, value: Value, weak: bool = False) -> None:
         self.trace = trace
         self.value = value
         self.weak = weak
@@ -106,11 +104,11 @@ class Traced(Dispatched):
     @property
     def sizes(self) -> tuple[Size, ...]:
         """The shape, with sizes that the program leaves open as expressions."""
-        return shape_of(self.value)
+        return self.value.shape
 
     @property
     def dtype(self) -> DType:
-        return dtype_of(self.value.type)
+        return self.value.dtype
 
     @property
     def ndim(self) -> int:
@@ -182,6 +180,13 @@ class Traced(Dispatched):
     __truediv__, __rtruediv__ = _binary(np.true_divide)
     __floordiv__, __rfloordiv__ = _binary(np.floor_divide)
     __mod__, __rmod__ = _binary(np.remainder)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     __pow__, __rpow__ = _binary(np.power)
     __matmul__, __rmatmul__ = _binary(np.matmul)
     __and__, __rand__ = _binary(np.bitwise_and)
@@ -272,6 +277,9 @@ class Trace:
         """The first error where sizes are open: the function may go on after it, as it would not
         with numbers."""
         self.is_open = True
+        self.limits: dict[int, tuple[int, int]] = {}
+        """What Python numbers may be that are arguments, by their position: the elements of
+        the arrays that they are combined with."""
         self._is_sized = is_sized
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Traced]] = {}
@@ -293,8 +301,7 @@ class Trace:
     def lift(self, value: Any) -> Traced:
         """A traced array, captured array or number as an array of this trace."""
         if isinstance(value, TracedSize):
-            sizes = self.emitter.emit(nn.SizesOp, values=(value.size,))[0]
-            return Traced(self, self.emitter.reshape(sizes, ()))
+            return Traced(self, self.emitter.scalar(value.size, np.int64))
         if isinstance(value, TracedFloat):
             return value.value
         if not isinstance(value, Traced):
@@ -339,19 +346,27 @@ class Trace:
 
     def cast(self, x: Traced, dtype: DType) -> Traced:
         """An array with another dtype."""
-        return Traced(self, self.emitter.cast(x.value, dtype))
+        return Traced(self, x.value.cast(dtype))
+
+    def limit(self, number: Traced, dtype: DType) -> None:
+        """Calls fail, as with NumPy, where an argument that is a number does not fit a dtype."""
+        argument = number.value.ssa
+        if isinstance(argument, BlockArgument):
+            low, high = self.limits.get(argument.index, (-(2**63), 2**63 - 1))
+            info = np.iinfo(dtype)
+            self.limits[argument.index] = max(low, int(info.min)), min(high, int(info.max))
 
     def reshape(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array with its elements in another shape."""
-        return Traced(self, self.emitter.reshape(x.value, shape))
+        return Traced(self, x.value.reshape(shape))
 
     def transpose(self, x: Traced, perm: Sequence[int]) -> Traced:
         """An array with permuted dimensions."""
-        return Traced(self, self.emitter.transpose(x.value, perm))
+        return Traced(self, x.value.transpose(perm))
 
     def expand(self, x: Traced, shape: Sequence[Size]) -> Traced:
         """An array broadcast to a shape."""
-        return Traced(self, self.emitter.expand(x.value, shape))
+        return Traced(self, x.value.expand(shape))
 
     def _capture(self, array: Array) -> Traced:
         """A constant with these elements, which later writes to the array do not change."""

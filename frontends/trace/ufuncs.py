@@ -2,75 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
-from tessella.frontends.trace.composites import COMPOSITES
+from tessella.frontends.trace.composites import COMPOSITES, OF_INTEGERS, same
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import Kind, as_operand, cast, kind_of, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
+from tessella.runtime.host.elementwise import ROWS
 from tessella.support.errors import ShapeError
 
 BOOL = np.dtype(bool)
 
-_OPS: dict[np.ufunc, type[NnOp]] = {
-    np.exp: nn.ExpOp,
-    np.log: nn.LogOp,
-    np.log2: nn.Log2Op,
-    np.log10: nn.Log10Op,
-    np.sqrt: nn.SqrtOp,
-    np.sin: nn.SinOp,
-    np.cos: nn.CosOp,
-    np.tan: nn.TanOp,
-    np.arcsin: nn.AsinOp,
-    np.arccos: nn.AcosOp,
-    np.arctan: nn.AtanOp,
-    np.sinh: nn.SinhOp,
-    np.cosh: nn.CoshOp,
-    np.tanh: nn.TanhOp,
-    np.arcsinh: nn.AsinhOp,
-    np.arccosh: nn.AcoshOp,
-    np.arctanh: nn.AtanhOp,
-    np.negative: nn.NegOp,
-    np.sign: nn.SignOp,
-    np.add: nn.AddOp,
-    np.subtract: nn.SubOp,
-    np.multiply: nn.MulOp,
-    np.true_divide: nn.DivOp,
-    np.remainder: nn.ModOp,
-    np.fmod: nn.FmodOp,
-    np.minimum: nn.MinOp,
-    np.maximum: nn.MaxOp,
-    np.equal: nn.EqualOp,
-    np.less: nn.LessOp,
-    np.less_equal: nn.LessEqualOp,
-    np.greater: nn.GreaterOp,
-    np.greater_equal: nn.GreaterEqualOp,
+Meaning = Callable[..., Traced]
+
+
+def _emits(op: type[NnOp]) -> Meaning:
+    return lambda *values: values[0].trace.emit(op, values)
+
+
+_OPS: Mapping[np.ufunc, Meaning] = {
+    row.ufunc: _emits(nn.OPS[name]) for name, row in ROWS.items() if row.ufunc is not None
 }
 
-_OF_BOOLEANS: dict[np.ufunc, type[NnOp]] = {
-    np.add: nn.OrOp,
-    np.maximum: nn.OrOp,
-    np.bitwise_or: nn.OrOp,
-    np.logical_or: nn.OrOp,
-    np.multiply: nn.AndOp,
-    np.minimum: nn.AndOp,
-    np.bitwise_and: nn.AndOp,
-    np.logical_and: nn.AndOp,
-    np.bitwise_xor: nn.XorOp,
-    np.logical_xor: nn.XorOp,
-    np.invert: nn.NotOp,
-    np.logical_not: nn.NotOp,
+_OF_BOOLEANS: Mapping[np.ufunc, Meaning] = {
+    np.absolute: same,
+    np.add: _emits(nn.OrOp),
+    np.maximum: _emits(nn.OrOp),
+    np.bitwise_or: _emits(nn.OrOp),
+    np.multiply: _emits(nn.AndOp),
+    np.minimum: _emits(nn.AndOp),
+    np.bitwise_and: _emits(nn.AndOp),
+    np.bitwise_xor: _emits(nn.XorOp),
+    np.invert: _emits(nn.NotOp),
 }
+
+_OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
+    **{kind: {**COMPOSITES, **_OPS, **OF_INTEGERS} for kind in "iu"},
+    "b": {**COMPOSITES, **_OPS, **OF_INTEGERS, **_OF_BOOLEANS},
+    "f": {**COMPOSITES, **_OPS},
+}
+"""What ufuncs mean, by NumPy's kind of the type that they are computed in."""
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
-    **{(kind, 2): np.square for kind in "fiu"},
+    **{(kind, 2): np.square for kind in "fiub"},
     ("f", 0.5): np.sqrt,
     ("f", -1): np.reciprocal,
 }
@@ -89,23 +70,19 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     if ufunc in _COMPARISONS:
         kinds = _comparable(operands, kinds)
     inputs, output = _resolved(ufunc, kinds)
-    result = _record(trace, ufunc, [cast(trace, x, inputs) for x in operands])
+    result = _record(ufunc, [cast(trace, x, inputs) for x in operands])
     # of Python's numbers alone, NumPy makes an array
     is_weak = any(isinstance(x, Traced) for x in operands) and output.kind in "if"
     weak = is_weak and all(isinstance(kind, type) for kind in kinds)
     return Traced(trace, cast(trace, result, output).value, weak)
 
 
-def _record(trace: Trace, ufunc: np.ufunc, values: Sequence[Traced]) -> Traced:
-    op = _OPS.get(ufunc)
-    if values[0].dtype == BOOL:
-        op = _OF_BOOLEANS.get(ufunc, op)
-    if op is not None:
-        return trace.emit(op, values)
-    if ufunc not in COMPOSITES:
+def _record(ufunc: np.ufunc, values: Sequence[Traced]) -> Traced:
+    meaning = _OF_KINDS[values[0].dtype.kind].get(ufunc)
+    if meaning is None:
         dtype = values[0].dtype.name
         raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype)
-    return COMPOSITES[ufunc](*values)
+    return meaning(*values)
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
@@ -122,11 +99,16 @@ def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]
     limits = [np.iinfo(dtype) for dtype in dtypes]
     return [
-        np.dtype(np.int64)
-        if type(x) is int and any(not i.min <= x <= i.max for i in limits)
-        else kind
+        np.dtype(np.int64) if any(_may_exceed(x, kind, each) for each in limits) else kind
         for x, kind in zip(operands, kinds, strict=True)
     ]
+
+
+def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
+    """Whether a number may be none of those within limits."""
+    if isinstance(x, Traced):
+        return kind is int and limits.dtype != np.int64
+    return type(x) is int and not limits.min <= x <= limits.max
 
 
 def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:
@@ -148,4 +130,4 @@ def _handler(ufunc: np.ufunc):
     return function(body)
 
 
-UFUNCS.update({ufunc: _handler(ufunc) for ufunc in {*_OPS, *_OF_BOOLEANS, *COMPOSITES}})
+UFUNCS.update({ufunc: _handler(ufunc) for kind in _OF_KINDS.values() for ufunc in kind})

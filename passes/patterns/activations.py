@@ -49,11 +49,11 @@ _GELU_TANH = Product((x, op(ew.AddOp, op(ew.TanhOp, _TANH_ARGUMENT), 1.0)), scal
 _SILU = Product((x, op(ew.SigmoidOp, x)))
 
 
-def _clips(low: float, high: float) -> Callable[[ew.ClipOp], bool]:
+def _clips(low: float, high: float) -> Callable[[ew.UnaryOp], bool]:
     return lambda clip: (clip.settings["low"], clip.settings["high"]) == (low, high)
 
 
-def _is_hard_swish_gate(gate: ew.HardSigmoidOp) -> bool:
+def _is_hard_swish_gate(gate: ew.UnaryOp) -> bool:
     alpha, beta = gate.settings["alpha"], gate.settings["beta"]
     return is_close(alpha, 1 / 6, gate.res) and beta == 0.5
 

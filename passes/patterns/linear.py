@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.constants import SplatOp
@@ -23,13 +23,6 @@ from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
 from tessella.passes.patterns.nodes import Node, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
-
-FLAGS: dict[type[NnOp], str] = {
-    MatmulOp: "transpose_b",
-    FcOp: "transpose_w",
-    AttentionOp: "transposed_k",
-}
-"""The property by which a product reads its second operand transposed."""
 
 
 def _is_matrix(value: SSAValue) -> bool:
@@ -88,7 +81,12 @@ def _is_flag(transpose: TransposeOp) -> bool:
     rank = len(perm)
     swaps_last = rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
     uses = transpose.res.uses
-    return swaps_last and all(use.index == 1 and type(use.operation) in FLAGS for use in uses)
+    return swaps_last and all(use.index == 1 and _flag(use.operation) for use in uses)
+
+
+def _flag(op: Operation) -> str | None:
+    """The property by which an op reads its second operand transposed."""
+    return op.TRANSPOSES if isinstance(op, NnOp) else None
 
 
 _TURNED = op(TransposeOp, Value("y"), where=_is_flag, shared=True)
@@ -96,7 +94,8 @@ _TURNED = op(TransposeOp, Value("y"), where=_is_flag, shared=True)
 
 def _turn(m: Match) -> NnOp:
     first, _, *others = m.root.operands
-    flag = FLAGS[type(m.root)]
+    flag = _flag(m.root)
+    assert flag is not None
     settings = {**m.root.settings, flag: not m.root.settings[flag]}
     return m.make(type(m.root), first, m["y"], *others, **settings)
 

@@ -22,7 +22,7 @@ from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import (
-    OpCost,
+    Prices,
     fused_seconds,
     layout_matters,
     step_seconds,
@@ -36,19 +36,16 @@ from tessella.passes.pick.selection import (
     Value,
     solve,
 )
-from tessella.targets import Target
-from tessella.targets.database import Times, Timing
 
 
 def pick_by_cost(
     function: FuncOp,
     options: Mapping[NnOp, Sequence[Candidate]],
-    target: Target,
-    times: Times | None = None,
+    prices: Prices,
 ) -> tuple[dict[NnOp, Candidate], Solution]:
     """The candidate of each op, and the solution with its cost, without the ops that have a single
-    candidate. ``times`` count instead of estimates."""
-    builder = ProblemBuilder(target, times or {})
+    candidate."""
+    builder = ProblemBuilder(prices)
     problem = builder.build(function, options)
     solution = solve(problem)
     chosen = {op: listed[solution.choice[builder.nodes[op]]] for op, listed in options.items()}
@@ -68,8 +65,7 @@ class ProblemBuilder:
     """Builds the problem of a function. Its arguments, ops and return are the nodes; the forms of
     values are places, by number."""
 
-    target: Target
-    times: Times = field(default_factory=dict[str, Timing])
+    prices: Prices
     nodes: dict[object, int] = field(default_factory=dict[object, int])
     costs: list[list[float]] = field(default_factory=list[list[float]])
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int])
@@ -110,7 +106,7 @@ class ProblemBuilder:
 
     def _row_major(self, value: SSAValue) -> int:
         precision = precision_of(tensor_type(value).element_type)
-        return self._place(PlaceAttr.get(self.target.arch, precision, NCHW))
+        return self._place(PlaceAttr.get(self.prices.target.arch, precision, NCHW))
 
     def _op(self, op: NnOp, listed: Sequence[Candidate]) -> None:
         node = self._node(op, self._seconds(op, listed))
@@ -124,7 +120,7 @@ class ProblemBuilder:
         """The cost of each candidate; empty if all cost the same."""
         if len(listed) == 1 or costs_alike(op, listed):
             return [0.0] * len(listed)
-        cost = OpCost(op, self.target, self.times)
+        cost = self.prices.of(op)
         first, costs = min(c.rank for c in listed), list[float]()
         known = cost.compared([(c.kernel, c.place) for c in listed])
         for c, (seconds, measured) in zip(listed, known, strict=True):
@@ -166,7 +162,7 @@ class ProblemBuilder:
         path: list[Step] = []
         for step, start in conversions:
             number = self._place(step[1])
-            path.append(Step(number, step_seconds(step, value, start, self.target)))
+            path.append(Step(number, step_seconds(step, value, start, self.prices.target)))
         return path
 
     def _fusion(
@@ -177,7 +173,7 @@ class ProblemBuilder:
         if producer is None:
             return
         value = producer.results[0]
-        most = [fused_seconds(b.kernel, op, value, self.target) for b in listed]
+        most = [fused_seconds(b.kernel, op, value, self.prices.target) for b in listed]
         saved = [
             [-seconds if _fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
             for a in options[producer]

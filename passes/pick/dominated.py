@@ -13,21 +13,15 @@ from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import OpCost, conversion_seconds
-from tessella.targets import Target
-from tessella.targets.database import Times
+from tessella.passes.pick.kernel_cost import OpCost, Prices, conversion_seconds
 
 Options = Mapping[NnOp, Sequence[Candidate]]
 
 
-def without_dominated(
-    options: Options, target: Target, times: Times | None = None
-) -> dict[NnOp, list[Candidate]]:
-    """The candidates of each op, without those that another one dominates. ``times`` count instead
-    of estimates: an op that has some keeps all."""
-    return {
-        op: _undominated(OpCost(op, target, times or {}), listed) for op, listed in options.items()
-    }
+def without_dominated(options: Options, prices: Prices) -> dict[NnOp, list[Candidate]]:
+    """The candidates of each op, without those that another one dominates. An op with kernels that
+    were measured keeps all."""
+    return {op: _undominated(prices.of(op), listed) for op, listed in options.items()}
 
 
 def _undominated(cost: OpCost, listed: Sequence[Candidate]) -> list[Candidate]:

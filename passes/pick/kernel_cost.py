@@ -1,8 +1,9 @@
 """The cost of a kernel for an op on a machine, in seconds.
 
 A kernel was measured (``targets.database``), or declares its cost, or it has a lowering: the op is
-then lowered (``scratch.py``), and the tile model estimates the best schedules of its statements. As
-this takes about a millisecond, it is done once for all ops of a key (``cost_key.py``).
+then lowered (``scratch.py``), the pipeline's passes on kernels run on what it has become, and the
+tile model estimates that. As this takes milliseconds, it is done once for all ops of a key
+(``cost_key.py``).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.pick.usual import usual_op
-from tessella.passes.tile.cost import constant_bytes
-from tessella.passes.tile.cost import seconds as tile_seconds
+from tessella.passes.tile.cost import cost_after
+from tessella.passes.tile_stage import kernel_passes
 from tessella.support.elements import ELEMENTS
 from tessella.support.sizes import estimated
 from tessella.support.tables import of_compilations, remembered
@@ -54,19 +55,36 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Prices:
+    """What the costs of all ops of a program depend on."""
+
+    target: Target
+    times: Times = field(default_factory=dict[str, Timing])
+    """Those of this machine, which count instead of estimates."""
+    shared: bool = False
+    """Whether constants are packed as programs for other sizes pack them."""
+
+    def of(self, op: NnOp) -> OpCost:
+        """The costs of an op."""
+        return OpCost(op, self)
+
+
+@dataclass(frozen=True)
 class OpCost:
     """The costs of the kernels of one op on a machine."""
 
     op: NnOp
-    target: Target
-    times: Times = field(default_factory=dict[str, Timing])
-    """Those of this machine, which count instead of estimates."""
+    prices: Prices
+
+    @property
+    def target(self) -> Target:
+        return self.prices.target
 
     def measured(self, kernel: Kernel, place: PlaceAttr) -> float | None:
         """Seconds of one call as they were measured, if they were."""
-        if not self.times:
+        if not self.prices.times:
             return None
-        timing = self.times.get(timing_key(self._exact, kernel.name, place))
+        timing = self.prices.times.get(timing_key(self._exact, kernel.name, place))
         return None if timing is None else CALL + timing.cycles / (self.target.ghz * 1e9)
 
     @cached_property
@@ -122,18 +140,15 @@ class OpCost:
             cost, scale = exact_key(op), 1.0
         if not layout_matters(kernel, op):
             place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
-        key = (cost, kernel, place, self.target)
+        shared = self.prices.shared
+        key = (cost, kernel, place, self.target, shared)
 
         def make() -> Estimate:
-            scratch = scratch_kernel(cost, op, kernel, place, self.target)
-            return Estimate(tile_seconds(scratch, self.target), constant_bytes(scratch))
+            scratch = scratch_kernel(cost, op, kernel, place)
+            found = cost_after(kernel_passes(shared=shared), scratch, self.target)
+            return Estimate(found.seconds, found.weights)
 
         return remembered(_ESTIMATES, key, MAX_KEPT, make).scaled(scale)
-
-
-def kernel_seconds(kernel: Kernel, op: NnOp, place: PlaceAttr, target: Target) -> float:
-    """Estimated seconds of one call of a kernel for an op at a place."""
-    return OpCost(op, target).modelled(kernel, place)
 
 
 def timing_key(op: str, kernel: str, place: PlaceAttr) -> str:

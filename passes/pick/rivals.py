@@ -18,9 +18,7 @@ from tessella.dialects.place import PlaceAttr
 from tessella.kernels.cost import bytes_of
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import OpCost
-from tessella.targets import Target
-from tessella.targets.database import Times
+from tessella.passes.pick.kernel_cost import OpCost, Prices
 
 Options = Mapping[NnOp, Sequence[Candidate]]
 
@@ -108,17 +106,11 @@ def _fastest(rivals: Sequence[_Rival]) -> _Rival:
     return best
 
 
-def without_rivals(
-    options: Options, target: Target, growth: float, times: Times | None = None
-) -> dict[NnOp, list[Candidate]]:
+def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp, list[Candidate]]:
     """The candidates of each op, of those at the same places one; with those that are taken, all
-    weights, or as many as the last level of cache holds, become at most so many times as large.
-    ``times`` count instead of estimates."""
-    known = times or {}
-    groups = {
-        op: list(_groups(OpCost(op, target, known), listed)) for op, listed in options.items()
-    }
-    most = (growth - 1) * max(_weights(options), target.l3)
+    weights, or as many as the last level of cache holds, become at most so many times as large."""
+    groups = {op: list(_groups(prices.of(op), listed)) for op, listed in options.items()}
+    most = (growth - 1) * max(_weights(options), prices.target.l3)
     _limit([each for found in groups.values() for each in found], most)
     left = {op: {c for each in found for c in each.left} for op, found in groups.items()}
     return {op: [c for c in listed if c not in left[op]] for op, listed in options.items()}

@@ -1,7 +1,6 @@
 """The kernel that a picked op would become, built outside any program.
 
-The op is lowered as ``convert-nn-to-tile`` lowers it, and its statements are fused as
-``tile-fuse-maps`` does. Weights have a type and no elements here.
+The op is lowered as ``convert-nn-to-tile`` lowers it. Weights have a type and no elements here.
 """
 
 from __future__ import annotations
@@ -19,25 +18,17 @@ from tessella.dialects.tile import KernelOp, weight_of
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, Value
-from tessella.passes.tile_fuse_maps import fuse_maps
 from tessella.support.elements import FLOATS
-from tessella.targets import Target
 
 
-def scratch_kernel(
-    key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr, target: Target | None = None
-) -> KernelOp:
-    """The kernel's lowering of an op with this key at a place, whose precision its floats have; its
-    maps are fused for a target, if there is one."""
+def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
+    """The kernel's lowering of an op with this key at a place, whose precision its floats have."""
     scratch = picked_op(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
         group.values.setdefault(value, group.argument(value))
     group.lower(scratch)
-    made = group.kernel([group.values[result] for result in scratch.results])
-    if target is not None:
-        fuse_maps(made, target)
-    return made
+    return group.kernel([group.values[result] for result in scratch.results])
 
 
 class _Scratch(GroupLowering):

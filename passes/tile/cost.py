@@ -1,55 +1,94 @@
-"""The cost of a kernel on a machine in the tile model, in seconds."""
+"""The cost of a kernel: the passes of the pipeline run on a copy, and the model prices what they
+make.
+
+A cost depends on nothing but the kernel's structure, the passes and the machine. It is estimated
+once for all kernels that do the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.dialects.tile.nest import steps
-from tessella.dialects.tile.reach import reaches
-from tessella.passes.tile.estimates import bytes_in
-from tessella.passes.tile.nest import share_loops
-from tessella.passes.tile.packing import split_statement
-from tessella.passes.tile.search import best_schedule
+from xdsl.dialects.builtin import StringAttr
+from xdsl.passes import ModulePass
+
+from tessella.dialects.structure import structure
+from tessella.dialects.tile import KernelOp
+from tessella.passes.kinds import KernelPass
+from tessella.passes.tile.cycles import (
+    constant_bytes,
+    copy_cycles,
+    kernel_cycles,
+    statement_cycles,
+)
+from tessella.passes.tile.nest import bytes_saved
 from tessella.passes.tile.traffic import overlapped
+from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.passes.tile_share_loops import TileShareLoopsPass
+from tessella.passes.tile_split_indices import TileSplitIndicesPass
+from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
+MAX_KEPT = 1 << 14
+"""Costs that one compilation keeps."""
 
-def seconds(kernel: KernelOp, target: Target) -> float:
-    """Modelled seconds of one call: the sum over its statements, each under its schedule. Constants
-    come from memory: all others of the program have been used since."""
-    for op in kernel.statements:
-        split_statement(op, target.arch)
-    share_loops(kernel, target)
-    cycles = kernel_cycles(kernel, lambda op: best_schedule(op, kernel, target).cycles, target)
+_COSTS: dict[Hashable, KernelCost] = of_compilations()
+
+
+def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[KernelPass]:
+    """The passes from a kernel's statements to their schedules. They leave those alone that have
+    schedules."""
+    return [
+        TileSplitIndicesPass(target=target),
+        TileShareLoopsPass(target=target),
+        TileSchedulePass(target=target, shared=shared),
+    ]
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """What one call of a kernel costs."""
+
+    seconds: float
+    weights: int
+    """Bytes of the constants that it reads."""
+    saved: int
+    """Bytes that are not moved again from far away, as statements share loops."""
+    repeats: bool
+    """Whether steps of these loops compute anything again."""
+
+
+def cost_after(passes: Sequence[ModulePass], kernel: KernelOp, target: Target) -> KernelCost:
+    """The cost of a kernel once the passes have rewritten it. The kernel itself is not changed.
+
+    Only passes that visit one kernel at a time run: the others need the program around it.
+    """
+    copy = kernel.clone()
+    copy.sym_name, copy.code, copy.nodes = StringAttr("kernel"), None, None
+    steps = tuple(step for step in passes if isinstance(step, KernelPass))
+    key = structure(copy), steps, target
+    return remembered(_COSTS, key, MAX_KEPT, partial(_cost_after, steps, copy, target))
+
+
+def _cost_after(steps: Iterable[KernelPass], kernel: KernelOp, target: Target) -> KernelCost:
+    for step in steps:
+        step.rewrite(kernel, target)
+    windows = (at.window for op in kernel.statements for at in op.at_list)
+    return KernelCost(
+        seconds=_seconds(kernel, target),
+        weights=constant_bytes(kernel),
+        saved=bytes_saved(kernel, target),
+        repeats=any(window is not None for window in windows),
+    )
+
+
+def _seconds(kernel: KernelOp, target: Target) -> float:
+    """Modelled seconds of one call, with the copies of operands that schedules read in other
+    layouts. Constants come from memory: all others of the program have been used since."""
+    cycles = kernel_cycles(kernel, partial(statement_cycles, target=target), target)
     cold = constant_bytes(kernel) / target.memory_bandwidth
-    return overlapped(cycles, cold) / (target.ghz * 1e9)
-
-
-def constant_bytes(kernel: KernelOp) -> int:
-    """Bytes of the constants that a kernel reads."""
-    arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
-    return sum(bytes_in(argument) for argument in arguments)
-
-
-def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
-    """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
-    total = sum(cycles(op) * runs(op) for op in kernel.statements)
-    return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
-
-
-def runs(op: ContractOp) -> float:
-    """How many steps of the kernel's nest run a statement; one that leaves out a part of its points
-    counts as the rest."""
-    return steps(op) * prod(reach.share(op, name) for name, reach in reaches(op).items())
-
-
-def _streamed(kernel: KernelOp, target: Target) -> float:
-    """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
-    find them in the nearest cache."""
-    values = (*kernel.body.block.args, *kernel.returned.values)
-    size = sum(bytes_in(value) for value in values)
-    if size > target.l3:
-        return size / target.memory_bandwidth
-    return size / (target.l3_bandwidth if size > target.l2 else target.l2_bandwidth)
+    variables = (a for a in kernel.body.block.args if not kernel.is_constant(a.index))
+    copied = sum(copy_cycles(a, target) for a in variables if kernel.packed(a.index) is not None)
+    return (overlapped(cycles, cold) + copied) / (target.ghz * 1e9)

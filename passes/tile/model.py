@@ -27,10 +27,11 @@ from tessella.dialects.tile import (
     YieldOp,
     fused_products,
 )
-from tessella.dialects.tile.flat import Flat, FlatAccess
+from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 # "Without it": how many of 411 choices (every fifth statement of `bench.cases` and the models of
@@ -429,6 +430,11 @@ class Model:
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
         return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
+
+
+def modelled(op: ContractOp, target: Target) -> Model:
+    """The model of a statement that has a schedule."""
+    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
 
 
 def body_ops(op: ContractOp) -> float:

@@ -15,11 +15,11 @@ from xdsl.ir import SSAValue
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, KernelOp, Nest, Schedule
-from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, simplify
+from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import can_divide, depth, shared_loops
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
-from tessella.passes.tile.cost import runs
+from tessella.passes.tile.cycles import runs
 from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.parts import Divided, part_of
@@ -38,11 +38,6 @@ def busy(share: rt.Share, threads: int) -> float:
     """The share of the time that threads are busy with a loop, as some get more of it than
     others."""
     return share.extent / (threads * share.largest(threads))
-
-
-def modelled(op: ContractOp, target: Target) -> Model:
-    """The model of a statement that has a schedule."""
-    return Model(op, simplify(flatten(op)).with_sizes(estimated), target)
 
 
 @dataclass(frozen=True)

@@ -53,15 +53,20 @@ class Problem:
         """
         key = tuple(layouts.items())
         if key not in self._models:
-            flat = simplify(flatten(self.op, layouts)).with_sizes(estimated)
-            self._models[key] = Model(self.op, flat, self.target)
+            merged = simplify(flatten(self.op, layouts)) if layouts else self._merged
+            self._models[key] = Model(self.op, merged.with_sizes(estimated), self.target)
         return self._models[key]
 
     @cached_property
     def symbolic(self) -> Mapping[str | None, Size]:
         """The ranges that depend on symbols, by the names that their indices have once merged."""
-        indices = simplify(flatten(self.op)).indices
+        indices = self._merged.indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
+
+    @cached_property
+    def _merged(self) -> Flat:
+        """The flattened statement with the current layouts of its operands."""
+        return simplify(flatten(self.op))
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
         """Whether lanes of this index read panels that programs for other numbers of rows share."""

@@ -20,9 +20,8 @@ from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
-from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.estimates import bytes_in, count_of
+from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
@@ -232,9 +231,7 @@ class TileFamily:
         argument = argument_of(self.op, kernel, operand)
         if argument is None or kernel.is_constant(argument.index):
             return 0.0
-        count, size = count_of(argument), bytes_in(argument)
-        cycles = moving(size, size, target) * target.ghz * 1e9
-        return (cycles + count * SHUFFLING) / steps(self.op)
+        return copy_cycles(argument, target) / steps(self.op)
 
     def _penalty(self, height: int) -> float:
         cut = sum(-(-each.rows // height) * each.weight for each in self._outline._boundary_rows)

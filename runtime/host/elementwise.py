@@ -1,106 +1,117 @@
-"""NumPy semantics of the elementwise ops."""
+"""The table of elementwise ops: a row states everything about an op.
+
+    Row("softsign", "float", "x / (1 + |x|)", _softsign, Onnx("Softsign", 1, 22))
+
+- `dialects/nn/elementwise.py` makes the op's class.
+- The function is the NumPy kernel, in ``KERNELS``.
+- The native kernel is the same function, applied to a scalar that adds an op of `arith` or `math`
+  for each function of NumPy: `kernels/elementwise.py`.
+- ONNX's operator becomes the op: `frontends/onnx/ops/elementwise.py`.
+- Under `jit`, NumPy's ufunc becomes the op: `frontends/trace/ufuncs.py`.
+- `tessella.ops` has the op.
+
+A function may call those that `kernels/elementwise.py` has scalar code for: ufuncs, ``np.where``
+and the ones with ``@primitive``. It must not branch on elements.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.elements import computing, converted, element_of
-from tessella.runtime.host.registry import KERNELS, Array, kernel
+from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.runtime.host.values import limits_of, saturate
 from tessella.support.elements import Element
 
+# ``Any`` is an array, or what stands for one
+Function = Callable[..., Any]
 
-def _float(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """The function computed in float64 and rounded once to the operand's type."""
+Kind = Literal["unary", "float", "predicate", "boolean", "binary", "comparison", "logic"]
+"""Operands and result:
 
-    def apply(x: Array) -> Array:
-        return function(x.astype(np.float64)).astype(x.dtype)
+- unary, binary: numbers of one type, which the result has too
+- float: one float, computed in float64 and rounded once
+- predicate: one float to a boolean
+- comparison: two elements of one type to a boolean
+- boolean, logic: one boolean, two booleans
+"""
 
-    return apply
+
+Law = Literal["commutative", "idempotent", "involution"]
+"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x"""
 
 
-def _erf(x: Array) -> Array:
+@dataclass(frozen=True)
+class Onnx:
+    """The operator that is the op in the versions ``first`` to ``last``."""
+
+    name: str
+    first: int
+    last: int
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The attribute of each parameter that has another name."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """An elementwise op."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    """The result, in words or as a formula."""
+    function: Function
+    """Takes an array for each operand, and the parameters by name."""
+    onnx: Onnx | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The defaults of the properties, which are numbers."""
+    law: Law | None = None
+    equivalent: np.ufunc | None = None
+    """The ufunc that a function of our own stands for."""
+
+    @property
+    def ufunc(self) -> np.ufunc | None:
+        """The function of NumPy that the op computes, if it is one."""
+        return self.function if isinstance(self.function, np.ufunc) else self.equivalent
+
+
+# ** functions that NumPy lacks **
+
+
+def primitive(function: Function) -> Function:
+    """Let what stands for an array take over a function, as it may NumPy's own (NEP 18)."""
+
+    @functools.wraps(function)
+    def call(*operands: Any) -> Any:
+        for x in operands:
+            if hasattr(x, "__array_function__") and not isinstance(x, np.ndarray):
+                return x.__array_function__(call, (type(x),), operands, {})
+        return function(*operands)
+
+    return call
+
+
+@primitive
+def erf(x: Array) -> Array:
+    """The error function."""
     return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+@primitive
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c; native code rounds it once."""
+    return a * b + c
 
 
-def _gelu_tanh(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-_UNARY: dict[str, Callable[[Array], Array]] = {
-    "abs": np.abs,
-    "neg": np.negative,
-    "sign": np.sign,
-    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
-    "not": np.logical_not,
-    "is_nan": np.isnan,
-    "is_inf": np.isinf,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "sqrt": np.sqrt,
-    "reciprocal": lambda x: x.dtype.type(1) / x,
-}
-
-_SMOOTH: dict[str, Callable[[Array], Array]] = {
-    "exp": np.exp,
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": _erf,
-    "sigmoid": _sigmoid,
-    "softplus": lambda x: np.logaddexp(x, 0),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-    "silu": lambda x: x * _sigmoid(x),
-    "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
-    "gelu_tanh": _gelu_tanh,
-}
-
-_BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "mod": np.mod,
-    "fmod": np.fmod,
-    "equal": np.equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-}
-
-KERNELS.update({f"nn.{name}": function for name, function in (_UNARY | _BINARY).items()})
-KERNELS.update({f"nn.{name}": _float(function) for name, function in _SMOOTH.items()})
-
-
-@kernel("div")
-def div(lhs: Array, rhs: Array) -> Array:
+@primitive
+def divide(lhs: Array, rhs: Array) -> Array:
     """Integers round towards zero; a division by zero gives 0 for integers, as IEEE for floats."""
     if lhs.dtype.kind == "f":
         return lhs / rhs
@@ -111,14 +122,7 @@ def div(lhs: Array, rhs: Array) -> Array:
     return np.where(rhs == 0, 0, towards_zero).astype(lhs.dtype)
 
 
-def _integer_power(lhs: Array, rhs: Array) -> Array:
-    """A negative exponent gives the reciprocal rounded towards zero: 0 unless lhs is 1 or -1."""
-    negative = rhs < 0
-    power = np.power(lhs, np.where(negative, rhs % 2, rhs).astype(lhs.dtype))
-    return np.where(negative & (np.abs(lhs) != 1), 0, power).astype(lhs.dtype)
-
-
-@kernel("pow")
+@primitive
 def power(lhs: Array, rhs: Array) -> Array:
     """The power: of floats in float64 and rounded once; of integers modulo their type's range."""
     if lhs.dtype.kind != "f":
@@ -126,50 +130,210 @@ def power(lhs: Array, rhs: Array) -> Array:
     return np.power(lhs.astype(np.float64), rhs.astype(np.float64)).astype(lhs.dtype)
 
 
-@kernel("leaky_relu")
-def leaky_relu(x: Array, *, alpha: float) -> Array:
-    """x where x >= 0, alpha * x below."""
-    return np.where(x >= 0, x, x * x.dtype.type(alpha))
+def _integer_power(lhs: Array, rhs: Array) -> Array:
+    """A negative exponent gives the reciprocal rounded towards zero: 0 unless lhs is 1 or -1."""
+    negative = rhs < 0
+    power = np.power(lhs, np.where(negative, rhs % 2, rhs).astype(lhs.dtype))
+    return np.where(negative & (np.abs(lhs) != 1), 0, power).astype(lhs.dtype)
 
 
-@kernel("elu")
-def elu(x: Array, *, alpha: float) -> Array:
-    """x where x >= 0, alpha * (e^x - 1) below."""
-    return np.where(x >= 0, x, alpha * np.expm1(x.astype(np.float64))).astype(x.dtype)
+# ** formulas **
+
+_where: Callable[[Any, Any, Any], Any] = np.where
 
 
-@kernel("celu")
-def celu(x: Array, *, alpha: float) -> Array:
-    """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
-    wide = x.astype(np.float64)
-    return (np.maximum(wide, 0) + np.minimum(0, alpha * np.expm1(wide / alpha))).astype(x.dtype)
+def _relu(x: Any) -> Any:
+    return np.maximum(x, 0)
 
 
-@kernel("thresholded_relu")
-def thresholded_relu(x: Array, *, alpha: float) -> Array:
-    """x where x > alpha, 0 elsewhere."""
-    return np.where(x > alpha, x, x.dtype.type(0))
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
 
 
-@kernel("hard_sigmoid")
-def hard_sigmoid(x: Array, *, alpha: float, beta: float) -> Array:
-    """clip(alpha * x + beta, 0, 1)."""
-    return np.clip(alpha * x + beta, 0, 1).astype(x.dtype)
+def _silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
 
 
-@kernel("selu")
-def selu(x: Array, *, alpha: float, beta: float) -> Array:
-    """beta * (x where x > 0, alpha * (e^x - 1) below)."""
-    wide = x.astype(np.float64)
-    return (beta * np.where(wide > 0, wide, alpha * np.expm1(wide))).astype(x.dtype)
+def _softsign(x: Any) -> Any:
+    return x / (1 + np.abs(x))
 
 
-@kernel("clip")
-def clip(x: Array, *, low: float, high: float) -> Array:
-    """min(max(x, low), high)."""
-    if x.dtype.kind == "f":
-        return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
-    return np.minimum(np.maximum(x, saturate(low, x.dtype)), saturate(high, x.dtype))
+def _unit(x: Any) -> Any:
+    return np.minimum(np.maximum(x, 0), 1)
+
+
+def _hard_sigmoid(x: Any, alpha: float, beta: float) -> Any:
+    return _unit(x * alpha + beta)
+
+
+def _hard_swish(x: Any) -> Any:
+    return x * _unit(x * (1 / 6) + 0.5)
+
+
+def _gelu(x: Any) -> Any:
+    e = erf(x * (1 / math.sqrt(2)))
+    half = x * 0.5
+    return fma(half, e, half)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    scale = math.sqrt(2 / math.pi)
+    t = np.tanh(x * fma(x * x, 0.044715 * scale, scale))
+    half = x * 0.5
+    return fma(half, t, half)
+
+
+def _softplus(x: Any) -> Any:
+    # not log(1 + e^x), which overflows
+    e = np.exp(-np.abs(x))
+    return np.maximum(x, 0) + np.log1p(e)
+
+
+def _elu(x: Any, alpha: float) -> Any:
+    below = np.expm1(x) * alpha
+    return _where(x >= 0, x, below)
+
+
+def _selu(x: Any, alpha: float, beta: float) -> Any:
+    return _elu(x, alpha) * beta
+
+
+def _leaky_relu(x: Any, alpha: float) -> Any:
+    return _where(x >= 0, x, x * alpha)
+
+
+def _thresholded_relu(x: Any, alpha: float) -> Any:
+    return _where(x > alpha, x, 0)
+
+
+def _celu(x: Any, alpha: float) -> Any:
+    below = np.minimum(0, np.expm1(x * (1 / alpha)) * alpha)
+    return np.maximum(x, 0) + below
+
+
+def _clip(x: Any, low: float, high: float) -> Any:
+    least, most = saturate(low, x.dtype), saturate(high, x.dtype)
+    x = x if least == -math.inf else np.maximum(x, least)
+    return x if most == math.inf else np.minimum(x, most)
+
+
+# ** the table **
+
+_ROWS = (
+    # numbers
+    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), law="idempotent"),
+    Row("neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution"),
+    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), law="idempotent"),
+    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), law="idempotent"),
+    Row(
+        "clip", "unary", "min(max(x, low), high); the bounds may be infinite", _clip,
+        parameters={"low": -math.inf, "high": math.inf},
+    ),
+    # floats
+    Row("exp", "float", "e^x", np.exp, Onnx("Exp", 1, 13)),
+    Row("log", "float", "natural logarithm", np.log, Onnx("Log", 1, 13)),
+    Row("log2", "float", "logarithm to the base 2", np.log2),
+    Row("log10", "float", "logarithm to the base 10", np.log10),
+    Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13)),
+    Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13)),
+    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), law="idempotent"),
+    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), law="idempotent"),
+    Row(
+        "round", "float", "rounding to nearest, halves to even", np.rint,
+        Onnx("Round", 11, 22), law="idempotent",
+    ),
+    Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22)),
+    Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22)),
+    Row("tan", "float", "tangent", np.tan, Onnx("Tan", 7, 22)),
+    Row("asin", "float", "arc sine", np.arcsin, Onnx("Asin", 7, 22)),
+    Row("acos", "float", "arc cosine", np.arccos, Onnx("Acos", 7, 22)),
+    Row("atan", "float", "arc tangent", np.arctan, Onnx("Atan", 7, 22)),
+    Row("sinh", "float", "hyperbolic sine", np.sinh, Onnx("Sinh", 9, 22)),
+    Row("cosh", "float", "hyperbolic cosine", np.cosh, Onnx("Cosh", 9, 22)),
+    Row("tanh", "float", "hyperbolic tangent", np.tanh, Onnx("Tanh", 1, 13)),
+    Row("asinh", "float", "inverse hyperbolic sine", np.arcsinh, Onnx("Asinh", 9, 22)),
+    Row("acosh", "float", "inverse hyperbolic cosine", np.arccosh, Onnx("Acosh", 9, 22)),
+    Row("atanh", "float", "inverse hyperbolic tangent", np.arctanh, Onnx("Atanh", 9, 22)),
+    Row("erf", "float", "error function", erf),
+    Row("sigmoid", "float", "1 / (1 + e^-x)", _sigmoid, Onnx("Sigmoid", 1, 13)),
+    Row("softplus", "float", "log(1 + e^x)", _softplus, Onnx("Softplus", 1, 22)),
+    Row("softsign", "float", "x / (1 + |x|)", _softsign, Onnx("Softsign", 1, 22)),
+    Row("hard_swish", "float", "x * clip(x/6 + 1/2, 0, 1)", _hard_swish, Onnx("HardSwish", 14, 22)),
+    Row("silu", "float", "x * sigmoid(x)", _silu),
+    Row("gelu", "float", "x/2 * (1 + erf(x / sqrt 2))", _gelu),
+    Row("gelu_tanh", "float", "tanh approximation of gelu", _gelu_tanh),
+    Row(
+        "leaky_relu", "float", "x where x >= 0, alpha * x below", _leaky_relu,
+        Onnx("LeakyRelu", 1, 16), {"alpha": 0.01},
+    ),
+    Row(
+        "elu", "float", "x where x >= 0, alpha * (e^x - 1) below", _elu,
+        Onnx("Elu", 1, 22), {"alpha": 1.0},
+    ),
+    Row(
+        "celu", "float", "max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))", _celu,
+        Onnx("Celu", 12, 28), {"alpha": 1.0},
+    ),
+    Row(
+        "selu", "float", "beta * (x where x >= 0, alpha * (e^x - 1) below)", _selu,
+        Onnx("Selu", 1, 22, {"beta": "gamma"}),
+        {"alpha": 1.6732632423543772, "beta": 1.0507009873554805},
+    ),
+    Row(
+        "thresholded_relu", "float", "x where x > alpha, 0 elsewhere", _thresholded_relu,
+        Onnx("ThresholdedRelu", 10, 22), {"alpha": 1.0},
+    ),
+    Row(
+        "hard_sigmoid", "float", "clip(alpha * x + beta, 0, 1)", _hard_sigmoid,
+        Onnx("HardSigmoid", 1, 22), {"alpha": 0.2, "beta": 0.5},
+    ),
+    # to booleans
+    Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20)),
+    Row("is_inf", "predicate", "test for an infinity", np.isinf),
+    Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1), law="involution"),
+    # two operands
+    Row("add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative"),
+    Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14)),
+    Row("mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative"),
+    Row(
+        "div", "binary", "lhs / rhs; integers round towards zero", divide,
+        Onnx("Div", 1, 14), equivalent=np.true_divide,
+    ),
+    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power),
+    Row("min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative"),
+    Row("max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative"),
+    Row("mod", "binary", "remainder with the sign of rhs", np.remainder),
+    Row("fmod", "binary", "remainder with the sign of lhs", np.fmod),
+    Row("equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative"),
+    Row("less", "comparison", "lhs < rhs", np.less, Onnx("Less", 1, 13)),
+    Row("less_equal", "comparison", "lhs <= rhs", np.less_equal, Onnx("LessOrEqual", 12, 16)),
+    Row("greater", "comparison", "lhs > rhs", np.greater, Onnx("Greater", 1, 13)),
+    Row(
+        "greater_equal", "comparison", "lhs >= rhs", np.greater_equal,
+        Onnx("GreaterOrEqual", 12, 16),
+    ),
+    Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
+    Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
+    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
+)  # fmt: skip
+
+ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}
+"""The ops by name, without the dialect's: `exp`. Only `nn.where` and `nn.cast` have no row: they
+have other operands and results."""
+
+
+def _kernel(row: Row) -> HostKernel:
+    if row.kind != "float":
+        return row.function
+
+    def rounded(x: Array, **parameters: float) -> Array:
+        wide = row.function(x.astype(np.float64), **parameters)
+        return np.asarray(wide).astype(x.dtype)
+
+    return rounded
+
+
+KERNELS.update({f"nn.{name}": _kernel(row) for name, row in ROWS.items()})
 
 
 @kernel("where")

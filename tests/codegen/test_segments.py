@@ -13,9 +13,10 @@ from tessella.codegen.emit import emit
 from tessella.codegen.emit_segment import LONG
 from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, optimize_and_emit
-from tessella.runtime.events import AFTER, CLOCK, END, PROFILED, Scale, Stream, now
+from tessella.runtime.events import AFTER, CLOCK, END, PROFILED, Scale, Stream
 from tessella.runtime.image import Library
 from tessella.runtime.program import _SEGMENT
+from tessella.support.clock import now
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target, get, native
 from tests.codegen.harness import Array, parse

@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 from tessella.dialects import nn
 from tessella.dialects.layout import NHWC, pack
 from tessella.dialects.nn.core import tensor, type_of
-from tessella.dialects.nn.evaluate import Constants, constant_value
+from tessella.dialects.nn.evaluate import Constants, constant_value, evaluation_bytes
 from tessella.dialects.place import PlaceAttr, placed
 from tessella.runtime.weights import WeightStore
 from tests.dialects.oracle import Array, sample
@@ -143,6 +143,16 @@ def test_a_product_that_takes_long_is_too_much() -> None:
     assert constant_value(nn.MatmulOp.make([tall, tall], transpose_b=False).res, STORE) is None
 
 
+def test_each_channel_of_a_window_counts() -> None:
+    """Windows reach no further than the channels do."""
+    x = splat(1, 1, 4, 500, 500)
+    sizes = (1, 2, 8, 1 << 40)
+    ops = [nn.LrnOp.make([x], size=n, alpha=1.0, beta=1.0, bias=1.0) for n in sizes]
+    one, two, all_channels, far = map(evaluation_bytes, ops)
+    assert two - one >= 1_000_000
+    assert all_channels == far == one + 7 * (two - one)
+
+
 def test_the_limit_holds() -> None:
     x = weight(sample(0, (256, 256)))
     values: list[SSAValue] = [
@@ -193,7 +203,7 @@ def test_asking_for_every_value_of_a_graph() -> None:
     calls = 0
     run = nn.NegOp.evaluate
 
-    def counted(op: nn.NegOp, *arrays: Array | None) -> list[Array]:
+    def counted(op: nn.UnaryOp, *arrays: Array | None) -> list[Array]:
         nonlocal calls
         calls += 1
         return run(op, *arrays)

@@ -57,6 +57,8 @@ class Round:
     """The name of its case for each program that was compiled."""
     count: int
     """Of cases."""
+    sizes: Sequence[str]
+    """The explanations of the sizes of inputs, of models that were compiled."""
 
 
 def write(path: Path, cases: Iterable[Case]) -> None:
@@ -115,8 +117,9 @@ def _read(path: str) -> Iterator[Case]:
     yield from (Case(**case) for case in pickle.loads(Path(path).read_bytes()))
 
 
-def _wrong(case: Case) -> str | None:
-    """Why a case failed; None where it did not, or where the model is not supported."""
+def _wrong(case: Case, use: Callable[[tessella.Model], object]) -> str | None:
+    """Why a case failed; None where it did not, or where the model is not supported. A model that
+    has run is used."""
     try:
         model = tessella.compile(case.model, dims=case.dims, threads=1)
         for feeds, expected in case.calls:
@@ -124,6 +127,7 @@ def _wrong(case: Case) -> str | None:
             for a, b in zip(found, expected, strict=True):
                 if wrong := difference(a, b, case):
                     return wrong
+        use(model)
     except UnsupportedError:
         return None
     except Exception as error:
@@ -139,13 +143,17 @@ def main(name: str) -> None:
         compiled.append(names[-1])
         return make(*args)
 
+    def note_sizes(model: tessella.Model) -> None:
+        if compiled[-1:] == names[-1:]:  # a program from the cache would be lowered to explain it
+            sizes.extend(model.explain().sizes)
+
     build.compile_graph = compile_graph
-    wrong: dict[str, str] = {}
+    wrong, sizes = dict[str, str](), list[str]()
     for case in COLLECTIONS[name]() if name in COLLECTIONS else _read(name):
         names.append(case.name)
-        if why := _wrong(case):
+        if why := _wrong(case, note_sizes):
             wrong[case.name] = why
-    print(json.dumps({"wrong": wrong, "compiled": compiled, "count": len(names)}))
+    print(json.dumps(vars(Round(wrong, compiled, len(names), sizes))))
 
 
 if __name__ == "__main__":

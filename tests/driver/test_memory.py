@@ -14,7 +14,6 @@ import pytest
 
 import tessella
 from tessella.support import tables
-from tests.sampling import sampled
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +80,7 @@ nodes = [
 infos = [info("x", 1, 8, 12, 12)], [info("y", 1, 16, 12, 12)]
 data = bytes_of(nodes, *infos, [weight("w", 16, 8, 3, 3)])
 x = np.ones((1, 8, 12, 12), np.float32)
-for i in range(105):
+for i in range(45):
     model = tessella.compile(data)
     model(x)
     del model
@@ -285,14 +284,14 @@ def run(program: str, *arguments: object) -> Any:
 @pytest.mark.slow
 def test_the_sizes_of_a_symbolic_model_share_its_weights_and_arena() -> None:
     """A matrix of 4 MB, of which ten copies would not be overlooked."""
-    grown, arena = run(MANY_SIZES, sampled(36))
+    grown, arena = run(MANY_SIZES, 12)
     assert grown < arena
 
 
 @pytest.mark.slow
-def test_a_hundred_compiles_leave_nothing() -> None:
+def test_compiles_leave_nothing() -> None:
     """LLVM itself does, in the processes that it runs in."""
-    assert run(MANY_COMPILES) < 10_000_000
+    assert run(MANY_COMPILES) < 4_000_000
 
 
 def test_memory_comes_back_after_a_peak() -> None:
@@ -327,8 +326,8 @@ def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
 
 @pytest.mark.slow
 def test_compiles_of_different_models_leave_nothing() -> None:
-    """Of 300, those after the thirtieth."""
-    assert run(DIFFERENT_COMPILES, 300) < 5_000_000
+    """Of 120, those after the thirtieth."""
+    assert run(DIFFERENT_COMPILES, 120) < 3_500_000
 
 
 def test_tables_of_compilations_shrink(monkeypatch: pytest.MonkeyPatch) -> None:

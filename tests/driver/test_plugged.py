@@ -183,8 +183,8 @@ def test_the_tool_lists_what_a_pass_declares(install: Installer, capsys: Out) ->
     assert main(["--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = lines.index(
-        "mine [debug; for x86, arm; not for opencl; needs nn.conv/conv; after pick-kernels]: "
-        "Do nothing."
+        "mine [debug; at any stage; for x86, arm; not for opencl; needs nn.conv/conv; "
+        "after pick-kernels]: Do nothing."
     )
     assert lines[at + 1] == "    depth: int = 3"
 

@@ -120,10 +120,17 @@ def test_programs_of_every_kind(tmp_path: Path) -> None:
         assert (each.wrong, each.compiled) == ({}, [])
 
 
+OPEN_SIZES = 0.4
+"""The share of the sizes of nodes that stay open, at the least: 0 and 1 are numbers."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_suites(name: str, tmp_path: Path) -> None:
     first, *later = (in_a_process(name, tmp_path) for _ in range(3))
     assert not first.wrong
+    if name == "open nodes":
+        opened = sum("open, from" in line for line in first.sizes)
+        assert opened > OPEN_SIZES * len(first.sizes)
     for each in later:
         assert (each.wrong, each.compiled, each.count) == ({}, [], first.count)

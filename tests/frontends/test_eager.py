@@ -87,14 +87,15 @@ RESIZE: dict[str, Any] = {
 INDICES = np.asarray([[2, 0], [-1, 1]])
 
 SPECIAL: dict[type[NnOp], Example] = {
-    nn.AcoshOp: Example((between(1, 9, 3, 5),)),
+    **{op: Example((X,), {"alpha": 0.75}) for op in nn.OPS.values() if "alpha" in op.DEFAULTS},
+    nn.OPS["acosh"]: Example((between(1, 9, 3, 5),)),
     nn.IsNanOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
     nn.IsInfOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
     nn.NotOp: Example((flags(3, 5),)),
     nn.CastOp: Example((9 * X,), {"to": np.int32}),
     nn.ClipOp: Example((X,), {"low": -0.5, "high": 0.75}),
     nn.HardSigmoidOp: Example((X,), {"alpha": 0.3, "beta": 0.4}),
-    nn.SeluOp: Example((X,), {"alpha": 1.5, "beta": 1.25}),
+    nn.OPS["selu"]: Example((X,), {"alpha": 1.5, "beta": 1.25}),
     nn.PowOp: Example((between(0.5, 2, 3, 5), normal(5))),
     nn.WhereOp: Example((flags(3, 1), normal(3, 5), normal(5))),
     nn.MatmulOp: Example((normal(2, 5, 7), normal(2, 9, 7)), {"transpose_b": True}),
@@ -136,7 +137,6 @@ SPECIAL: dict[type[NnOp], Example] = {
 }
 
 FAMILIES: dict[type[NnOp], Example] = {
-    nn.AlphaOp: Example((X,), {"alpha": 0.75}),
     nn.UnaryOp: Example((between(0.1, 0.9, 3, 5),)),
     nn.LogicalOp: Example((flags(3, 5), flags(5))),
     nn.BinaryOp: Example((normal(3, 5), 0.5 + np.abs(normal(5)))),

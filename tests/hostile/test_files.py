@@ -6,7 +6,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from tessella.driver.stage_file import load_stage, save_stage, weights_path
 from tessella.driver.stages import IR_STAGES
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
-from tessella.support.errors import InvalidModelError, OptionError
+from tessella.support.errors import InvalidModelError, OptionError, TessellaError
+from tessella.tools.commands.arrays import read_array
 from tessella.tools.opt import main as opt
 from tests.hostile.limits import gigabytes
 from tests.hostile.models import X, Y, mixed
@@ -236,6 +237,20 @@ def test_what_is_written_is_a_plain_file(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="not a plain file"):
         save_stage(pipe, ModuleOp([]), WeightStore())
     assert pipe.is_fifo()
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_keeps_no_reader_waiting(tmp_path: Path) -> None:
+    readers: Mapping[str, Callable[[Path], Any]] = {
+        "m.tsl": tessella.load,
+        "m.nn": tessella.compile,
+        "m.weights": WeightStore.load,
+        "x.npy": lambda path: read_array(str(path)),
+    }
+    for name, read in readers.items():
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(TessellaError, match="it is no regular file"):
+            read(tmp_path / name)
 
 
 # ** text **

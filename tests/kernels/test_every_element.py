@@ -42,8 +42,8 @@ IN_NUMPY = {
 compute by themselves."""
 
 WIDE_IN_NUMPY = {
-    *{nn.AcosOp, nn.AsinOp, nn.AtanOp, nn.CosOp, nn.SinOp, nn.TanOp, nn.PowOp, nn.ErfOp, nn.GeluOp},
-    *{nn.ModOp, nn.FmodOp, nn.LrnOp},
+    *(nn.OPS[name] for name in "acos asin atan cos sin tan".split()),
+    *{nn.PowOp, nn.ErfOp, nn.GeluOp, nn.ModOp, nn.FmodOp, nn.LrnOp},
 }
 """Functions that there is no vector code of in f64."""
 

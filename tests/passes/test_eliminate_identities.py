@@ -212,7 +212,7 @@ CASES: dict[str, tuple[Make, list[str]]] = {
     "equal ops": (lambda g: [g.op(nn.ExpOp, [g.y], node=n) for n in ("a", "b")], ["exp"]),
     "ops of other operands": (lambda g: [g.op(nn.ExpOp, [v]) for v in (g.x, g.y)], ["exp", "exp"]),
     "ops with other properties": (
-        lambda g: [g.op(nn.EluOp, [g.y], alpha=v) for v in (0.0, -0.0)], ["elu", "elu"],
+        lambda g: [g.op(nn.OPS["elu"], [g.y], alpha=v) for v in (0.0, -0.0)], ["elu", "elu"],
     ),
     "equal constants": (lambda g: [g.splat(v) for v in (0.5, 0.5, 0.25)], ["splat", "splat"]),
     "zeros of two signs": (lambda g: [g.splat(v) for v in (0.0, -0.0)], ["splat", "splat"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from xdsl.context import Context
@@ -19,6 +19,7 @@ from tessella.driver.stage_file import stage_context
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.kinds import (
     DebugPass,
+    Kind,
     ProgramPass,
     StatementPass,
     asked_devices,
@@ -27,6 +28,7 @@ from tessella.passes.kinds import (
     why_skipped,
 )
 from tessella.passes.print_op_stats import PrintOpStatsPass
+from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 from tessella.tools.universe import find_passes
@@ -60,7 +62,7 @@ class Hopeless(Program):
 def test_every_pass_of_ours_declares_its_kind(name: str) -> None:
     step: Any = find_passes()[name].load()
     assert issubclass(step, ProgramPass)
-    assert step.kind in ("program", "statement", "debug")
+    assert step.kind in get_args(Kind)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_debug_passes_run_where_they_are_named() -> None:
 
 
 def test_kinds() -> None:
-    passes = (CanonicalizePass, Program, InferShapesPass, PrintOpStatsPass)
-    kinds = ["program", "program", "statement", "debug"]
+    passes = (CanonicalizePass, Program, TileSchedulePass, InferShapesPass, PrintOpStatsPass)
+    kinds = ["program", "program", "kernel", "statement", "debug"]
     assert [declared(step).kind for step in passes] == kinds
 
 

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
+from tessella.driver.run_passes import PassObserver
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.knobs import KNOBS
 
@@ -86,30 +87,39 @@ def maps(count: int) -> ModelProto:
     )
 
 
+class _Lines(PassObserver):
+    """Counts the lines that run, by pass."""
+
+    def __init__(self) -> None:
+        self.done = Counter[str]()
+        self._lines = 0
+
+    def count(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._lines += event == "line"
+        return self.count
+
+    def close(self, name: str) -> None:
+        """Count the lines since the last call for a pass."""
+        self.done[name] += self._lines
+        self._lines = 0
+
+    def after(self, step: ModulePass, graph: Graph) -> None:
+        self.close(step.name)
+
+
 def lines_by_pass(model: ModelProto) -> Counter[str]:
     """The lines that run in each pass; in the import of the model before the first one."""
-    lines, done = 0, Counter[str]()
-
-    def count(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return count
-
-    def after(step: ModulePass, graph: Graph) -> None:
-        nonlocal lines
-        done[step.name] += lines
-        lines = 0
-
+    counted = _Lines()
     before = sys.gettrace()
-    sys.settrace(count)
+    sys.settrace(counted.count)
     try:
         source = OnnxSource(model)
         graph = source.graph({info.name: tuple(map(int, info.shape)) for info in source.inputs})
-        done["import"], lines = lines, 0
-        lower(graph, make_options(), after=after)
+        counted.close("import")
+        lower(graph, make_options(), observer=counted)
     finally:
         sys.settrace(before)
-    return done
+    return counted.done
 
 
 @pytest.mark.parametrize("make, size", [(network, SHORT), (concat, 4 * SHORT)])

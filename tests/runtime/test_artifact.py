@@ -334,6 +334,51 @@ def test_manifests_that_lie(data: bytes, change: Any, message: str) -> None:
         loaded.from_bytes(repacked(manifest, blobs))
 
 
+LOOP_LIES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+    ({"scanned": 0}, {}, {}, "has no end"),
+    ({"carried": 0, "conditional": True}, {}, {}, "has no condition"),
+    ({"scanned": 2}, {}, {}, "has too few values"),
+    ({}, {"inputs": 3}, {}, "takes other values"),
+    ({}, {"results": [4]}, {}, "gives other values"),
+    (
+        {"carried": 2, "scanned": 0, "conditional": True},
+        {"results": [4]},
+        {"outputs": [5]},
+        "carries more than it gives",
+    ),
+    ({}, {}, {"specs": []}, "outputs without shapes"),
+    ({"scanned": 0, "conditional": True}, {}, {}, "outputs of unknown length"),
+]
+"""What a manifest may say of a loop, its body and its step that is not so."""
+
+
+def looped(rows: bool) -> bytes:
+    """The artifact of a loop that carries a value, and gives what it was in each step."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 17]> '
+        "g (float[3] h, float[5, 3] x) => (float[3] last, float[5, 3] y) { y = Exp(x) "
+        f" last{', rows' * rows} = Scan<num_scan_inputs = 1, body = b (float[3] s, float[3] e)"
+        f" => (float[3] t{', float[3] r' * rows}) {{ t = Add(s, e) r = Exp(t) }}>(h, x) }}"
+    )
+    model = tessella.compile(proto, places=["host"])
+    model.prepare()
+    return model.__reduce__()[1][0]
+
+
+def test_loops_that_lie() -> None:
+    loaded.from_bytes(looped(rows=False))
+    manifest, blobs = unpacked(looped(rows=True))
+    loaded.from_bytes(repacked(manifest, blobs))
+    for loop, body, step, message in LOOP_LIES:
+        changed = copy.deepcopy(manifest)
+        record = next(s for s in changed["programs"][0]["program"]["steps"] if "loop" in s)
+        record.update(step)
+        record["body"].update(body)
+        record["loop"].update(loop)
+        with pytest.raises(InvalidModelError, match=message):
+            loaded.from_bytes(repacked(changed, blobs))
+
+
 def test_an_output_may_be_as_large_as_its_open_sizes_let_it(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 20]> '

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tessella import targets
+from tessella.support import disk
 from tessella.targets import machine, measured
 from tessella.targets.machine import KNOB
 
@@ -30,14 +31,15 @@ PROCESSOR = "model name : Test"
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, for this test alone."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
     monkeypatch.delenv(KNOB, raising=False)
     machine.forget()
-    return tmp_path / "tessella"
+    return tmp_path
 
 
 def write(content: str | bytes, target: str = "avx2", processor: str = PROCESSOR) -> Path:
     file = measured.path(target, processor)
+    assert file is not None
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(content.encode() if isinstance(content, str) else content)
     return file
@@ -62,19 +64,11 @@ def test_the_file_is_for_one_target_on_one_processor() -> None:
     assert measured.read("avx2", "other") == {}
 
 
-def test_the_folder_follows_xdg(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured.folder() == cache
-    for ignored in ("", "relative/folder"):
-        monkeypatch.setenv("XDG_CACHE_HOME", ignored)
-        assert measured.folder() == Path.home() / ".cache" / "tessella"
-
-
-def test_without_a_home_there_are_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", homeless)
+def test_no_figures_are_read_where_caches_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(document())
+    with disk.off():  # no program is taken from a cache, but the machine stays the same
+        assert measured.read("avx2", PROCESSOR) == FIGURES
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
     assert measured.read("avx2", PROCESSOR) == {}
 
 

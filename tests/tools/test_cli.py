@@ -21,7 +21,8 @@ from tessella.driver.stages import IR_STAGES, STAGES
 from tessella.runtime import host
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
-from tessella.tools import cli
+from tessella.targets import database
+from tessella.tools import cli, opt
 from tessella.tools.cli import COMMANDS, main
 from tessella.tools.commands.arrays import difference
 from tests.generators.artifact_damage import unpacked
@@ -536,10 +537,42 @@ def test_compile_from_stage_to_stage(model: str, capsys: Out) -> None:
         assert capsys.readouterr().out == Path(f"model.{stage}").read_text()
 
 
+@pytest.mark.parametrize("places", ["x86/f32/nhwc,x86/f32,host", "host"])
+def test_passes_that_compile_prints_lead_to_its_stage(model: str, places: str, capsys: Out) -> None:
+    """Also where a program has no kernel, so that most passes find nothing."""
+    options = ["--places", places, "--target", "avx2", "--database", 'no "such" \\ file']
+    database.write(options[-1], database.Database())
+    main(["compile", model, "--to", "nn"])
+    capsys.readouterr()
+    assert main(["compile", model, "--to", "loops", *options, "--print-pipeline"]) == 0
+    passes = capsys.readouterr().out.strip()
+    assert main(["compile", model, "--to", "loops", *options, "-o", "-"]) == 0
+    compiled = capsys.readouterr().out
+    assert opt.main(["model.nn", "-p", passes]) == 0
+    assert capsys.readouterr().out.split() == compiled.split()  # whose lines are wrapped
+    assert main(["compile", "model.nn", "--to", "nn", "--print-pipeline"]) == 0
+    assert capsys.readouterr().out == "\n"
+
+
+def test_compile_prints_the_ir_around_passes(model: str, capsys: Out) -> None:
+    around = ["--print-ir-before=pick-kernels", "--print-ir-after=pick-kernels,tile-schedule"]
+    assert main(["compile", model, *around]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[4:6] for line in lines if "IR Dump" in line] == [
+        ["Before", "PickKernelsPass"],
+        ["After", "PickKernelsPass"],
+        *2 * [["After", "TileSchedulePass"]],
+    ]
+    assert main(["compile", model, "--to", "placed", "--print-ir-after", "tile-schedule"]) == 2
+    assert "--print-ir-after: no pass 'tile-schedule' runs" in capsys.readouterr().err
+
+
 def test_compile_refuses(model: str, capsys: Out) -> None:
     main(["compile", model, "--to", "tile"])
     capsys.readouterr()
     assert main(["compile", "model.tile", "--to", "nn"]) == 2
+    assert "past the stage 'nn'" in capsys.readouterr().err
+    assert main(["compile", "model.tile", "--to", "nn", "--print-pipeline"]) == 2
     assert "past the stage 'nn'" in capsys.readouterr().err
     assert main(["compile", "model.tile", "--to", "tile"]) == 2
     assert "overwrite the model" in capsys.readouterr().err

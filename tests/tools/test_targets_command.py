@@ -19,7 +19,7 @@ FIGURES = dict.fromkeys(measured.FIGURES, 2)
 
 @pytest.fixture(autouse=True)
 def _empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
     machine.forget()
 
 
@@ -31,7 +31,7 @@ def test_nothing_is_measured_unasked(capsys: Out, monkeypatch: pytest.MonkeyPatc
     assert main(["targets"]) == 0
     output = capsys.readouterr().out
     assert "tessella targets --measure" in output
-    assert not measured.folder().exists()
+    assert measured.read(targets.native().name, machine.processor()) == {}
     rows = [line.split() for line in output.splitlines() if line.startswith("  ")]
     assert {row[-1] for row in rows} <= {"table", "system"}
 
@@ -43,6 +43,7 @@ def test_measured_figures_are_shown_with_their_file(
     assert main(["targets", "--measure"]) == 0
     output = capsys.readouterr().out
     file = measured.path(targets.native().name, machine.processor())
+    assert file is not None
     assert file.exists()
     assert str(file) in output
     lines = [line for line in output.splitlines() if line.endswith("measured")]
@@ -62,7 +63,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(
     capsys: Out, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(calibrate, "measure", lambda *_: FIGURES)
     assert main(["targets", "--measure"]) == 2
     assert "cannot write the figures" in capsys.readouterr().err

@@ -40,6 +40,7 @@ REFUSED: Mapping[str, str] = {
     "compile model.onnx --emit c --to asm": "found: --to",
     "compile model.onnx --emit c --time-passes": "found: --time-passes",
     "compile model.onnx -o m.tsl --to asm": "found: --to",
+    "compile model.onnx -o m.tsl --print-ir-after-all": "found: --print-ir-after-all",
     "compile model.onnx -o m.tsl --dim n=1 --dim n=2": "--dim n is given twice",
     "compile model.onnx --weights file": "add --emit c",
 }

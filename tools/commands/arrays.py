@@ -10,12 +10,13 @@ from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import converted, dtype_name, dtype_named, element_of, widened
 from tessella.support.errors import InputError, OptionError
+from tessella.support.files import regular
 
 
 def read_array(path: str) -> Array:
     """An array from an .npy file. Raises InputError."""
     try:
-        array: object = np.load(path, allow_pickle=False)
+        array: object = np.load(regular(path), allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"cannot read an array: {error}", where=path) from error
     if not isinstance(array, np.ndarray):

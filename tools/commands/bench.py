@@ -16,7 +16,8 @@ from tessella.driver.model import Model
 from tessella.driver.stages import ARTIFACT
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
-from tessella.runtime.profile import Profile, aligned
+from tessella.runtime.profile import Profile
+from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.tools import peers
 from tessella.tools.commands.inputs import add_inputs, feeds_of

@@ -16,6 +16,7 @@ from tessella.driver import bisect
 from tessella.driver.bisect import Culprit, State
 from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
+from tessella.driver.pipeline_text import pipeline_text
 from tessella.driver.single_kernels import WrongKernel, wrong_kernel
 from tessella.driver.stage_file import save_stage
 from tessella.driver.subprograms import whole
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     feeds = feeds_of(source.inputs, args)
     graph, feeds = specialised(source, feeds)
     whole(graph)
-    check_stage_ahead(graph, bisect.LAST)
+    check_stage_ahead(graph.stage, bisect.LAST)
     found = bisect.states(graph, options)
     expected = interpret(found[0].graph, feeds)
     names = [info.name for info in source.outputs]
@@ -125,7 +126,7 @@ def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
     step, plugin = culprit.after.step, culprit.after.plugin
     assert step is not None
     changed = [*ir_diff(_text(culprit.before), _text(culprit.after)), *_other_weights(culprit)]
-    spec = str(step.pipeline_pass_spec())
+    spec = pipeline_text([step])
     stage = culprit.after.graph.stage
     text = [
         f"the pass {step.name!r}, number {culprit.number} of {passes}, on the way to the stage "

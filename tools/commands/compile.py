@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
+from xdsl.passes import ModulePass
+
 from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
 from tessella.driver.open_sizes import OpenSizes, check_dims
+from tessella.driver.pipeline import pipeline
+from tessella.driver.pipeline_text import pipeline_text
 from tessella.driver.ship import Array, Shapes, ship, ship_c, ship_ranges
 from tessella.driver.stage_file import save_stage, weights_path
-from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES
+from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
@@ -37,6 +41,7 @@ from tessella.tools.commands.shared import (
     values_of,
 )
 from tessella.tools.commands.useless import Useless
+from tessella.tools.print_ir import PRINT_IR, IrPrinter, add_print_ir
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -53,7 +58,7 @@ EPILOG = """\
 
 USELESS = (
     Useless(
-        ("to", "time_passes"),
+        ("to", "time_passes", "print_pipeline", *PRINT_IR),
         lambda args: args.emit is not None or Path(args.output or "").suffix == ARTIFACT,
         "neither an artifact nor code for C is at a stage",
         "-o FILE.STAGE writes a stage",
@@ -100,6 +105,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long this may take (any time)",
     )
+    parser.add_argument(
+        "--print-pipeline",
+        action="store_true",
+        help="print the passes that lead to the stage, as `tessella-opt -p` takes them, and stop",
+    )
+    add_print_ir(parser)
     add_time_passes(parser)
     add_options(parser)
 
@@ -116,16 +127,22 @@ def _run(args: argparse.Namespace) -> int:
     if Path(args.output or "").suffix == ARTIFACT:
         return _ship(args, Path(args.output))
     stage = _stage(args)
+    if args.print_pipeline:
+        print(pipeline_text(_steps(args, stage_of(args.model) or IR_STAGES[0], stage)))
+        return 0
     output: str = args.output or f"{Path(args.model).stem}.{stage}"
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
     source = open_source(args.model)
     graph = whole(source.graph(_open(args, source)[-1])) if args.dim else open_graph(source, args)
-    check_stage_ahead(graph, stage)
+    check_stage_ahead(graph.stage, stage)
     stop = min(stage, IR_STAGES[-1], key=STAGES.index)
+    printer = IrPrinter(args, _steps(args, graph.stage, stage))
     with shown(wanted=not args.verbose) as progress:
-        lowered = lower(graph, options, start=graph.stage, stop=stop, progress=progress)
+        lowered = lower(
+            graph, options, start=graph.stage, stop=stop, progress=progress, observer=printer
+        )
     if args.time_passes:
         print_times(lowered.timings)
     if output == "-":
@@ -152,6 +169,14 @@ def _stage(args: argparse.Namespace) -> str:
             hint="--to names a stage",
         )
     return named
+
+
+def _steps(args: argparse.Namespace, start: str, stop: str) -> Sequence[ModulePass]:
+    """The passes that lead from one stage to another."""
+    check_stage_ahead(start, stop)
+    leading = IR_STAGES[IR_STAGES.index(start) + 1 : STAGES.index(stop) + 1]
+    stages = pipeline(options_of(args))
+    return [step for stage, steps in stages if stage in leading for step in steps]
 
 
 def _emit_c(args: argparse.Namespace, path: Path) -> int:

@@ -157,7 +157,7 @@ def _interpreted(
     graph, taken = specialised(source, feeds)
     whole(graph)
     stage: str = args.interpret
-    check_stage_ahead(graph, stage)
+    check_stage_ahead(graph.stage, stage)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stage, progress=progress)
     return interpret(Graph(lowered.stages[stage], lowered.weights, stage), taken), lowered.timings
 

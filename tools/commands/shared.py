@@ -274,9 +274,9 @@ def open_graph(source: Source, args: argparse.Namespace) -> Graph:
     return whole(source.graph(shapes, values))
 
 
-def check_stage_ahead(graph: Graph, stage: str) -> None:
+def check_stage_ahead(present: str, stage: str) -> None:
     """Raise OptionError for a stage that a program is past already."""
-    if STAGES.index(stage) < STAGES.index(graph.stage):
+    if STAGES.index(stage) < STAGES.index(present):
         raise OptionError(
-            f"the model is past the stage {stage!r} already", found=f"stage {graph.stage!r}"
+            f"the model is past the stage {stage!r} already", found=f"stage {present!r}"
         )

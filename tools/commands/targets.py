@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from tessella import targets
 from tessella.driver import calibrate
+from tessella.support.columns import aligned
 from tessella.targets import Target, machine, measured
 from tessella.targets.table import TARGETS
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_document(), indent=2))
         return 0
-    print("\n".join([*_native_lines(), "", *_columns(_table())]))
+    print("\n".join([*_native_lines(), "", *aligned(_table())]))
     return 0
 
 
@@ -87,7 +88,7 @@ def _native_lines() -> Iterator[str]:
     features = f" {native.feature_string}" if native.features else ""
     yield f"native: {native.name} ({native.cpu}{features}), {native.triple}"
     rows = [(name, show(native, getattr(native, f)), sources[f]) for name, f, show in _FACTS]
-    yield from (f"  {line}" for line in _columns(rows))
+    yield from (f"  {line}" for line in aligned(rows))
     file = measured.path(native.name, machine.processor())
     if "measured" in sources.values():
         yield f"measured figures are from {file}"
@@ -101,11 +102,3 @@ def _table() -> Iterator[tuple[str, ...]]:
         runs = "yes" if targets.can_run(target) else "no"
         bits, registers = str(target.vector_bits), str(target.vector_registers)
         yield target.name, target.arch, target.cpu, bits, registers, runs
-
-
-def _columns(rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Lines in which columns are aligned."""
-    rows = list(rows)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()

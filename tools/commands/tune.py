@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tessella.driver.tune import Measurement, tune
 from tessella.frontends.compile import open_source
 from tessella.runtime.explain_types import duration
+from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import database, machine
 from tessella.tools.commands.shared import (
@@ -104,9 +105,4 @@ def table(made: Sequence[Measurement]) -> list[str]:
         )
         for m in made
     ]
-    listed = [HEADER, *rows]
-    widths = [max(len(row[i]) for row in listed) for i in range(len(HEADER))]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in listed
-    ]
+    return list(aligned([HEADER, *rows]))

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from xdsl.ir import SSAValue
+from collections.abc import Callable, Mapping, Sequence
 
 from tessella.dialects import nn
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
+from tessella.runtime.host.elementwise import ROWS, Row
 from tessella.support.errors import ShapeError
 
-Activation = Callable[[Call, SSAValue], SSAValue]
+Activation = Callable[[Value], Value]
 
-_PLAIN: dict[str, type[nn.NnOp]] = {
-    "relu": nn.ReluOp,
-    "sigmoid": nn.SigmoidOp,
-    "softplus": nn.SoftplusOp,
-    "softsign": nn.SoftsignOp,
-    "tanh": nn.TanhOp,
-}
+_NAMED = """
+    Elu HardSigmoid LeakyRelu Relu Sigmoid Softplus Softsign Tanh ThresholdedRelu
+    """.split()
+"""Operators that are activation functions too, with the same parameters and defaults."""
 
-# With the default values of alpha and beta, None for a parameter that there is not.
-_PARAMETERS: dict[str, tuple[type[nn.NnOp], float, float | None]] = {
-    "elu": (nn.EluOp, 1.0, None),
-    "hardsigmoid": (nn.HardSigmoidOp, 0.2, 0.5),
-    "leakyrelu": (nn.LeakyReluOp, 0.01, None),
-    "thresholdedrelu": (nn.ThresholdedReluOp, 1.0, None),
+_ROWS: Mapping[str, Row] = {
+    row.onnx.name.lower(): row
+    for row in ROWS.values()
+    if row.onnx is not None and row.onnx.name in _NAMED
 }
 
 
-def _plain(op: type[nn.NnOp]) -> Activation:
-    return lambda call, x: call.emit(op, x)
-
-
-def _with(op: type[nn.NnOp], alpha: float, beta: float | None) -> Activation:
-    if beta is None:
-        return lambda call, x: call.emit(op, x, alpha=alpha)
-    return lambda call, x: call.emit(op, x, alpha=alpha, beta=beta)
+def _named(row: Row, parameters: Mapping[str, float]) -> Activation:
+    return lambda x: x.op(nn.OPS[row.name], **parameters)
 
 
 def _affine(alpha: float, beta: float) -> Activation:
-    return lambda call, x: call.add(call.mul(x, call.scalar(alpha, x)), call.scalar(beta, x))
+    return lambda x: x * alpha + beta
 
 
 def _scaled_tanh(alpha: float, beta: float) -> Activation:
-    def apply(call: Call, x: SSAValue) -> SSAValue:
-        inner = call.emit(nn.TanhOp, call.mul(x, call.scalar(beta, x)))
-        return call.mul(inner, call.scalar(alpha, x))
-
-    return apply
+    return lambda x: (x * beta).op(nn.TanhOp) * alpha
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
@@ -57,7 +42,7 @@ def activations(call: Call, default: Sequence[str], directions: int) -> list[Act
     The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of those
     functions that have them, in order.
     """
-    names = call.node.attributes.get("activations") or (*default,) * directions
+    names = call.given("activations") or (*default,) * directions
     if len(names) != len(default) * directions:
         raise ShapeError(
             "activations of the wrong number",
@@ -72,12 +57,11 @@ def activations(call: Call, default: Sequence[str], directions: int) -> list[Act
 
     found: list[Activation] = []
     for name in map(str.lower, names):
-        if name in _PLAIN:
-            found.append(_plain(_PLAIN[name]))
-        elif name in _PARAMETERS:
-            op, alpha, beta = _PARAMETERS[name]
-            alpha = take(alphas, alpha)
-            found.append(_with(op, alpha, None if beta is None else take(betas, beta)))
+        if name in _ROWS:
+            given = {"alpha": alphas, "beta": betas}
+            defaults = _ROWS[name].parameters
+            parameters = {key: take(given[key], value) for key, value in defaults.items()}
+            found.append(_named(_ROWS[name], parameters))
         elif name in ("affine", "scaledtanh"):
             make = _affine if name == "affine" else _scaled_tanh
             found.append(make(take(alphas, 1.0), take(betas, 0.0 if name == "affine" else 1.0)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.sizes import is_static
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
@@ -33,7 +30,7 @@ def _numeric(node: Node) -> str | None:
 
 
 @converts("Constant", 1, 25, Rule("not strings", _numeric))
-def constant(call: Call) -> SSAValue:
+def constant(call: Call) -> Value:
     """A tensor, a sparse tensor, a number or numbers."""
     for name in ("value", "sparse_value"):
         tensor = call.tensor(name)
@@ -47,7 +44,7 @@ def constant(call: Call) -> SSAValue:
 
 
 @converts("ConstantOfShape", 9, 25, note="shape known at import")
-def constant_of_shape(call: Call) -> SSAValue:
+def constant_of_shape(call: Call) -> Value:
     """A splat."""
     shape = call.static_ints(0, "shape")
     if any(size < 0 for size in shape):
@@ -67,26 +64,26 @@ def _known_type(node: Node) -> str | None:
 
 
 @converts("EyeLike", 9, 22, Rule("to types that tessella has", _known_type))
-def eye_like(call: Call) -> SSAValue:
+def eye_like(call: Call) -> Value:
     """Ones on a diagonal."""
-    shape, code = shape_of(call.x), call.attribute("dtype")
+    shape, code = call.x.shape, call.attribute("dtype")
     if len(shape) != 2:
         raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
     call.build.check_made(*shape)
-    dtype = dtype_of(call.x.type) if code is None else DTYPES[element_name(code)]
+    dtype = call.x.dtype if code is None else DTYPES[element_name(code)]
     offset = call.integer("k") - np.subtract.outer(np.arange(shape[1]), np.arange(shape[0])).T
     return call.constant(converted(offset == 0, dtype))
 
 
 @converts("Range", 11, 27, note="operands known at import")
-def range_(call: Call) -> SSAValue:
+def range_(call: Call) -> Value:
     """From start to limit, which is not in it."""
     start, limit, delta = bounds = [
         call.static_number(i, name) for i, name in enumerate(("start", "limit", "delta"))
     ]
     if not is_static(bounds):
         return _range_of_sizes(call, *(call.static_size(i, "a bound") for i in range(3)))
-    dtype = dtype_of(call.x.type)
+    dtype = call.x.dtype
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
     # exact where these are integers, whose quotient a float may not hold
@@ -95,39 +92,37 @@ def range_(call: Call) -> SSAValue:
     return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
-def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> SSAValue:
+def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
     """As many numbers as sizes say."""
     span = limit - start if delta > 0 else start - limit
     count = max(ceil_div(span, abs(known(delta))), 0)
     numbers = call.positions(count, 0, 1)
     if delta != 1:
-        numbers = call.mul(numbers, call.scalar(delta, numbers))
+        numbers = numbers * delta
     if start != 0:
-        numbers = call.add(numbers, call.scalar(start, numbers))
-    return call.cast(numbers, dtype_of(call.x.type))
+        numbers = numbers + start
+    return numbers.cast(call.x.dtype)
 
 
 @converts("Trilu", 14, 14, note="k known at import")
-def trilu(call: Call) -> SSAValue:
+def trilu(call: Call) -> Value:
     """The upper or lower triangle of matrices; 0 elsewhere."""
-    shape = shape_of(call.x)
-    if len(shape) < 2:
+    if call.x.rank < 2:
         raise ShapeError("Trilu takes matrices", found=str(call.x.type))
     k = 0 if call.optional(1) is None else call.static_size(1, "k")
-    if not is_static((*shape[-2:], k)):
-        kept = _triangle(call, shape, k)
-        return call.emit(nn.WhereOp, kept, call.x, call.scalar(0, call.x))
-    k = max(min(k, shape[-1]), -shape[-2])
-    call.build.check_made(*shape[-2:])
-    rows, columns = np.arange(shape[-2]).reshape(-1, 1), np.arange(shape[-1])
-    kept = columns - rows >= k if call.flag("upper") else columns - rows <= k
-    return call.emit(nn.WhereOp, call.constant(kept), call.x, call.scalar(0, call.x))
+    return where(_triangle(call, k), call.x, 0)
 
 
-def _triangle(call: Call, shape: Sequence[Size], k: Size) -> SSAValue:
+def _triangle(call: Call, k: Size) -> Value:
     """Whether an element of a matrix is in the triangle."""
-    rows, columns = call.positions(shape[-2], 0, 2), call.positions(shape[-1], 1, 2)
+    *_, height, width = call.x.shape
+    upper = call.flag("upper")
+    if is_static((height, width, k)):
+        call.build.check_made(height, width)
+        k = max(min(k, width), -height)
+        rows, columns = np.arange(height).reshape(-1, 1), np.arange(width)
+        return call.constant(columns - rows >= k if upper else columns - rows <= k)
+    rows, columns = call.positions(height, 0, 2), call.positions(width, 1, 2)
     if k != 0:
-        rows = call.add(rows, call.scalar(k, rows))
-    kind = nn.GreaterEqualOp if call.flag("upper") else nn.LessEqualOp
-    return call.emit(kind, columns, rows)
+        rows = rows + k
+    return columns >= rows if upper else columns <= rows

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from tessella.dialects import nn
-from tessella.dialects.nn.core import shape_of
 from tessella.dialects.sizes import is_static
-from tessella.frontends.emitter import Values
+from tessella.frontends import loops
+from tessella.frontends.emitter import Value, Values, concat
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.chunks import CHUNK, chunked
 from tessella.frontends.onnx.cut import CutError
@@ -27,6 +25,8 @@ from tessella.support.errors import (
 )
 from tessella.support.sizes import Size
 
+_BRANCHES = {"then_branch": True, "else_branch": False}
+
 
 @converts(
     "If",
@@ -37,6 +37,7 @@ from tessella.support.sizes import Size
 )
 def branch(call: Call) -> Sequence[Known | None]:
     """The branch that is taken, in place where that is known."""
+    branches = {taken: call.graph(name) for name, taken in _BRANCHES.items()}
     try:
         condition = call.static(0, "the condition of If")
     except UnknownValueError as error:
@@ -46,16 +47,14 @@ def branch(call: Call) -> Sequence[Known | None]:
         return _computed(call)
     if condition.size != 1:
         raise ShapeError("a condition must be one boolean", found=str(call.x.type))
-    return call.branch(call.graph("then_branch" if condition.any() else "else_branch"), ())
+    return call.branch(branches[bool(condition.any())], ())
 
 
 def _computed(call: Call) -> Values:
     """Native code that takes a branch. Raises CutError where they cannot be in one program."""
-    sides = (
-        partial(converted, call, call.graph(name), (), 0) for name in ("then_branch", "else_branch")
-    )
+    sides = (partial(converted, call, call.graph(name), (), 0) for name in _BRANCHES)
     try:
-        return call.build.branch("branch", _scalar(call, call.x), *sides)
+        return loops.branch(call.build, "branch", _scalar(call.x), *sides)
     except (ShapeError, CutError) as error:
         raise CutError(call.node) from error
 
@@ -74,7 +73,7 @@ ENDLESS = 1 << 62
     note="steps in Python where its body reads a state that grows, it carries sequences or reads "
     "some and returns elements, or its body is cut",
 )
-def loop(call: Call) -> Sequence[SSAValue | None]:
+def loop(call: Call) -> Sequence[Value | None]:
     """The body, with the number of the step, as often as the trip count and the conditions say.
     Where they are known, and the body cannot be a function of all steps, as it slices by its number
     or makes its state grow, the steps are put one after the other, if they are few."""
@@ -98,7 +97,7 @@ def _trips(call: Call) -> Size | None:
     return None if is_static([trips]) and trips >= ENDLESS else max(0, trips)
 
 
-def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
+def _counted(body: LoopBody, trips: Size) -> Sequence[Value | None]:
     """The steps of a loop with known conditions. Raises UnknownValueError where they are not."""
     call = body.call
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
@@ -111,7 +110,7 @@ def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
         return made, elements
 
     try:
-        made = call.build.scan("loop_body", body.first, [call.positions(trips, 0, 1)], step)
+        made = loops.scan(call.build, "loop_body", body.first, [call.positions(trips, 0, 1)], step)
         return body.results(made)
     except ShapeError as error:
         if not is_static([trips]):
@@ -123,24 +122,22 @@ def _counted(body: LoopBody, trips: Size) -> Sequence[SSAValue | None]:
     return _unrolled(LoopBody.of(call, may_split=False), trips)
 
 
-def _unrolled(body: LoopBody, trips: int) -> Sequence[SSAValue]:
+def _unrolled(body: LoopBody, trips: int) -> Sequence[Value]:
     call = body.call
     state: Values = body.first
     stacked: list[Values] = []
     for number in range(trips):
         again, state, elements = body.run(call.constant(np.array(number)), state)
-        stacked.append([call.reshape(x, (1, *shape_of(x))) for x in elements])
+        stacked.append([x.reshape((1, *x.shape)) for x in elements])
         if not body.is_true(again):
             break
-    columns = zip(*stacked, strict=True)
-    joined = (c[0] if len(c) == 1 else call.emit(nn.ConcatOp, *c, axis=0) for c in columns)
-    return [*state, *joined]
+    return [*state, *(concat(column, 0) for column in zip(*stacked, strict=True))]
 
 
-def _conditional(body: LoopBody, trips: Size | None) -> Sequence[SSAValue | None]:
+def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
     """A loop whose end is computed. Raises CutError where it is a step: native code runs it, a
     number of steps at a time, where it returns elements; else its steps are subprograms."""
-    call, elements = body.call, list[SSAValue]()
+    call, elements = body.call, list[Value]()
     try:
         made = _unbounded(body, trips, elements)
         if not body.returned:
@@ -153,63 +150,62 @@ def _conditional(body: LoopBody, trips: Size | None) -> Sequence[SSAValue | None
     raise CutError(call.node, in_chunks)
 
 
-def _unbounded(body: LoopBody, trips: Size | None, elements: list[SSAValue]) -> Values:
+def _unbounded(body: LoopBody, trips: Size | None, elements: list[Value]) -> Values:
     """A loop that counts its steps, as the trip count is computed, or there is none; it returns
     what is carried. ``elements`` become those of a step."""
     call = body.call
     operand = call.optional(0)
     has_limit = operand is not None and (trips is not None or call.build.static(operand) is None)
-    limit = _scalar(call, call.operand(0)) if has_limit else None
-    zero, one = (call.constant(np.array(number)) for number in (0, 1))
+    limit = _scalar(call.operand(0)) if has_limit else None
+    zero = call.constant(np.array(0))
 
-    def goes_on(condition: SSAValue, number: SSAValue) -> SSAValue:
-        if limit is None:
-            return condition
-        return call.emit(nn.AndOp, condition, call.emit(nn.LessOp, number, limit))
+    def goes_on(condition: Value, number: Value) -> Value:
+        return condition if limit is None else condition & (number < limit)
 
     def step(state: Values, _: Values) -> tuple[Values, Values]:
         number = state[1]
         again, made, found = body.run(number, state[2:])
         elements[:] = found
-        following = call.emit(nn.AddOp, number, one)
-        return [goes_on(_scalar(call, again), following), following, *made], ()
+        following = number + 1
+        return [goes_on(_scalar(again), following), following, *made], ()
 
     first = [goes_on(_condition(call), zero), zero, *body.first]
-    _, _, *made = call.build.scan("loop_body", first, (), step, conditional=True)
+    _, _, *made = loops.scan(call.build, "loop_body", first, (), step, conditional=True)
     return made
 
 
 def _chunk(call: Call) -> Values:
     """Some steps of a loop: see ``frontends.onnx.chunks``."""
     numbers, more, *first = (call.operand(0), call.optional(2), *call.operands(3))
-    body, one = LoopBody(call, call.graph("body"), first), call.constant(np.array(1))
+    body = LoopBody(call, call.graph("body"), first)
+    call.attribute(CHUNK)
 
     def step(state: Values, taken: Values) -> tuple[Values, Values]:
         again, made, elements = body.run(taken[0], state[2:])
-        again = _scalar(call, again)
+        again = _scalar(again)
         if more is not None:
-            again = call.emit(nn.AndOp, again, taken[1])
-        return [again, call.emit(nn.AddOp, taken[0], one), *made], elements
+            again = again & taken[1]
+        return [again, taken[0] + 1, *made], elements
 
-    state = [_scalar(call, call.operand(1)), call.constant(np.array(0)), *first]
+    state = [_scalar(call.operand(1)), call.constant(np.array(0)), *first]
     sequences = [numbers] if more is None else [numbers, more]
-    return call.build.scan("loop_body", state, sequences, step, conditional=True)
+    return loops.scan(call.build, "loop_body", state, sequences, step, conditional=True)
 
 
-def _condition(call: Call) -> SSAValue:
+def _condition(call: Call) -> Value:
     """The condition that a Loop begins with."""
     if call.optional(1) is None:
         return call.build.splat(True, (), np.bool_)
-    return _scalar(call, call.operand(1))
+    return _scalar(call.operand(1))
 
 
-def _scalar(call: Call, value: SSAValue) -> SSAValue:
+def _scalar(value: Value) -> Value:
     """A value of one element."""
-    return call.reshape(value, ())
+    return value.reshape(())
 
 
 @converts("Scan", 8, 8, no_input(0, "sequence_lens"))
-def scan_of_batch(call: Call) -> Sequence[SSAValue]:
+def scan_of_batch(call: Call) -> Sequence[Value]:
     """A loop for each element of a batch, the first dimension of all inputs and outputs."""
     values = [call.operand(i) for i in range(1, len(call.inputs))]
     body = _Body.of(call, len(values))
@@ -218,19 +214,17 @@ def scan_of_batch(call: Call) -> Sequence[SSAValue]:
     def of_one(_: Values, inputs: Values) -> tuple[Values, Values]:
         return (), body.run(inputs, directions)
 
-    return call.build.scan("scan_batch", (), values, of_one)
+    return loops.scan(call.build, "scan_batch", (), values, of_one)
 
 
 @converts("Scan", 9, 25, note="steps in Python where sizes in its body are not known at import")
-def scan(call: Call) -> Sequence[SSAValue]:
+def scan(call: Call) -> Sequence[Value]:
     """The body, for each element of the sequences along their axes."""
     values = call.operands()
     body = _Body.of(call, len(values))
     first, sequences = values[: body.carried], values[body.carried :]
     axes = _listed(call, "scan_input_axes", body.scanned)
-    taken = [
-        moved_axis(call, x, axis, to_front=True) for x, axis in zip(sequences, axes, strict=True)
-    ]
+    taken = [moved_axis(x, axis, to_front=True) for x, axis in zip(sequences, axes, strict=True)]
     directions = [
         *_listed(call, "scan_input_directions", body.scanned),
         *_listed(call, "scan_output_directions", body.returned),
@@ -240,7 +234,7 @@ def scan(call: Call) -> Sequence[SSAValue]:
     stacked = zip(made[body.carried :], axes, strict=True)
     return [
         *made[: body.carried],
-        *(moved_axis(call, y, axis, to_front=False) for y, axis in stacked),
+        *(moved_axis(y, axis, to_front=False) for y, axis in stacked),
     ]
 
 
@@ -273,8 +267,8 @@ class _Body:
             return found[: self.carried], found[self.carried :]
 
         backward = [bool(direction) for direction in directions]
-        scan = self.call.build.scan
-        return scan("scan_body", first, sequences, step, backward.__getitem__)
+        build = self.call.build
+        return loops.scan(build, "scan_body", first, sequences, step, backward.__getitem__)
 
 
 def _listed(call: Call, name: str, count: int) -> Sequence[int]:

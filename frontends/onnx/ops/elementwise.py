@@ -3,153 +3,93 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, is_float, shape_of
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import Converter, Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
-
-_UNARY: dict[str, tuple[type[nn.NnOp], int, int]] = {
-    "Abs": (nn.AbsOp, 1, 13),
-    "Acos": (nn.AcosOp, 7, 22),
-    "Acosh": (nn.AcoshOp, 9, 22),
-    "Asin": (nn.AsinOp, 7, 22),
-    "Asinh": (nn.AsinhOp, 9, 22),
-    "Atan": (nn.AtanOp, 7, 22),
-    "Atanh": (nn.AtanhOp, 9, 22),
-    "Ceil": (nn.CeilOp, 1, 13),
-    "Cos": (nn.CosOp, 7, 22),
-    "Cosh": (nn.CoshOp, 9, 22),
-    "Exp": (nn.ExpOp, 1, 13),
-    "Floor": (nn.FloorOp, 1, 13),
-    "HardSwish": (nn.HardSwishOp, 14, 22),
-    "IsNaN": (nn.IsNanOp, 9, 20),
-    "Log": (nn.LogOp, 1, 13),
-    "Neg": (nn.NegOp, 1, 13),
-    "Not": (nn.NotOp, 1, 1),
-    "Reciprocal": (nn.ReciprocalOp, 1, 13),
-    "Relu": (nn.ReluOp, 1, 14),
-    "Round": (nn.RoundOp, 11, 22),
-    "Sigmoid": (nn.SigmoidOp, 1, 13),
-    "Sign": (nn.SignOp, 9, 13),
-    "Sin": (nn.SinOp, 7, 22),
-    "Sinh": (nn.SinhOp, 9, 22),
-    "Softplus": (nn.SoftplusOp, 1, 22),
-    "Softsign": (nn.SoftsignOp, 1, 22),
-    "Sqrt": (nn.SqrtOp, 1, 13),
-    "Tan": (nn.TanOp, 7, 22),
-    "Tanh": (nn.TanhOp, 1, 13),
-}
-
-# With the ONNX attributes that become the properties of the same place in the row.
-_PARAMETERS: dict[str, tuple[type[nn.NnOp], int, int, dict[str, str]]] = {
-    "Celu": (nn.CeluOp, 12, 28, {"alpha": "alpha"}),
-    "Elu": (nn.EluOp, 1, 22, {"alpha": "alpha"}),
-    "HardSigmoid": (nn.HardSigmoidOp, 1, 22, {"alpha": "alpha", "beta": "beta"}),
-    "LeakyRelu": (nn.LeakyReluOp, 1, 16, {"alpha": "alpha"}),
-    "Selu": (nn.SeluOp, 1, 22, {"alpha": "alpha", "beta": "gamma"}),
-    "ThresholdedRelu": (nn.ThresholdedReluOp, 10, 22, {"alpha": "alpha"}),
-}
+from tessella.runtime.host.elementwise import ROWS
 
 
-def _unary(op: type[nn.NnOp], names: dict[str, str]) -> Converter:
-    return lambda call: call.emit(op, call.x, **{k: call.number(v) for k, v in names.items()})
+def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
+    """An op whose properties are attributes of these names."""
+    return lambda call: call.x.op(op, **{k: call.number(v) for k, v in names.items()})
 
 
-for _name, (_op, _first, _last) in _UNARY.items():
-    converts(_name, _first, _last)(_unary(_op, {}))
-for _name, (_op, _first, _last, _names) in _PARAMETERS.items():
-    converts(_name, _first, _last)(_unary(_op, _names))
+for _name, _row in ROWS.items():
+    if _row.onnx is not None and _row.kind in ("unary", "float", "predicate", "boolean"):
+        _names = {k: _row.onnx.attributes.get(k, k) for k in _row.parameters}
+        converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_unary(nn.OPS[_name], _names))
 
 
 @converts("Erf", 9, 13)
-def erf(call: Call) -> SSAValue:
+def erf(call: Call) -> Value:
     """Of integers too, whose results are cut off."""
-    dtype = dtype_of(call.x.type)
-    wide = call.x if is_float(call.x.type) else call.cast(call.x, np.float32)
-    return call.cast(call.emit(nn.ErfOp, wide), dtype)
+    wide = call.x if call.x.is_float else call.x.cast(np.float32)
+    return wide.op(nn.ErfOp).cast(call.x.dtype)
 
 
 @converts("IsInf", 10, 20)
-def is_inf(call: Call) -> SSAValue:
+def is_inf(call: Call) -> Value:
     """One sign alone is an infinity that compares."""
     negative, positive = call.flag("detect_negative"), call.flag("detect_positive")
-    infinite = call.emit(nn.IsInfOp, call.x)
+    infinite = call.x.op(nn.IsInfOp)
     if negative and positive:
         return infinite
     if not negative and not positive:
-        return call.build.splat(False, shape_of(call.x), np.bool_)
-    side = nn.GreaterOp if positive else nn.LessOp
-    return call.emit(nn.AndOp, infinite, call.emit(side, call.x, call.scalar(0, call.x)))
+        return call.build.splat(False, call.x.shape, np.bool_)
+    return infinite & (call.x > 0 if positive else call.x < 0)
 
 
 @converts("Gelu", 20, 20)
-def gelu(call: Call) -> SSAValue:
+def gelu(call: Call) -> Value:
     """Exact, or with tanh."""
     approximate = call.choice("approximate", "none", "tanh")
-    return call.emit(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp, call.x)
+    return call.x.op(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp)
 
 
 @converts("Mish", 18, 22)
-def mish(call: Call) -> SSAValue:
+def mish(call: Call) -> Value:
     """x * tanh(softplus(x))."""
-    return call.emit(nn.MulOp, call.x, call.emit(nn.TanhOp, call.emit(nn.SoftplusOp, call.x)))
+    return call.x * call.x.op(nn.SoftplusOp).op(nn.TanhOp)
 
 
 @converts("Swish", 24, 24)
-def swish(call: Call) -> SSAValue:
+def swish(call: Call) -> Value:
     """x * sigmoid(alpha * x)."""
-    alpha = call.number("alpha")
-    if alpha == 1:
-        return call.emit(nn.SiluOp, call.x)
-    scaled = call.emit(nn.MulOp, call.x, call.scalar(alpha, call.x))
-    return call.emit(nn.MulOp, call.x, call.emit(nn.SigmoidOp, scaled))
+    x, alpha = call.x, call.number("alpha")
+    return x.op(nn.SiluOp) if alpha == 1 else x * (x * alpha).op(nn.SigmoidOp)
 
 
 @converts("PRelu", 1, 16)
-def prelu(call: Call) -> SSAValue:
-    """x where x >= 0, slope * x below; before version 7 a slope for each channel."""
+def prelu(call: Call) -> Value:
+    """x where x >= 0, slope * x below."""
     x, slope = call.x, call.operand(1)
-    rank, size = len(shape_of(x)), shape_of(slope)
-    if call.version < 7 and len(size) == 1 and size[0] > 1 and rank > 1:
-        slope = call.reshape(slope, (*size, *[1] * (rank - 2)))
-    below = call.emit(nn.LessOp, x, call.scalar(0, x))
-    return call.emit(nn.WhereOp, below, call.emit(nn.MulOp, x, slope), x)
+    return where(x < 0, x * slope, x)
 
 
 @converts("Clip", 1, 13)
-def clip(call: Call) -> SSAValue:
+def clip(call: Call) -> Value:
     """Bounds that are known are properties of `nn.clip`; others are operands of min and max."""
-    if call.version < 11:
-        low, high = (call.attribute(name) for name in ("min", "max"))
-        return _clip(call, low, high)
     low, high = (_bound(call, i) for i in (1, 2))
-    if not isinstance(low, SSAValue) and not isinstance(high, SSAValue):
-        return _clip(call, low, high)
+    if not isinstance(low, Value) and not isinstance(high, Value):
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
+        return call.x.op(nn.ClipOp, low=low, high=high)
     x = call.x
     for i, op in ((1, nn.MaxOp), (2, nn.MinOp)):
         bound = call.optional(i)
         if bound is not None:
-            x = call.emit(op, x, call.reshape(bound, ()))
+            x = x.op(op, bound.reshape(()))
     return x
 
 
-def _clip(call: Call, low: float | None, high: float | None) -> SSAValue:
-    return call.emit(
-        nn.ClipOp,
-        call.x,
-        low=-math.inf if low is None else float(low),
-        high=math.inf if high is None else float(high),
-    )
-
-
-def _bound(call: Call, index: int) -> float | SSAValue | None:
+def _bound(call: Call, index: int) -> float | Value | None:
     """A bound as a number where a float64 holds it, else as it is."""
     value = call.optional(index)
     array = None if value is None else call.build.static(value)
@@ -165,15 +105,21 @@ def _bound(call: Call, index: int) -> float | SSAValue | None:
     28,
     Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1))),
 )
-def cast(call: Call) -> SSAValue:
+def cast(call: Call) -> Value:
     """Version 1 names the type with a word, later ones with a number."""
-    return call.cast(call.x, DTYPES[_target(call.attribute("to"))])
+    call.meaningless(*_OF_NARROW_FLOATS)
+    return call.x.cast(DTYPES[_target(call.attribute("to"))])
 
 
 @converts("CastLike", 15, 25)
-def cast_like(call: Call) -> SSAValue:
+def cast_like(call: Call) -> Value:
     """The type of the second operand."""
-    return call.cast(call.x, dtype_of(call.operand(1).type))
+    call.meaningless(*_OF_NARROW_FLOATS)
+    return call.x.cast(call.operand(1).dtype)
+
+
+_OF_NARROW_FLOATS = ("saturate", "round_mode")
+"""Attributes that mean something for floats of 8 bits alone."""
 
 
 def _target(to: int | str) -> str:
@@ -188,62 +134,49 @@ def _foreign(to: int | str) -> str | None:
 
 
 @converts("Dropout", 1, 22, note="inference only")
-def dropout(call: Call) -> tuple[SSAValue, SSAValue]:
+def dropout(call: Call) -> tuple[Value, Value]:
     """The identity, and a mask that keeps everything."""
+    call.meaningless("seed")
     if _trains(call):
         call.unsupported("dropout in training mode, which is random")
-    mask_type = np.bool_ if call.version >= 10 else dtype_of(call.x.type)
-    return call.x, call.build.splat(True, shape_of(call.x), mask_type)
+    return call.x, call.build.splat(True, call.x.shape, np.bool_)
 
 
 def _trains(call: Call) -> bool:
-    if call.version < 7:
-        return not call.flag("is_test") and call.number("ratio") != 0
-    if call.version < 12 or call.optional(2) is None:
-        return False
-    if not call.static(2, "training_mode").any():
+    if call.optional(2) is None or not call.static(2, "training_mode").any():
         return False
     ratio = call.static(1, "ratio") if call.optional(1) is not None else np.float32(0.5)
     return bool(np.any(ratio != 0))
 
 
 @converts("Where", 9, 16)
-def where(call: Call) -> SSAValue:
+def where_(call: Call) -> Value:
     """Element by element."""
-    return call.emit(nn.WhereOp, *call.operands())
+    return where(call.operand(0), call.operand(1), call.operand(2))
 
 
 @converts("Shrink", 9, 9)
-def shrink(call: Call) -> SSAValue:
+def shrink(call: Call) -> Value:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
     bias, lambd = call.number("bias"), call.number("lambd")
-    if not is_float(call.x.type):
-        return _shrink_integers(call, bias, lambd)
-    x, zero = call.x, call.scalar(0, call.x)
-    shift, bound = (call.cast(_single(call, n), dtype_of(x.type)) for n in (bias, lambd))
-    above = call.emit(nn.GreaterOp, x, bound)
-    below = call.emit(nn.LessOp, x, call.emit(nn.NegOp, bound))
-    upper = call.emit(nn.WhereOp, above, call.emit(nn.SubOp, x, shift), zero)
-    return call.emit(nn.WhereOp, below, call.emit(nn.AddOp, x, shift), upper)
+    if not call.x.is_float:
+        return _shrink_integers(call.x, bias, lambd)
+    x = call.x
+    shift, bound = (call.build.splat(n, (), np.float32).cast(x.dtype) for n in (bias, lambd))
+    return where(x < -bound, x + shift, where(x > bound, x - shift, 0))
 
 
-def _single(call: Call, value: float) -> SSAValue:
-    return call.build.splat(value, (), np.float32)
-
-
-def _shrink_integers(call: Call, bias: float, lambd: float) -> SSAValue:
+def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
     """As for floats, exactly: the sum is rounded towards zero, and wraps around."""
-    dtype = dtype_of(call.x.type)
-    x = call.cast(call.x, dtype if dtype == np.uint64 else np.int64)
+    x = given if given.dtype == np.uint64 else given.cast(np.int64)
     whole, bound = _floor(bias), _floor(lambd)
-    upper, lower = (_added(call, x, term) for term in (-whole, whole))
+    upper, lower = (_added(x, term) for term in (-whole, whole))
     if bias != whole:
         # the fraction moves a sum to the next integer, unless it passes zero
-        upper = _where_above(call, x, whole, _added(call, upper, -1), upper)
-        lower = _where_below(call, x, -whole, _added(call, lower, 1), lower)
-    zero = call.scalar(0, x)
-    shrunk = _where_above(call, x, bound, upper, zero)
-    return call.cast(_where_below(call, x, -bound, lower, shrunk), dtype)
+        upper = where(x > _limit(x, whole), _added(upper, -1), upper)
+        lower = where(x < _limit(x, -whole), _added(lower, 1), lower)
+    shrunk = where(x > _limit(x, bound), upper, 0)
+    return where(x < _limit(x, -bound), lower, shrunk).cast(given.dtype)
 
 
 def _floor(value: float) -> int:
@@ -251,20 +184,12 @@ def _floor(value: float) -> int:
     return math.floor(max(-(2.0**64), min(2.0**64, value)))
 
 
-def _added(call: Call, x: SSAValue, term: int) -> SSAValue:
-    wrapped = np.array(term % (1 << 64), np.uint64).astype(dtype_of(x.type)).item()
-    return call.emit(nn.AddOp, x, call.scalar(wrapped, x)) if wrapped else x
+def _added(x: Value, term: int) -> Value:
+    wrapped = np.array(term % (1 << 64), np.uint64).astype(x.dtype).item()
+    return x + wrapped if wrapped else x
 
 
-def _where_above(call: Call, x: SSAValue, bound: int, a: SSAValue, b: SSAValue) -> SSAValue:
-    return call.emit(nn.WhereOp, call.emit(nn.GreaterOp, x, _limit(call, x, bound)), a, b)
-
-
-def _where_below(call: Call, x: SSAValue, bound: int, a: SSAValue, b: SSAValue) -> SSAValue:
-    return call.emit(nn.WhereOp, call.emit(nn.LessOp, x, _limit(call, x, bound)), a, b)
-
-
-def _limit(call: Call, x: SSAValue, bound: int) -> SSAValue:
+def _limit(x: Value, bound: int) -> int:
     """The number that elements are compared with, as near as their type comes to it."""
-    limits = np.iinfo(dtype_of(x.type))
-    return call.scalar(max(int(limits.min), min(int(limits.max), bound)), x)
+    limits = np.iinfo(x.dtype)
+    return max(int(limits.min), min(int(limits.max), bound))

@@ -3,87 +3,81 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, is_float, shape_of, tensor_type
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.windows import check_length, split_padding, window
+from tessella.frontends.onnx.ops.windows import check_length, window
 from tessella.frontends.onnx.registry import converts
+from tessella.frontends.shapes import split_padding
 from tessella.support.errors import ShapeError
 
 
 @converts("MatMul", 1, 13)
-def matmul(call: Call) -> SSAValue:
+def matmul(call: Call) -> Value:
     """A vector is a row on the left and a column on the right."""
-    return product(call, call.operand(0), call.operand(1))
+    return product(call.operand(0), call.operand(1))
 
 
-def product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
+def product(a: Value, b: Value) -> Value:
     """NumPy's matmul of any ranks but 0."""
-    left, right = shape_of(a), shape_of(b)
-    if not left or not right:
+    if not a.rank or not b.rank:
         raise ShapeError("a matrix product of a scalar")
-    if len(left) == 1:
-        a = call.reshape(a, (1, *left))
-    if len(right) == 1:
-        b = call.reshape(b, (*right, 1))
-    result = call.emit(nn.MatmulOp, a, b, transpose_b=False)
-    shape = list(shape_of(result))
-    if len(right) == 1:
-        del shape[-1]
-    if len(left) == 1:
-        del shape[-1 if len(right) == 1 else -2]
-    return call.reshape(result, shape)
+    left = a if a.rank > 1 else a.reshape((1, *a.shape))
+    right = b if b.rank > 1 else b.reshape((*b.shape, 1))
+    result = left @ right
+    *batch, rows, columns = result.shape
+    return result.reshape([*batch, *[rows] * (a.rank > 1), *[columns] * (b.rank > 1)])
 
 
 @converts("Gemm", 1, 13)
-def gemm(call: Call) -> SSAValue:
+def gemm(call: Call) -> Value:
     """alpha * A' * B' + beta * C, where a factor that is 1 costs nothing."""
     a, b, c = call.operand(0), call.operand(1), call.optional(2)
-    if call.flag("transA"):
-        a = call.transpose(a, (1, 0))
-    for matrix in (a, b):
-        if len(shape_of(matrix)) != 2:
-            raise ShapeError("Gemm takes matrices", found=str(matrix.type))
-    y = call.emit(nn.MatmulOp, a, b, transpose_b=call.flag("transB"))
     alpha, beta = call.number("alpha"), call.number("beta")
-    if is_float(tensor_type(y).element_type) or (alpha.is_integer() and beta.is_integer()):
-        return _sum(call, y, alpha, c, beta)
-    wide = None if c is None else call.cast(c, np.float64)
-    return call.cast(_sum(call, call.cast(y, np.float64), alpha, wide, beta), dtype_of(y.type))
+    if call.flag("transA"):
+        a = a.transpose((1, 0))
+    for matrix in (a, b):
+        if matrix.rank != 2:
+            raise ShapeError("Gemm takes matrices", found=str(matrix.type))
+    y = a.op(nn.MatmulOp, b, transpose_b=call.flag("transB"))
+    if y.is_float or (alpha.is_integer() and beta.is_integer()):
+        return _sum(y, alpha, c, beta)
+    wide = None if c is None else c.cast(np.float64)
+    return _sum(y.cast(np.float64), alpha, wide, beta).cast(y.dtype)
 
 
-def _sum(call: Call, y: SSAValue, alpha: float, c: SSAValue | None, beta: float) -> SSAValue:
+def _sum(y: Value, alpha: float, c: Value | None, beta: float) -> Value:
     """``alpha * y + beta * c``, which has the shape of y."""
-    y = _scaled(call, y, alpha)
+    y = _scaled(y, alpha)
     if c is None or beta == 0:
         return y
-    result = call.emit(nn.AddOp, y, _scaled(call, c, beta))
-    if shape_of(result) != shape_of(y):
+    result = y + _scaled(c, beta)
+    if result.shape != y.shape:
         raise ShapeError("C does not broadcast to A * B", found=str(c.type), expected=str(y.type))
     return result
 
 
-def _scaled(call: Call, x: SSAValue, factor: float) -> SSAValue:
-    return x if factor == 1 else call.emit(nn.MulOp, x, call.scalar(factor, x))
+def _scaled(x: Value, factor: float) -> Value:
+    return x if factor == 1 else x * factor
 
 
 @converts("Conv", 1, 22)
-def conv(call: Call) -> SSAValue:
+def conv(call: Call) -> Value:
     """Any number of spatial dimensions."""
     return convolution(call, call.operand(0), call.operand(1), call.optional(2))
 
 
-def convolution(call: Call, x: SSAValue, w: SSAValue, bias: SSAValue | None) -> SSAValue:
+def convolution(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
     """A convolution with the node's attributes."""
     _check_ranks(x, w)
-    kernel = shape_of(w)[2:]
+    kernel = w.shape[2:]
     _check_kernel(call, kernel)
-    settings = window(call, kernel, shape_of(x)[2:])
-    return call.emit(
+    settings = window(call, kernel, x.shape[2:])
+    return x.op(
         nn.ConvOp,
-        *filter(None, (x, w, bias)),
+        w,
+        bias,
         strides=settings.strides,
         pads=settings.pads,
         dilations=settings.dilations,
@@ -91,8 +85,8 @@ def convolution(call: Call, x: SSAValue, w: SSAValue, bias: SSAValue | None) -> 
     )
 
 
-def _check_ranks(x: SSAValue, w: SSAValue) -> None:
-    if len(shape_of(x)) != len(shape_of(w)) or len(shape_of(x)) < 3:
+def _check_ranks(x: Value, w: Value) -> None:
+    if x.rank != w.rank or x.rank < 3:
         raise ShapeError(
             "a convolution of the wrong rank",
             expected="x[N, C, spatial..] and a weight of the same rank",
@@ -111,11 +105,11 @@ def _check_kernel(call: Call, kernel: tuple[int, ...]) -> None:
 
 
 @converts("ConvTranspose", 1, 22)
-def conv_transpose(call: Call) -> SSAValue:
+def conv_transpose(call: Call) -> Value:
     """The output's size is told by padding, or the padding by the output's size."""
     x, w = call.operand(0), call.operand(1)
     _check_ranks(x, w)
-    kernel, sizes = shape_of(w)[2:], shape_of(x)[2:]
+    kernel, sizes = w.shape[2:], x.shape[2:]
     _check_kernel(call, kernel)
     settings = window(call, kernel, sizes)
     extra = call.integers("output_padding") or (0,) * len(sizes)
@@ -134,40 +128,16 @@ def conv_transpose(call: Call) -> SSAValue:
             (n - 1) * stride + more + (k - 1) * dilation + 1 - size
             for n, k, stride, dilation, more, size in columns
         ]
-        pads = split_padding(mode, [max(total, 0) for total in totals])
+        # without a mode, more of an odd padding is before
+        pads = split_padding([max(t, 0) for t in totals], more_before=mode != "SAME_UPPER")
         extra = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
-    return call.emit(
+    return x.op(
         nn.ConvTransposeOp,
-        *filter(None, (x, w, call.optional(2))),
+        w,
+        call.optional(2),
         strides=settings.strides,
         pads=pads,
         dilations=settings.dilations,
         output_pads=extra,
         groups=call.integer("group"),
     )
-
-
-def _zeroed(call: Call, value: SSAValue, index: int, axis: int) -> SSAValue:
-    """A quantized operand as int32 with its zero point, if given, at 0."""
-    wide = call.cast(value, np.int32)
-    zero = call.optional(index)
-    if zero is None:
-        return wide
-    rank, size = len(shape_of(value)), shape_of(zero)
-    if len(size) == 1 and rank > 1:
-        zero = call.reshape(zero, [size[0] if d == axis % rank else 1 for d in range(rank)])
-    return call.emit(nn.SubOp, wide, call.cast(zero, np.int32))
-
-
-@converts("MatMulInteger", 10, 10)
-def matmul_integer(call: Call) -> SSAValue:
-    """In int32; a zero point for each row of A and column of B, or one for all."""
-    a, b = _zeroed(call, call.operand(0), 2, -2), _zeroed(call, call.operand(1), 3, -1)
-    return product(call, a, b)
-
-
-@converts("ConvInteger", 10, 10)
-def conv_integer(call: Call) -> SSAValue:
-    """In int32; padding counts as the zero point, so as 0."""
-    x, w = _zeroed(call, call.operand(0), 2, 0), _zeroed(call, call.operand(1), 3, 0)
-    return convolution(call, x, w, None)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.registry import Rule, converts, only
@@ -27,131 +25,112 @@ def _statistics(node: Node) -> str | None:
     15,
     Rule("not the statistics of training before version 14", _statistics),
 )
-def batch_norm(call: Call) -> SSAValue | tuple[SSAValue, ...]:
+def batch_norm(call: Call) -> Value | tuple[Value, ...]:
     """With known statistics, or in training mode (version 14 on) with those of the batch."""
-    if call.version >= 14 and call.flag("training_mode"):
+    if call.flag("training_mode"):
         return _training_batch_norm(call)
-    if call.version < 7 and not call.flag("is_test"):
-        call.unsupported("training mode (is_test=0)")
-    dtype = dtype_of(call.x.type)
-    parameters = [call.cast(call.operand(i), dtype) for i in range(1, 5)]
-    if call.version < 9 and not call.flag("spatial", True):
-        return _normalized(call, call.x, *parameters, axes=(0,))
-    if len(shape_of(call.x)) < 2:
-        return _normalized(call, call.x, *parameters, axes=(0,))
-    return call.emit(nn.BatchNormOp, call.x, *parameters, epsilon=call.number("epsilon"))
+    call.meaningless("momentum")
+    x, epsilon = call.x, call.number("epsilon")
+    scale, bias, mean, variance = (call.operand(i).cast(x.dtype) for i in range(1, 5))
+    if x.rank < 2:
+        return _normalized(x, scale, bias, mean, variance, epsilon=epsilon, axes=(0,))
+    return x.op(nn.BatchNormOp, scale, bias, mean, variance, epsilon=epsilon)
 
 
 def _normalized(
-    call: Call,
-    x: SSAValue,
-    scale: SSAValue,
-    bias: SSAValue,
-    mean: SSAValue,
-    variance: SSAValue,
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    variance: Value,
     *,
+    epsilon: float,
     axes: Sequence[int],
-) -> SSAValue:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias; all but x lack the axes."""
-    shape = [1 if d in axes else size for d, size in enumerate(shape_of(x))]
-    scale, bias, mean, variance = (call.reshape(v, shape) for v in (scale, bias, mean, variance))
-    spread = call.emit(nn.AddOp, variance, call.scalar(call.number("epsilon"), x))
-    centered = call.emit(nn.SubOp, x, mean)
-    unit = call.emit(nn.DivOp, centered, call.emit(nn.SqrtOp, spread))
-    return call.emit(nn.AddOp, call.emit(nn.MulOp, unit, scale), bias)
+) -> Value:
+    """The operands without the axes broadcast to x."""
+    shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
+    scale, bias, mean, variance = (v.reshape(shape) for v in (scale, bias, mean, variance))
+    return (x - mean) / (variance + epsilon).op(nn.SqrtOp) * scale + bias
 
 
-def moments(call: Call, x: SSAValue, axes: Sequence[int]) -> tuple[SSAValue, SSAValue]:
+def moments(x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
     """Mean and variance over axes, which stay with size 1."""
-    mean = call.emit(nn.ReduceMeanOp, x, axes=tuple(axes), keepdims=True)
-    centered = call.emit(nn.SubOp, x, mean)
-    square = call.emit(nn.MulOp, centered, centered)
-    return mean, call.emit(nn.ReduceMeanOp, square, axes=tuple(axes), keepdims=True)
+    mean = x.mean(axes, keepdims=True)
+    centered = x - mean
+    return mean, (centered * centered).mean(axes, keepdims=True)
 
 
-def _training_batch_norm(call: Call) -> tuple[SSAValue, SSAValue, SSAValue]:
-    x, rank = call.x, len(shape_of(call.x))
-    axes = [d for d in range(rank) if d != 1]
-    mean, variance = moments(call, x, axes)
-    y = _normalized(call, x, call.operand(1), call.operand(2), mean, variance, axes=axes)
-    momentum = call.number("momentum")
-    running = [
-        call.emit(
-            nn.AddOp,
-            call.emit(nn.MulOp, old, call.scalar(momentum, old)),
-            call.emit(nn.MulOp, call.reshape(new, shape_of(old)), call.scalar(1 - momentum, old)),
-        )
-        for old, new in ((call.operand(3), mean), (call.operand(4), variance))
-    ]
-    return y, running[0], running[1]
+def _training_batch_norm(call: Call) -> tuple[Value, Value, Value]:
+    x, scale, bias, *old = call.operands()
+    axes = [d for d in range(x.rank) if d != 1]
+    new, momentum = moments(x, axes), call.number("momentum")
+    y = _normalized(x, scale, bias, *new, epsilon=call.number("epsilon"), axes=axes)
+    mean, variance = (
+        before * momentum + batch.reshape(before.shape) * (1 - momentum)
+        for before, batch in zip(old, new, strict=True)
+    )
+    return y, mean, variance
 
 
 @converts("LayerNormalization", 17, 17)
-def layer_norm(call: Call) -> list[SSAValue | None]:
+def layer_norm(call: Call) -> list[Value | None]:
     """Mean and inverse deviation are computed apart where they are asked for."""
-    x, axis = call.x, call.axis(call.x)
-    operands = [v for v in (x, call.operand(1), call.optional(2)) if v is not None]
-    y = call.emit(nn.LayerNormOp, *operands, axis=axis, epsilon=call.number("epsilon"))
+    x, axis, epsilon = call.x, call.axis(call.x), call.number("epsilon")
+    bias = call.optional(2)
+    y = x.op(nn.LayerNormOp, call.operand(1), bias, axis=axis, epsilon=epsilon)
     if not call.node.uses(1) and not call.node.uses(2):
         return [y]
-    mean, variance = moments(call, x, range(axis, len(shape_of(x))))
-    spread = call.emit(nn.AddOp, variance, call.scalar(call.number("epsilon"), variance))
-    return [y, mean, call.emit(nn.ReciprocalOp, call.emit(nn.SqrtOp, spread))]
+    mean, variance = moments(x, range(axis, x.rank))
+    return [y, mean, (variance + epsilon).op(nn.SqrtOp).op(nn.ReciprocalOp)]
 
 
 @converts("RMSNormalization", 23, 23)
-def rms_norm(call: Call) -> SSAValue:
+def rms_norm(call: Call) -> Value:
     """Over all dimensions from the axis on."""
     axis, epsilon = call.axis(call.x), call.number("epsilon")
-    return call.emit(nn.RmsNormOp, call.x, call.operand(1), axis=axis, epsilon=epsilon)
+    return call.x.op(nn.RmsNormOp, call.operand(1), axis=axis, epsilon=epsilon)
 
 
 @converts("InstanceNormalization", 1, 22)
-def instance_norm(call: Call) -> SSAValue:
+def instance_norm(call: Call) -> Value:
     """Over the spatial dimensions: groups of one channel."""
-    groups = max(1, shape_of(call.x)[1]) if len(shape_of(call.x)) > 1 else 1
-    return call.emit(
-        nn.GroupNormOp, *call.operands(), groups=groups, epsilon=call.number("epsilon")
-    )
+    x, *parameters = call.operands()
+    groups = max(1, x.shape[1]) if x.rank > 1 else 1
+    return x.op(nn.GroupNormOp, *parameters, groups=groups, epsilon=call.number("epsilon"))
 
 
 @converts("GroupNormalization", 18, 21)
-def group_norm(call: Call) -> SSAValue:
-    """Scale and bias are of a group, since version 21 of a channel."""
-    x, groups, shape = call.x, call.integer("num_groups"), shape_of(call.x)
-    if len(shape) < 2 or groups < 1 or shape[1] % groups:
+def group_norm(call: Call) -> Value:
+    """Scale and bias are of a channel."""
+    x, groups = call.x, call.integer("num_groups")
+    check_groups(x, groups)
+    images = x.reshape((*x.shape, *[1] * (x.rank < 3)))
+    scale, bias, epsilon = call.operand(1), call.operand(2), call.number("epsilon")
+    return images.op(nn.GroupNormOp, scale, bias, groups=groups, epsilon=epsilon).reshape(x.shape)
+
+
+def check_groups(x: Value, groups: int) -> None:
+    """Raises ShapeError unless the channels divide into groups."""
+    if x.rank < 2 or groups < 1 or x.shape[1] % groups:
         raise ShapeError(
             "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
         )
-    parameters = [call.operand(1), call.operand(2)]
-    if call.version < 21:
-        each = (groups, shape[1] // groups)
-        columns = (call.reshape(value, (groups, 1)) for value in parameters)
-        parameters = [call.reshape(call.expand(v, each), shape[1:2]) for v in columns]
-    images = call.reshape(x, (*shape, *[1] * (len(shape) < 3)))
-    y = call.emit(
-        nn.GroupNormOp, images, *parameters, groups=groups, epsilon=call.number("epsilon")
-    )
-    return call.reshape(y, shape)
 
 
 @converts("MeanVarianceNormalization", 9, 13)
-def mean_variance_norm(call: Call) -> SSAValue:
+def mean_variance_norm(call: Call) -> Value:
     """(x - mean) / (sqrt(variance) + 1e-9)."""
-    rank = len(shape_of(call.x))
-    axes = [front_axis(axis, rank) for axis in call.integers("axes") or (0, 2, 3)]
-    mean, variance = moments(call, call.x, axes)
-    deviation = call.emit(nn.SqrtOp, variance)
-    spread = call.emit(nn.AddOp, deviation, call.scalar(1e-9, deviation))
-    return call.emit(nn.DivOp, call.emit(nn.SubOp, call.x, mean), spread)
+    x = call.x
+    axes = [front_axis(axis, x.rank) for axis in call.integers("axes") or (0, 2, 3)]
+    mean, variance = moments(x, axes)
+    return (x - mean) / (variance.op(nn.SqrtOp) + 1e-9)
 
 
 @converts("LRN", 1, 13)
-def lrn(call: Call) -> SSAValue:
+def lrn(call: Call) -> Value:
     """Over neighbouring channels."""
-    return call.emit(
+    return call.x.op(
         nn.LrnOp,
-        call.x,
         size=call.integer("size"),
         alpha=call.number("alpha"),
         beta=call.number("beta"),
@@ -160,13 +139,11 @@ def lrn(call: Call) -> SSAValue:
 
 
 @converts("LpNormalization", 1, 22, only("p", 2, 1))
-def lp_norm(call: Call) -> SSAValue:
+def lp_norm(call: Call) -> Value:
     """x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
     x, axis = call.x, call.axis(call.x)
-    one = call.integer("p") == 1
-    terms = call.emit(nn.AbsOp, x) if one else call.emit(nn.MulOp, x, x)
-    norm = call.emit(nn.ReduceSumOp, terms, axes=(axis,), keepdims=True)
-    norm = norm if one else call.emit(nn.SqrtOp, norm)
-    zero = call.scalar(0, x)
-    empty = call.emit(nn.EqualOp, norm, zero)
-    return call.emit(nn.WhereOp, empty, zero, call.emit(nn.DivOp, x, norm))
+    if call.integer("p") == 1:
+        norm = abs(x).sum([axis], keepdims=True)
+    else:
+        norm = (x * x).sum([axis], keepdims=True).op(nn.SqrtOp)
+    return where(norm.equals(0), 0, x / norm)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import Array, dtype_of, shape_of
+from tessella.frontends.emitter import Array, Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, only
@@ -17,13 +16,13 @@ from tessella.support.errors import ShapeError
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
-def col2im(call: Call) -> SSAValue:
+def col2im(call: Call) -> Value:
     """The elements of each column, added to those of the image at their places."""
     x, image = call.x, call.static_ints(1, "image_shape")
     block = call.static_ints(2, "block_shape")
     settings = window(call, block, image)
     rank, points = len(image), math.prod(block)
-    n, columns, blocks = shape_of(x) if len(shape_of(x)) == 3 else (0, 0, 0)
+    n, columns, blocks = x.shape if x.rank == 3 else (0, 0, 0)
     reach = [(k - 1) * d + 1 for k, d in zip(block, settings.dilations, strict=True)]
     low, high = settings.pads[:rank], settings.pads[rank:]
     padded = [size + a + b for size, a, b in zip(image, low, high, strict=True)]
@@ -32,27 +31,19 @@ def col2im(call: Call) -> SSAValue:
     if min(room) < 0 or points < 1 or columns % points or math.prod(counts) != blocks:
         raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
     call.build.check_made(points, blocks)
-    dtype = dtype_of(x.type)
-    if dtype == np.bool_:
-        # a sum of booleans is whether any is true
-        x = call.cast(x, np.int32)
+    # a sum of booleans is whether any is true
+    wide = x.cast(np.int32) if x.dtype == np.bool_ else x
     channels, size = columns // points, math.prod(padded)
-    zeros = call.build.splat(0, (n, channels, size), dtype_of(x.type))
-    places = _places(padded, block, counts, settings)
+    zeros = call.build.splat(0, (n, channels, size), wide.dtype)
     shape = (n, channels, points * blocks)
-    total = call.emit(
-        nn.ScatterElementsOp,
-        zeros,
-        call.expand(call.constant(places), shape),
-        call.reshape(x, shape),
-        axis=2,
-        reduction="add",
-    )
-    y = call.cast(call.reshape(total, (n, channels, *padded)), dtype)
-    if not any(settings.pads):
-        return y
-    starts, sizes = (0, 0, *low), (n, channels, *image)
-    return call.emit(nn.SliceOp, y, starts=starts, sizes=sizes, steps=(1,) * len(sizes))
+    places = call.constant(_places(padded, block, counts, settings)).expand(shape)
+    total = _scattered(zeros, places, wide.reshape(shape), 2, "add")
+    y = total.reshape((n, channels, *padded)).cast(x.dtype)
+    return y.slice((0, 0, *low), (n, channels, *image))
+
+
+def _scattered(x: Value, indices: Value, updates: Value, axis: int, reduction: str) -> Value:
+    return x.op(nn.ScatterElementsOp, indices, updates, axis=axis, reduction=reduction)
 
 
 def _places(
@@ -69,9 +60,9 @@ def _places(
 
 
 @converts("MaxUnpool", 9, 22, note="output_shape known at import")
-def max_unpool(call: Call) -> SSAValue:
+def max_unpool(call: Call) -> Value:
     """Zeros, but for the elements of x at the indices, which count in the unpadded result."""
-    x, shape = call.x, shape_of(call.x)
+    x, shape = call.x, call.x.shape
     kernel = call.integers("kernel_shape") or ()
     settings = window(call, kernel, shape[2:])
     rank = len(kernel)
@@ -84,42 +75,26 @@ def max_unpool(call: Call) -> SSAValue:
         result = call.static_ints(2, "output_shape")
     if len(result) != len(shape) or any(a < b for a, b in zip(result, natural, strict=True)):
         raise ShapeError("output_shape is too small", expected=str(natural), found=str(result))
-    flat = call.build.splat(0, (math.prod(natural),), dtype_of(x.type))
+    flat = call.build.splat(0, (math.prod(natural),), x.dtype)
     count = math.prod(shape)
-    placed = call.emit(
-        nn.ScatterElementsOp,
-        flat,
-        call.reshape(call.operand(1), (count,)),
-        call.reshape(x, (count,)),
-        axis=0,
-        reduction="none",
-    )
-    high = tuple(a - b for a, b in zip(result, natural, strict=True))
-    y = call.reshape(placed, natural)
-    if not any(high):
-        return y
-    return call.emit(nn.PadOp, y, low=(0,) * len(high), high=high, mode="constant", value=0.0)
+    indices = call.operand(1).reshape((count,))
+    placed = _scattered(flat, indices, x.reshape((count,)), 0, "none")
+    high = [a - b for a, b in zip(result, natural, strict=True)]
+    return placed.reshape(natural).pad([0] * len(high), high)
 
 
 @converts("TensorScatter", 24, 24, only("mode", "linear", "circular"))
-def tensor_scatter(call: Call) -> SSAValue:
+def tensor_scatter(call: Call) -> Value:
     """The update goes to each sample's own place along an axis, which goes round if circular."""
     past, update = call.operand(0), call.operand(1)
-    axis, shape = call.axis(past), shape_of(update)
-    if axis == 0 or len(shape) != len(shape_of(past)):
+    axis, shape = call.axis(past), update.shape
+    if axis == 0 or len(shape) != past.rank:
         raise ShapeError("axis is the batch, or ranks differ", found=f"{past.type}, {update.type}")
     indices = call.positions(shape[axis], axis, len(shape))
     starts = call.optional(2)
     if starts is not None:
-        column = call.reshape(call.cast(starts, np.int64), (shape[0], *[1] * (len(shape) - 1)))
-        indices = call.add(indices, column)
+        column = (shape[0], *[1] * (len(shape) - 1))
+        indices = indices + starts.cast(np.int64).reshape(column)
     if call.text("mode") == "circular":
-        indices = call.emit(nn.ModOp, indices, call.scalar(shape_of(past)[axis], indices))
-    return call.emit(
-        nn.ScatterElementsOp,
-        past,
-        call.expand(indices, shape),
-        update,
-        axis=axis,
-        reduction="none",
-    )
+        indices = indices % past.shape[axis]
+    return _scattered(past, indices.expand(shape), update, axis, "none")

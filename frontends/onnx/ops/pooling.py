@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.pooling import pool_extent
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, no_output, only
@@ -14,7 +12,7 @@ from tessella.support.errors import ShapeError
 
 
 def _pool_window(call: Call) -> Window:
-    kernel, sizes = call.integers("kernel_shape") or (), shape_of(call.x)[2:]
+    kernel, sizes = call.integers("kernel_shape") or (), call.x.shape[2:]
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
     # a window may be mostly padding, so that no size bounds what it looks at
@@ -28,22 +26,21 @@ def _ceil_mode(call: Call) -> bool:
 
 
 @converts("MaxPool", 1, 22, no_output(1, "Indices"), only("storage_order", 0))
-def max_pool(call: Call) -> SSAValue:
+def max_pool(call: Call) -> Value:
     """Without where the largest elements are."""
     return _pool(call, nn.MaxPoolOp)
 
 
 @converts("AveragePool", 1, 22)
-def average_pool(call: Call) -> SSAValue:
+def average_pool(call: Call) -> Value:
     """Padding counts, as zeros, where the attribute says so."""
     return _pool(call, nn.AvgPoolOp, count_include_pad=call.flag("count_include_pad"))
 
 
-def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> SSAValue:
+def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> Value:
     settings = _pool_window(call)
-    return call.emit(
+    return call.x.op(
         op,
-        call.x,
         kernel_shape=settings.kernel,
         strides=settings.strides,
         pads=settings.pads,
@@ -53,27 +50,23 @@ def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> SSAValue:
     )
 
 
-def _global(call: Call, op: type[nn.NnOp], x: SSAValue) -> SSAValue:
-    rank = len(shape_of(x))
-    if rank < 2:
+def _spatial(x: Value) -> range:
+    """The spatial dimensions. Raises ShapeError."""
+    if x.rank < 2:
         raise ShapeError("global pooling takes x[N, C, spatial..]", found=str(x.type))
-    return call.emit(op, x, axes=tuple(range(2, rank)), keepdims=True)
+    return range(2, x.rank)
 
 
 @converts("GlobalAveragePool", 1, 22)
-def global_average_pool(call: Call) -> SSAValue:
+def global_average_pool(call: Call) -> Value:
     """A mean over the spatial dimensions."""
-    return _global(call, nn.ReduceMeanOp, call.x)
+    return call.x.mean(_spatial(call.x), keepdims=True)
 
 
 @converts("GlobalMaxPool", 1, 22)
-def global_max_pool(call: Call) -> SSAValue:
+def global_max_pool(call: Call) -> Value:
     """A maximum over the spatial dimensions."""
-    return _global(call, nn.ReduceMaxOp, call.x)
-
-
-def _power(call: Call, x: SSAValue, exponent: float) -> SSAValue:
-    return call.emit(nn.PowOp, x, call.scalar(exponent, x))
+    return call.x.max(_spatial(call.x), keepdims=True)
 
 
 def _exponent(call: Call) -> float:
@@ -84,31 +77,29 @@ def _exponent(call: Call) -> float:
 
 
 @converts("GlobalLpPool", 1, 22)
-def global_lp_pool(call: Call) -> SSAValue:
+def global_lp_pool(call: Call) -> Value:
     """The p-norm over the spatial dimensions."""
     p = _exponent(call)
-    powers = _power(call, call.emit(nn.AbsOp, call.x), p)
-    return _power(call, _global(call, nn.ReduceSumOp, powers), 1 / p)
+    return (abs(call.x) ** p).sum(_spatial(call.x), keepdims=True) ** (1 / p)
 
 
 @converts("LpPool", 1, 22)
-def lp_pool(call: Call) -> SSAValue:
+def lp_pool(call: Call) -> Value:
     """The p-norm of each window: a sum of powers, which is a convolution with ones."""
     p, settings = _exponent(call), _pool_window(call)
-    powers = _power(call, call.emit(nn.AbsOp, call.x), p)
-    channels, sizes = shape_of(powers)[1], shape_of(powers)[2:]
+    powers = abs(call.x) ** p
+    channels, sizes = powers.shape[1], powers.shape[2:]
     call.build.check_made(channels, *settings.kernel)
-    ones = call.build.splat(1, (channels, 1, *settings.kernel), dtype_of(powers.type))
-    sums = call.emit(
+    ones = call.build.splat(1, (channels, 1, *settings.kernel), powers.dtype)
+    sums = powers.op(
         nn.ConvOp,
-        powers,
         ones,
         strides=settings.strides,
         pads=_ceil_pads(call, settings, sizes),
         dilations=settings.dilations,
         groups=channels,
     )
-    return _power(call, sums, 1 / p)
+    return sums ** (1 / p)
 
 
 def _ceil_pads(call: Call, settings: Window, sizes: tuple[int, ...]) -> tuple[int, ...]:

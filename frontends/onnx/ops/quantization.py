@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, is_float, shape_of
-from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.emitter import Value
+from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution, product
 from tessella.frontends.onnx.registry import Rule, converts
@@ -39,42 +39,49 @@ _TYPES = Rule("to types that tessella has", _output_type)
 _DIVISION = Rule("divides in floating-point types", _precision)
 
 
-def _along(call: Call, value: SSAValue, x: SSAValue) -> SSAValue:
+def _along(call: Call, value: Value, x: Value) -> Value:
     """A scale or zero point in the shape in which it broadcasts to x: one, by axis, or by block."""
-    shape, size = shape_of(x), shape_of(value)
-    if not size or size == (1,):
-        return call.reshape(value, ())
-    axis = front_axis(call.integer("axis"), len(shape))
-    block = call.attribute("block_size") or 0
-    if block:
-        call.build.check_made(shape[axis])
-        indices = np.minimum(np.arange(shape[axis]) // block, size[axis] - 1)
-        return call.emit(nn.GatherOp, value, call.constant(indices.astype(np.int64)), axis=axis)
-    if len(size) != 1 or size[0] != shape[axis]:
+    if not value.rank or value.shape == (1,):
+        call.meaningless("axis", "block_size")
+        return value.reshape(())
+    axis = call.axis(x)
+    if block := call.attribute("block_size"):
+        call.build.check_made(x.shape[axis])
+        indices = np.minimum(np.arange(x.shape[axis]) // block, value.shape[axis] - 1)
+        return value.gather(call.constant(indices.astype(np.int64)), axis)
+    if value.shape != (x.shape[axis],):
         raise ShapeError(
             "a scale or zero point does not fit the axis",
-            expected=f"{shape[axis]} elements",
+            expected=f"{x.shape[axis]} elements",
             found=str(value.type),
         )
-    return call.reshape(value, [size[0] if d == axis else 1 for d in range(len(shape))])
+    return _by_dimension(value, axis, x.rank)
 
 
-def _shifted(call: Call, x: SSAValue, zero: SSAValue | None) -> SSAValue:
+def _by_dimension(value: Value, axis: int, rank: int) -> Value:
+    """A scale or zero point: one element, or one for each index of a dimension."""
+    if not value.rank or value.shape == (1,):
+        return value.reshape(())
+    if value.rank != 1:
+        return value
+    return value.reshape([value.shape[0] if d == axis % rank else 1 for d in range(rank)])
+
+
+def _shifted(x: Value, zero: Value | None) -> Value:
     """x as int32 less its zero point."""
-    wide = call.cast(x, np.int32)
-    return wide if zero is None else call.emit(nn.SubOp, wide, call.cast(zero, np.int32))
+    wide = x.cast(np.int32)
+    return wide if zero is None else wide - zero.cast(np.int32)
 
 
 @converts("DequantizeLinear", 10, 28, _TYPES)
-def dequantize(call: Call) -> SSAValue:
+def dequantize(call: Call) -> Value:
     """(x - zero point) * scale."""
-    zero = call.optional(2)
-    x = _shifted(call, call.x, None if zero is None else _along(call, zero, call.x))
-    scale, code = _along(call, call.operand(1), call.x), call.attribute("output_dtype")
-    dtype = dtype_of(scale.type)
-    wide = _wide(dtype)
-    y = call.emit(nn.MulOp, call.cast(x, wide), call.cast(scale, wide))
-    return call.cast(y, DTYPES[element_name(code)] if code else dtype)
+    zero, code = call.optional(2), call.attribute("output_dtype")
+    x = _shifted(call.x, None if zero is None else _along(call, zero, call.x))
+    scale = _along(call, call.operand(1), call.x)
+    wide = _wide(scale.dtype)
+    y = x.cast(wide) * scale.cast(wide)
+    return y.cast(DTYPES[element_name(code)] if code else scale.dtype)
 
 
 def _wide(dtype: DType) -> DType:
@@ -83,81 +90,86 @@ def _wide(dtype: DType) -> DType:
 
 
 @converts("QuantizeLinear", 10, 28, _TYPES, _DIVISION)
-def quantize(call: Call) -> SSAValue:
+def quantize(call: Call) -> Value:
     """x / scale, rounded and shifted, within the range of the result's type. The division has the
     attribute `precision`, or the scale's type."""
     zero, code = call.optional(2), call.attribute("output_dtype")
+    # numbers beyond the range of an integer type always saturate
+    call.meaningless("saturate")
     dtype: DType = np.dtype(np.uint8)
     if zero is not None:
-        dtype = dtype_of(zero.type)
+        dtype = zero.dtype
     elif code:
         dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
     precision = _division(call, scale)
-    x = call.emit(nn.DivOp, call.cast(call.x, precision), call.cast(scale, precision))
-    return _rounded(call, x, None if zero is None else _along(call, zero, call.x), dtype)
+    x = call.x.cast(precision) / scale.cast(precision)
+    return _rounded(x, None if zero is None else _along(call, zero, call.x), dtype)
 
 
-def _division(call: Call, scale: SSAValue) -> DType:
+def _division(call: Call, scale: Value) -> DType:
     """The type in which x is divided by its scale."""
     code = call.attribute("precision")
     if code:
         return DTYPES[element_name(code)]
-    return dtype_of(scale.type) if is_float(scale.type) else np.dtype(np.float32)
+    return scale.dtype if scale.is_float else np.dtype(np.float32)
 
 
-def _rounded(call: Call, x: SSAValue, zero: SSAValue | None, dtype: DType) -> SSAValue:
-    whole = call.emit(nn.RoundOp, x)
+def _rounded(x: Value, zero: Value | None, dtype: DType) -> Value:
+    whole = x.op(nn.RoundOp)
     if zero is not None:
-        wide = _wide(dtype_of(whole.type))
-        whole = call.emit(nn.AddOp, call.cast(whole, wide), call.cast(zero, wide))
-    return call.cast(whole, dtype)
+        wide = _wide(whole.dtype)
+        whole = whole.cast(wide) + zero.cast(wide)
+    return whole.cast(dtype)
 
 
-def _by_dimension(call: Call, value: SSAValue, axis: int, rank: int) -> SSAValue:
-    """A scale or zero point: one element, or one for each index of a dimension."""
-    size = shape_of(value)
-    if not size or size == (1,):
-        return call.reshape(value, ())
-    if len(size) != 1:
-        return value
-    return call.reshape(value, [size[0] if d == axis % rank else 1 for d in range(rank)])
+@converts("MatMulInteger", 10, 10)
+def matmul_integer(call: Call) -> Value:
+    """In int32; a zero point for each row of A and column of B, or one for all."""
+    a, b = _zeroed(call, 0, 2, -2), _zeroed(call, 1, 3, -1)
+    return product(a, b)
+
+
+@converts("ConvInteger", 10, 10)
+def conv_integer(call: Call) -> Value:
+    """In int32; padding counts as the zero point, so as 0."""
+    x, w = _zeroed(call, 0, 2, 0), _zeroed(call, 1, 3, 0)
+    return convolution(call, x, w, None)
+
+
+def _zeroed(call: Call, index: int, zero: int, axis: int) -> Value:
+    """A quantized operand as int32, less its zero point if that is given: one, or one for each
+    index of a dimension."""
+    x, point = call.operand(index), call.optional(zero)
+    return _shifted(x, None if point is None else _by_dimension(point, axis, x.rank))
 
 
 @converts("QLinearMatMul", 10, 21)
-def qlinear_matmul(call: Call) -> SSAValue:
+def qlinear_matmul(call: Call) -> Value:
     """The product in int32, then scaled."""
-    a, b = call.operand(0), call.operand(3)
-    ranks = len(shape_of(a)), len(shape_of(b))
-    (a_scale, a_zero), (b_scale, b_zero) = (
-        [_by_dimension(call, call.operand(i), axis, rank) for i in pair]
-        for pair, axis, rank in (((1, 2), -2, ranks[0]), ((4, 5), -1, ranks[1]))
-    )
-    total = product(call, _shifted(call, a, a_zero), _shifted(call, b, b_zero))
-    return _requantized(call, total, (a_scale, b_scale, call.operand(6)), call.operand(7))
+    scales = [
+        _by_dimension(call.operand(scale), axis, call.operand(index).rank)
+        for index, scale, axis in ((0, 1, -2), (3, 4, -1))
+    ]
+    total = product(_zeroed(call, 0, 2, -2), _zeroed(call, 3, 5, -1))
+    return _requantized(total, (*scales, call.operand(6)), call.operand(7))
 
 
-def _requantized(
-    call: Call, total: SSAValue, scales: tuple[SSAValue, SSAValue, SSAValue], zero: SSAValue
-) -> SSAValue:
-    left, right, out = (call.cast(scale, np.float32) for scale in scales)
-    scale = call.emit(nn.DivOp, call.emit(nn.MulOp, left, right), _scalar(call, out))
-    scaled = call.emit(nn.MulOp, call.cast(total, np.float32), scale)
-    return _rounded(call, scaled, _scalar(call, zero), dtype_of(zero.type))
+def _requantized(total: Value, scales: Sequence[Value], zero: Value) -> Value:
+    left, right, out = (scale.cast(np.float32) for scale in scales)
+    scale = left * right / _scalar(out)
+    return _rounded(total.cast(np.float32) * scale, _scalar(zero), zero.dtype)
 
 
-def _scalar(call: Call, value: SSAValue) -> SSAValue:
-    return call.reshape(value, ()) if shape_of(value) == (1,) else value
+def _scalar(value: Value) -> Value:
+    return value.reshape(()) if value.shape == (1,) else value
 
 
 @converts("QLinearConv", 10, 10)
-def qlinear_conv(call: Call) -> SSAValue:
+def qlinear_conv(call: Call) -> Value:
     """The convolution in int32, then scaled; weights may have a scale for each output channel."""
-    x, w = call.operand(0), call.operand(3)
-    rank = len(shape_of(x))
-    x = _shifted(call, x, _scalar(call, call.operand(2)))
-    w = _shifted(call, w, _by_dimension(call, call.operand(5), 0, rank))
+    x, w = _shifted(call.x, _scalar(call.operand(2))), _zeroed(call, 3, 5, 0)
     total = convolution(call, x, w, call.optional(8))
-    w_scale = _by_dimension(call, call.operand(4), 1, rank)
-    scales = (_scalar(call, call.operand(1)), w_scale, call.operand(6))
-    return _requantized(call, total, scales, call.operand(7))
+    w_scale = _by_dimension(call.operand(4), 1, call.x.rank)
+    scales = (_scalar(call.operand(1)), w_scale, call.operand(6))
+    return _requantized(total, scales, call.operand(7))

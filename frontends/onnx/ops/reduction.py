@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, is_float, shape_of
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
@@ -23,24 +22,30 @@ _PLAIN: dict[str, tuple[type[nn.NnOp], int]] = {
 }
 
 
-def _axes(call: Call, x: SSAValue) -> tuple[int, ...] | None:
-    """The axes to reduce, from the front; None where nothing is reduced."""
-    rank, axes = len(shape_of(x)), call.listed("axes", 1)
-    if axes:
-        return tuple(front_axis(axis, rank) for axis in axes)
-    return None if call.flag("noop_with_empty_axes") else tuple(range(rank))
+@dataclass(frozen=True)
+class _Reduction:
+    """The axes to reduce, None where nothing is reduced, and whether they stay with size 1."""
+
+    axes: tuple[int, ...] | None
+    keepdims: bool
+
+    @staticmethod
+    def of(call: Call) -> _Reduction:
+        """The reduction of a node."""
+        rank, listed = call.x.rank, call.listed(1, "axes")
+        keepdims, is_noop = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
+        if listed:
+            return _Reduction(tuple(front_axis(axis, rank) for axis in listed), keepdims)
+        return _Reduction(None if is_noop else tuple(range(rank)), keepdims)
+
+    def __call__(self, op: type[nn.NnOp], x: Value) -> Value:
+        if self.axes is None:
+            return x
+        return x.op(op, axes=self.axes, keepdims=self.keepdims)
 
 
-def _reduced(call: Call, op: type[nn.NnOp], x: SSAValue, keepdims: bool | None = None) -> SSAValue:
-    axes = _axes(call, x)
-    if axes is None:
-        return x
-    keep = call.flag("keepdims", True) if keepdims is None else keepdims
-    return call.emit(op, x, axes=axes, keepdims=keep)
-
-
-def _plain(op: type[nn.NnOp]) -> Callable[[Call], SSAValue]:
-    return lambda call: _reduced(call, op, call.x)
+def _plain(op: type[nn.NnOp]) -> Callable[[Call], Value]:
+    return lambda call: _Reduction.of(call)(op, call.x)
 
 
 for _name, (_op, _last) in _PLAIN.items():
@@ -48,63 +53,61 @@ for _name, (_op, _last) in _PLAIN.items():
 
 
 @converts("ReduceL1", 1, 18)
-def reduce_l1(call: Call) -> SSAValue:
+def reduce_l1(call: Call) -> Value:
     """sum(|x|)."""
-    return _reduced(call, nn.ReduceSumOp, call.emit(nn.AbsOp, call.x))
+    return _sum(call, abs(call.x))
 
 
 @converts("ReduceSumSquare", 1, 18)
-def reduce_sum_square(call: Call) -> SSAValue:
+def reduce_sum_square(call: Call) -> Value:
     """sum(x^2)."""
-    return _square_sum(call, call.x)
+    return _sum(call, call.x * call.x)
 
 
-def _square_sum(call: Call, x: SSAValue) -> SSAValue:
-    return _reduced(call, nn.ReduceSumOp, call.emit(nn.MulOp, x, x))
+def _sum(call: Call, x: Value) -> Value:
+    return _Reduction.of(call)(nn.ReduceSumOp, x)
 
 
 @converts("ReduceL2", 1, 18)
-def reduce_l2(call: Call) -> SSAValue:
+def reduce_l2(call: Call) -> Value:
     """sqrt(sum(x^2))."""
-    return _through_float(call, lambda x: _square_sum(call, x), nn.SqrtOp)
+    x = _wide(call.x)
+    return _of_sum(nn.SqrtOp, _sum(call, x * x)).cast(call.x.dtype)
 
 
 @converts("ReduceLogSum", 1, 28)
-def reduce_log_sum(call: Call) -> SSAValue:
+def reduce_log_sum(call: Call) -> Value:
     """log(sum(x))."""
-    return _through_float(call, lambda x: _reduced(call, nn.ReduceSumOp, x), nn.LogOp)
+    return _of_sum(nn.LogOp, _sum(call, _wide(call.x))).cast(call.x.dtype)
 
 
-def _through_float(
-    call: Call, total: Callable[[SSAValue], SSAValue], op: type[nn.NnOp]
-) -> SSAValue:
-    """A function of a sum that may be of integers, or too large for a float of 16 bits."""
-    dtype = dtype_of(call.x.type)
-    is_half = is_float(call.x.type) and dtype.itemsize == 2
-    value = total(call.cast(call.x, np.float32) if is_half else call.x)
-    wide = value if is_float(value.type) else call.cast(value, np.float64)
-    return call.cast(call.emit(op, wide), dtype)
+def _wide(x: Value) -> Value:
+    """x as float32 where a sum may be too large for a float of 16 bits."""
+    return x.cast(np.float32) if x.is_float and x.dtype.itemsize == 2 else x
+
+
+def _of_sum(op: type[nn.NnOp], total: Value) -> Value:
+    """A function of a sum that may be of integers."""
+    return (total if total.is_float else total.cast(np.float64)).op(op)
 
 
 @converts("ReduceLogSumExp", 1, 28)
-def reduce_log_sum_exp(call: Call) -> SSAValue:
+def reduce_log_sum_exp(call: Call) -> Value:
     """log(sum(e^x)), of x less its maximum so that nothing overflows."""
-    dtype = dtype_of(call.x.type)
-    x = call.cast(call.x, dtype if is_float(call.x.type) else np.float64)
-    if _axes(call, x) is None:
+    reduced = _Reduction.of(call)
+    if reduced.axes is None:
         return call.x
-    top = _reduced(call, nn.ReduceMaxOp, x, keepdims=True)
+    x = call.x if call.x.is_float else call.x.cast(np.float64)
+    top = x.max(reduced.axes, keepdims=True)
     # an infinite maximum would make NaN of inf - inf
-    top = call.emit(nn.WhereOp, call.emit(nn.IsInfOp, top), call.scalar(0, top), top)
-    total = _reduced(call, nn.ReduceSumOp, call.emit(nn.ExpOp, call.emit(nn.SubOp, x, top)))
-    result = call.emit(nn.LogOp, total)
-    return call.cast(call.emit(nn.AddOp, result, call.reshape(top, shape_of(result))), dtype)
+    top = where(top.op(nn.IsInfOp), 0, top)
+    total = reduced(nn.ReduceSumOp, (x - top).op(nn.ExpOp))
+    return (total.op(nn.LogOp) + top.reshape(total.shape)).cast(call.x.dtype)
 
 
-def _arg(op: type[nn.NnOp]) -> Callable[[Call], SSAValue]:
-    return lambda call: call.emit(
+def _arg(op: type[nn.NnOp]) -> Callable[[Call], Value]:
+    return lambda call: call.x.op(
         op,
-        call.x,
         axis=call.axis(call.x),
         keepdims=call.flag("keepdims"),
         select_last_index=call.flag("select_last_index"),
@@ -115,91 +118,67 @@ converts("ArgMax", 1, 13)(_arg(nn.ArgMaxOp))
 converts("ArgMin", 1, 13)(_arg(nn.ArgMinOp))
 
 
-def along_axis(call: Call, apply: Callable[[SSAValue, int], SSAValue]) -> SSAValue:
-    """A function along ``axis``; before version 13 along it and all after it as one."""
-    x, shape = call.x, shape_of(call.x)
-    if call.version >= 13:
-        return apply(x, call.axis(x))
-    axis = call.integer("axis")
-    # one past the last axis is allowed here
-    axis = axis if axis == len(shape) else front_axis(axis, len(shape))
-    if math.prod(shape[axis + 1 :]) == 1 and axis < len(shape):
-        return apply(x, axis)
-    flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
-    return call.reshape(apply(call.reshape(x, flat), 1), shape)
-
-
 @converts("Softmax", 1, 13)
-def softmax(call: Call) -> SSAValue:
+def softmax(call: Call) -> Value:
     """Along an axis."""
-    return along_axis(call, lambda x, axis: call.emit(nn.SoftmaxOp, x, axis=axis))
+    return call.x.op(nn.SoftmaxOp, axis=call.axis(call.x))
 
 
 @converts("LogSoftmax", 1, 13)
-def log_softmax(call: Call) -> SSAValue:
+def log_softmax(call: Call) -> Value:
     """Along an axis."""
-    return along_axis(call, lambda x, axis: call.emit(nn.LogSoftmaxOp, x, axis=axis))
+    return call.x.op(nn.LogSoftmaxOp, axis=call.axis(call.x))
 
 
 @converts("Hardmax", 1, 13)
-def hardmax(call: Call) -> SSAValue:
+def hardmax(call: Call) -> Value:
     """1 at the first largest element along an axis, 0 elsewhere."""
-    return along_axis(call, lambda x, axis: _hardmax(call, x, axis))
-
-
-def _hardmax(call: Call, x: SSAValue, axis: int) -> SSAValue:
-    if 0 in shape_of(x):
+    x, axis = call.x, call.axis(call.x)
+    if 0 in x.shape:
         return x
-    first = call.emit(nn.ArgMaxOp, x, axis=axis, keepdims=True, select_last_index=False)
-    positions = call.positions(shape_of(x)[axis], axis, len(shape_of(x)))
-    return call.cast(call.emit(nn.EqualOp, first, positions), dtype_of(x.type))
+    first = x.op(nn.ArgMaxOp, axis=axis, keepdims=True, select_last_index=False)
+    return first.equals(call.positions(x.shape[axis], axis, x.rank)).cast(x.dtype)
 
 
 @converts("CumSum", 11, 14, note="axis known at import")
-def cumsum(call: Call) -> SSAValue:
+def cumsum(call: Call) -> Value:
     """From either end, with or without the element itself."""
-    return call.emit(
+    return call.x.op(
         nn.CumsumOp,
-        call.x,
-        axis=front_axis(call.static_int(1, "axis"), len(shape_of(call.x))),
+        axis=front_axis(call.static_int(1, "axis"), call.x.rank),
         exclusive=call.flag("exclusive"),
         reverse=call.flag("reverse"),
     )
 
 
 @converts("CumProd", 26, 26, note="axis known at import")
-def cumprod(call: Call) -> SSAValue:
+def cumprod(call: Call) -> Value:
     """Each step multiplies by what is 1, 2, 4... places before: log2(n) steps."""
-    x, shape = call.x, shape_of(call.x)
-    axis = front_axis(call.static_int(1, "axis"), len(shape))
+    x, axis = call.x, front_axis(call.static_int(1, "axis"), call.x.rank)
     reverse, distance = call.flag("reverse"), 1
     if call.flag("exclusive"):
-        x = _shifted(call, x, axis, 1, reverse)
-    while distance < shape[axis]:
-        x = call.emit(nn.MulOp, x, _shifted(call, x, axis, distance, reverse))
+        x = _moved(x, axis, 1, reverse)
+    while distance < x.shape[axis]:
+        x = x * _moved(x, axis, distance, reverse)
         distance *= 2
     return x
 
 
-def _shifted(call: Call, x: SSAValue, axis: int, distance: int, reverse: bool) -> SSAValue:
+def _moved(x: Value, axis: int, distance: int, reverse: bool) -> Value:
     """x moved away from its start (its end) along an axis, with ones in the gap."""
-    shape = shape_of(x)
-    distance = min(distance, shape[axis])
-    starts, low, high = ([0] * len(shape) for _ in range(3))
-    starts[axis] = distance if reverse else 0
-    (high if reverse else low)[axis] = distance
-    sizes = [n - distance if d == axis else n for d, n in enumerate(shape)]
-    kept = call.emit(
-        nn.SliceOp, x, starts=tuple(starts), sizes=tuple(sizes), steps=(1,) * len(shape)
-    )
-    return call.emit(nn.PadOp, kept, low=tuple(low), high=tuple(high), mode="constant", value=1.0)
+    size = x.shape[axis]
+    distance = min(distance, size)
+    kept = x.part(axis, distance if reverse else 0, size - distance)
+    gap = [distance if d == axis else 0 for d in range(x.rank)]
+    none = [0] * x.rank
+    return kept.pad(none, gap, 1.0) if reverse else kept.pad(gap, none, 1.0)
 
 
 @converts("TopK", 1, 24, note="k known at import")
-def topk(call: Call) -> tuple[SSAValue, ...]:
+def topk(call: Call) -> tuple[Value, ...]:
     """In order, whether asked for or not."""
-    k = call.integer("k") if call.version < 10 else call.static_size(1, "k")
-    axis = call.axis(call.x)
-    if not 0 <= k <= shape_of(call.x)[axis]:
-        raise ShapeError("k is out of range", expected=f"at most {shape_of(call.x)[axis]}")
+    call.meaningless("sorted")
+    k, axis = call.static_size(1, "k"), call.axis(call.x)
+    if not 0 <= k <= call.x.shape[axis]:
+        raise ShapeError("k is out of range", expected=f"at most {call.x.shape[axis]}")
     return call.build.emit(nn.TopkOp, call.x, k=k, axis=axis, largest=call.flag("largest", True))

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import dtype_of, is_float, shape_of
 from tessella.dialects.nn.movement import COORDINATES
 from tessella.dialects.sizes import is_static
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, reach_of, samples
 from tessella.frontends.onnx.registry import converts
@@ -20,6 +19,15 @@ from tessella.support.sizes import Size, differs
 
 CROPS = "tf_crop_and_resize"
 """The transformation that reads roi."""
+
+_OF_SOME_MODES = (
+    "antialias",
+    "cubic_coeff_a",
+    "exclude_outside",
+    "extrapolation_value",
+    "keep_aspect_ratio_policy",
+)
+"""Attributes that mean nothing with other modes, or with scales."""
 
 _COPIES = 8
 """Arrays of the size of an axis that its positions and weights are computed with."""
@@ -44,36 +52,17 @@ class _Plan:
 
 
 @converts("Upsample", 1, 9, note="scales known at import")
-def upsample(call: Call) -> SSAValue:
-    """What Resize became; scales as attributes before version 9."""
-    rank = len(shape_of(call.x))
-    if call.version < 7:
-        scales = (1.0,) * (rank - 2) + (call.number("height_scale"), call.number("width_scale"))
-    elif call.version < 9:
-        scales = call.numbers("scales") or ()
-    else:
-        scales = _numbers(call, 1, "scales")
-    return _emit(call, _plain(call, scales, "floor"))
-
-
 @converts("Resize", 10, 19, note="scales, sizes and roi known at import")
-def resize(call: Call) -> SSAValue:
-    """All modes; before version 11 those of Upsample."""
-    if call.version >= 11:
-        return _emit(call, _plan(call))
-    scales = _numbers(call, 1, "scales")
-    shrinks = any(scale < 1 for scale in scales)
-    if shrinks and any(scale > 1 for scale in scales) and call.text("mode") == "nearest":
-        call.unsupported("growing and shrinking at once, in version 10")
-    return _emit(call, _plain(call, scales, "ceil" if shrinks else "floor"))
-
-
-def _plain(call: Call, scales: Sequence[float], rounding: str) -> _Plan:
-    shape = shape_of(call.x)
-    _check_scales(scales, len(shape))
-    sizes = tuple(_scaled(n, scale) for n, scale in zip(shape, scales, strict=True))
-    mode = call.choice("mode", "nearest", "linear", "bilinear").removeprefix("bi")
-    return _Plan(sizes, tuple(scales), ((0, 1),) * len(shape), "asymmetric", mode, rounding)
+def resize(call: Call) -> Value:
+    """All modes."""
+    call.meaningless(*_OF_SOME_MODES)
+    x, plan = call.x, _plan(call)
+    if not any(plan.touches(axis, size) for axis, size in enumerate(x.shape)):
+        return x
+    if plan.mode == "nearest":
+        return _resized(call, plan, x)
+    y = _resized(call, plan, x if x.is_float else x.cast(np.float32))
+    return y if x.is_float else y.op(nn.RoundOp).cast(x.dtype)
 
 
 def _scaled(size: Size, scale: float) -> Size:
@@ -101,7 +90,7 @@ def _numbers(call: Call, index: int, what: str) -> tuple[float, ...]:
 
 
 def _plan(call: Call) -> _Plan:
-    shape = shape_of(call.x)
+    shape = call.x.shape
     axes = [front_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
     if len(set(axes)) != len(axes):
         raise ShapeError("an axis is given twice", found=str(axes))
@@ -135,7 +124,7 @@ def _plan(call: Call) -> _Plan:
 
 
 def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list[float]) -> None:
-    shape, wanted = shape_of(call.x), call.static_ints(3, "sizes")
+    shape, wanted = call.x.shape, call.static_ints(3, "sizes")
     if len(wanted) != len(axes) or any(size < 0 for size in wanted):
         raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
     if not all(differs(shape[axis], 0) for axis in axes):
@@ -150,32 +139,20 @@ def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list
         sizes[axis], scales[axis] = size, factor
 
 
-def _emit(call: Call, plan: _Plan) -> SSAValue:
-    x, dtype = call.x, dtype_of(call.x.type)
-    if not any(plan.touches(axis, size) for axis, size in enumerate(shape_of(x))):
-        return x
-    if plan.mode == "nearest":
-        return _resized(call, plan, x)
-    wide = call.cast(x, dtype if is_float(x.type) else np.float32)
-    y = _resized(call, plan, wide)
-    return y if is_float(x.type) else call.cast(call.emit(nn.RoundOp, y), dtype)
-
-
-def _resized(call: Call, plan: _Plan, x: SSAValue) -> SSAValue:
-    if _is_plain(call, plan, shape_of(x)):
-        for axis, size in enumerate(shape_of(x)):
+def _resized(call: Call, plan: _Plan, x: Value) -> Value:
+    if _is_plain(call, plan, x.shape):
+        for axis, size in enumerate(x.shape):
             if plan.touches(axis, size) and is_static((size, plan.sizes[axis])):
                 call.build.check_made(plan.sizes[axis])
-        return call.emit(
+        return x.op(
             nn.ResizeOp,
-            x,
             sizes=plan.sizes,
             scales=plan.scales,
             mode=plan.mode,
             coordinates=plan.coordinates,
             nearest_mode=plan.nearest,
         )
-    for axis, size in enumerate(shape_of(x)):
+    for axis, size in enumerate(x.shape):
         if plan.touches(axis, size):
             x = _resized_axis(call, plan, x, axis)
     return x
@@ -193,18 +170,17 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
     return plan.mode != "cubic" and plan.coordinates in COORDINATES
 
 
-def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
-    old, new, scale = shape_of(x)[axis], plan.sizes[axis], plan.scales[axis]
+def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
+    old, new, scale = x.shape[axis], plan.sizes[axis], plan.scales[axis]
     call.build.check_made(new, copies=_COPIES)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if not np.isfinite(places).all():
         raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
     if plan.mode == "nearest":
-        indices = call.constant(nearest(places, old, plan.nearest))
-        y = call.emit(nn.GatherOp, x, indices, axis=axis)
+        y = x.gather(call.constant(nearest(places, old, plan.nearest)), axis)
     else:
         width = scale if call.flag("antialias") else 1.0
-        reach = reach_of(places, old, mode=plan.mode, scale=width)
+        reach = reach_of(places, mode=plan.mode, scale=width)
         call.build.check_made(new, 2 * reach + 1, copies=_COPIES)
         taken = samples(
             places,
@@ -219,20 +195,19 @@ def _resized_axis(call: Call, plan: _Plan, x: SSAValue, axis: int) -> SSAValue:
     if plan.coordinates != CROPS:
         return y
     outside = (places < 0) | (places > old - 1)
-    mask = outside.reshape(-1, *[1] * (len(shape_of(x)) - 1 - axis))
-    value = call.scalar(call.number("extrapolation_value"), y)
-    return call.emit(nn.WhereOp, call.constant(mask), value, y) if outside.any() else y
+    mask = outside.reshape(-1, *[1] * (x.rank - 1 - axis))
+    value = call.number("extrapolation_value")
+    return where(call.constant(mask), value, y) if outside.any() else y
 
 
-def _sampled(call: Call, x: SSAValue, axis: int, taken: Samples) -> SSAValue:
+def _sampled(call: Call, x: Value, axis: int, taken: Samples) -> Value:
     """Sums of weighted elements along one axis.
 
     A product with a matrix would do, but spread what is not finite over the whole axis.
     """
-    after = (1,) * (len(shape_of(x)) - 1 - axis)
+    after = (1,) * (x.rank - 1 - axis)
     weights = taken.weights.reshape(*taken.weights.shape, *after)
-    parts = call.emit(nn.GatherOp, x, call.constant(taken.indices), axis=axis)
-    parts = call.mul(parts, call.constant_like(weights, x))
+    parts = x.gather(call.constant(taken.indices), axis) * weights
     if not weights.all():
-        parts = call.emit(nn.WhereOp, call.constant(weights != 0), parts, call.scalar(0, parts))
-    return call.emit(nn.ReduceSumOp, parts, axes=(axis,), keepdims=False)
+        parts = where(call.constant(weights != 0), parts, 0)
+    return parts.sum([axis])

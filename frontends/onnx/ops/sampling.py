@@ -86,16 +86,15 @@ class Samples:
     """0 where a column has fewer elements than others."""
 
 
-def reach_of(places: Array, old: int, *, mode: str, scale: float) -> int:
+def reach_of(places: Array, *, mode: str, scale: float) -> int:
     """How far from its position an element takes old ones, on either side.
 
-    A scale below 1 widens the kernel (antialiasing).
+    A scale below 1 widens the kernel (antialiasing), beyond the ends of the axis too.
     """
     if mode not in _KERNELS:
         raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
     _, support = _KERNELS[mode]
-    wide = support / min(scale, 1.0)
-    return math.ceil(min(wide, old + float(np.abs(places).max(initial=0)) + 1))
+    return math.ceil(support / min(scale, 1.0)) if places.size else 0
 
 
 def samples(

@@ -3,13 +3,12 @@ with others the program is cut, and they pass between its steps."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from tessella.dialects import nn
-from tessella.dialects.nn.core import shape_of
+from tessella.frontends.emitter import Value, concat
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Handed, Known, Listed, Missing
@@ -22,8 +21,9 @@ _LATE = "a step where it is not known at import"
 
 
 @converts("SequenceEmpty", 11, 11)
-def sequence_empty(_: Call) -> Listed:
+def sequence_empty(call: Call) -> Listed:
     """No elements."""
+    call.meaningless("dtype")
     return Listed(())
 
 
@@ -52,7 +52,7 @@ def sequence_erase(call: Call) -> Listed:
 
 
 @converts("SequenceAt", 11, 11, note=_LATE)
-def sequence_at(call: Call) -> SSAValue:
+def sequence_at(call: Call) -> Value:
     """The element at a position."""
     find = Find("sequence_at")
     items = _items(call, find)
@@ -60,50 +60,44 @@ def sequence_at(call: Call) -> SSAValue:
 
 
 @converts("SequenceLength", 11, 11, note=_LATE)
-def sequence_length(call: Call) -> SSAValue:
+def sequence_length(call: Call) -> Value:
     """The number of elements."""
     return call.constant(np.array(len(_items(call, Find("sequence_length"))), np.int64))
 
 
 @converts("ConcatFromSequence", 11, 11, note=_LATE)
-def concat_from_sequence(call: Call) -> SSAValue:
+def concat_from_sequence(call: Call) -> Value:
     """The elements as one tensor, along an axis, which may be a new one."""
     axis, is_new = call.integer("axis"), call.flag("new_axis")
     items = _items(call, Find("concat_from_sequence", {"axis": axis, "is_new": is_new}))
     if not items:
         raise ShapeError("an empty sequence has no type to make a tensor of")
-    rank = len(shape_of(items[0])) + is_new
+    rank = items[0].rank + is_new
     axis = front_axis(axis, rank)
     if is_new:
-        items = tuple(_with_axis(call, x, axis) for x in items)
-    return items[0] if len(items) == 1 else call.emit(nn.ConcatOp, *items, axis=axis)
+        items = tuple(_with_axis(x, axis) for x in items)
+    return concat(items, axis)
 
 
-def _with_axis(call: Call, x: SSAValue, axis: int) -> SSAValue:
-    shape = shape_of(x)
-    return call.reshape(x, (*shape[:axis], 1, *shape[axis:]))
+def _with_axis(x: Value, axis: int) -> Value:
+    return x.reshape((*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 @converts("SplitToSequence", 11, 24, note=_LATE)
 def split_to_sequence(call: Call) -> Listed:
     """Parts along an axis: of one size, of sizes that are listed, or the elements."""
-    x, shape = call.x, shape_of(call.x)
-    axis = front_axis(call.integer("axis", 0), len(shape))
+    x, axis = call.x, front_axis(call.integer("axis", 0), call.x.rank)
     keeps, sizes = call.flag("keepdims", True), np.array(1)
     if (split := call.optional(1)) is not None:
         static, keeps = call.build.static(split), True
         if static is None:
             raise CutError(call.node, Find("split_to_sequence", {"axis": axis, "keeps": keeps}))
         sizes = static
-    parts: list[SSAValue] = []
-    start = 0
-    for size in part_sizes(known(shape[axis]), sizes):
-        starts = tuple(start if d == axis else 0 for d in range(len(shape)))
-        extent = (*shape[:axis], size, *shape[axis + 1 :])
-        part = call.emit(nn.SliceOp, x, starts=starts, sizes=extent, steps=(1,) * len(shape))
-        parts.append(part if keeps else call.reshape(part, (*shape[:axis], *shape[axis + 1 :])))
-        start += size
-    return Listed(tuple(parts))
+    counts = part_sizes(known(x.shape[axis]), sizes)
+    ends = itertools.accumulate(counts)
+    parts = [x.part(axis, end - n, n) for end, n in zip(ends, counts, strict=True)]
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return Listed(tuple(parts if keeps else (part.reshape(shape) for part in parts)))
 
 
 @converts("SequenceMap", 17, 17, note=_LATE)
@@ -115,17 +109,18 @@ def sequence_map(call: Call) -> Sequence[Listed]:
         raise CutError(call.node)
     if len({len(items) for items in lists}) > 1:
         raise ShapeError("sequences have different lengths")
-    rows: list[list[SSAValue]] = []
+    rows: list[list[Value]] = []
     for i in range(len(lists[0])):
         taken = [x.items[i] if isinstance(x, Listed) else x for x in call.inputs]
         made = call.branch(graph, [x for x in taken if x is not None])
-        rows.append([x for x in made if isinstance(x, SSAValue)])
+        rows.append([x for x in made if isinstance(x, Value)])
     return [Listed(tuple(row[i] for row in rows)) for i in range(len(graph.outputs))]
 
 
 @converts("Optional", 15, 28)
 def optional(call: Call) -> Known:
     """The operand; without one, there is no element."""
+    call.meaningless("type")
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
         raise CutError(call.node, Find("identity"))
@@ -133,7 +128,7 @@ def optional(call: Call) -> Known:
 
 
 @converts("OptionalHasElement", 15, 28, note=_LATE)
-def optional_has_element(call: Call) -> SSAValue:
+def optional_has_element(call: Call) -> Value:
     """Whether there is an element."""
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
@@ -161,7 +156,7 @@ def identity(call: Call) -> Known:
     return call.x if value is None else value
 
 
-def _items(call: Call, find: Find) -> tuple[SSAValue, ...]:
+def _items(call: Call, find: Find) -> tuple[Value, ...]:
     """The elements of the sequence that is the first operand."""
     value = call.inputs[0]
     if isinstance(value, Handed):

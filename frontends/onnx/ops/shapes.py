@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 
-from xdsl.ir import SSAValue
-
-from tessella.dialects.nn.core import shape_of
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import converts
 
 
 @converts("Shape", 1, 25)
-def shape(call: Call) -> SSAValue:
+def shape(call: Call) -> Value:
     """A constant, or the values of sizes; ``start`` and ``end`` slice it."""
-    part = shape_of(call.x)[call.attribute("start") : call.attribute("end")]
+    part = call.x.shape[call.attribute("start") : call.attribute("end")]
     return call.build.sizes(part)
 
 
 @converts("Size", 1, 25)
-def size(call: Call) -> SSAValue:
+def size(call: Call) -> Value:
     """A constant, or the value of a size."""
-    return call.reshape(call.build.sizes([math.prod(shape_of(call.x))]), ())
+    return call.build.sizes([math.prod(call.x.shape)]).reshape(())

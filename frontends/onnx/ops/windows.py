@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.shapes import same_padding, split_padding
 from tessella.support.errors import ShapeError
 
 
@@ -25,9 +26,12 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
     mode = call.choice("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+    if mode != "NOTSET":
+        call.meaningless("pads")
     if mode.startswith("SAME"):
         columns = zip(sizes, kernel, strides, dilations, strict=True)
-        pads = split_padding(mode, [_same_padding(*column) for column in columns])
+        totals = [same_padding(*column) for column in columns]
+        pads = split_padding(totals, more_before=mode == "SAME_LOWER")
     else:
         pads = call.integers("pads") if mode == "NOTSET" else None
         pads = pads or (0,) * (2 * rank)
@@ -51,15 +55,3 @@ def _per_axis(call: Call, name: str, rank: int) -> tuple[int, ...]:
     if min(values, default=1) < 1:
         raise ShapeError(f"attribute {name!r} is not positive", found=str(list(values)))
     return values
-
-
-def _same_padding(size: int, kernel: int, stride: int, dilation: int) -> int:
-    """The padding for which ceil(size / stride) windows fit."""
-    count = -(-size // stride)
-    return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
-
-
-def split_padding(mode: str, totals: Sequence[int]) -> tuple[int, ...]:
-    """Padding before and after; an odd one goes to the end with SAME_UPPER, else to the start."""
-    halves = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
-    return (*halves, *(total - half for total, half in zip(totals, halves, strict=True)))

@@ -3,10 +3,12 @@
 // A pass with what it declares and its summary, then its options with types and defaults; the
 // project's passes first.
 
+// CHECK: // passes of tessella and plugins
 // CHECK: infer-shapes [statement; at nn, placed]: Recompute
 // CHECK: pick-kernels [{{.*}}]: Set the kernel
 // CHECK-NEXT: places: tuple[str, ...] = x86/f32/nhwc
-// CHECK: print-op-stats [debug]: Print
+// CHECK: print-op-stats [debug; at any stage]: Print
 // CHECK: tile-schedule [{{.*}}]: Choose
 // CHECK-NEXT: target: str = native
-// CHECK: canonicalize [program]
+// CHECK: // passes of xDSL
+// CHECK: canonicalize [program; at any stage]

@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.support.errors import ShapeError
+from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.models import Array, model, one_node, value
 from tests.models import run_onnxruntime as runtime
 from tests.native import normal
@@ -162,6 +162,15 @@ RESIZED = [
 ]
 
 
+@pytest.mark.parametrize("settings", RESIZED)
+def test_one_element_whose_window_goes_beyond_both_ends(settings: dict[str, Any]) -> None:
+    feeds = {"x": normal(1, 1, 3, 9), "roi": np.zeros(0, np.float32)}
+    feeds |= {"scales": np.zeros(0, np.float32), "sizes": np.array([1, 1, 1, 1])}
+    proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales", "sizes"], **settings)
+    (found,) = compiled(proto, {"x": feeds["x"]})
+    np.testing.assert_allclose(found, reference(proto, feeds["x"]), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("settings", RESIZED)
 @pytest.mark.parametrize("size", [9, 14, 20, 31])
@@ -280,3 +289,15 @@ def test_a_region_of_a_wrong_length(count: int) -> None:
     proto = one_node("Resize", feeds, opset=18, constants=["roi", "scales"], **settings)
     with pytest.raises(ShapeError, match="roi has a start and an end for each axis"):
         tessella.compile(proto).run(None, {"x": x})
+
+
+@pytest.mark.parametrize("stash_type", [1, 11])
+def test_an_attribute_that_no_converter_reads_is_refused(stash_type: int) -> None:
+    """Unless it has its default value."""
+    x = {"x": normal(2, 3), "scale": normal(3)}
+    proto = one_node("LayerNormalization", x, opset=17, stash_type=stash_type)
+    if stash_type == 1:
+        compiled(proto, x)
+        return
+    with pytest.raises(UnsupportedError, match="stash_type"):
+        compiled(proto, x)

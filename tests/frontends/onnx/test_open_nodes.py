@@ -4,7 +4,7 @@ the one for these numbers. What cannot be open says why."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
 
@@ -15,12 +15,11 @@ from onnx.backend.test.loader import load_model_tests
 from tessella.dialects.bound import bound
 from tessella.dialects.graph import Graph
 from tessella.dialects.sizes import symbols_in
-from tessella.driver.compile import compile_source
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.sizes import Size, Symbol, UndecidedSizeError
-from tests.frontends.onnx.suite import Array, inputs_of, opened, run_case
+from tests.frontends.onnx.suite import Array, inputs_of, opened
 from tests.frontends.onnx.test_symbols import folded, placed
 from tests.fuzz.graphs import draw_case
 from tests.fuzz.rows import ROWS
@@ -29,8 +28,6 @@ from tests.sampling import SLOW, sample, sampled
 MOST = 1 << 20
 OPEN, OPEN_GRAPHS = 0.7, 0.3
 """The share of the nodes and of random graphs that stay open, at the least."""
-OPEN_SIZES = 0.4
-"""The share of the sizes of nodes that stay open, at the least: 0 and 1 are numbers."""
 
 
 def symbol(size: int) -> Size:
@@ -71,34 +68,6 @@ def test_numbers_for_symbols() -> None:
         found = Counter(outcome(*inputs_of(case)) for case in sample(cases)[:: 1 if SLOW else 2])
     known = found.total() - found[None]
     assert found[""] >= OPEN * known, found.most_common(30)
-
-
-PARTS = 6
-"""Of the suite, each of which takes a minute at most."""
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", range(PARTS))
-def test_results_of_open_programs(part: int) -> None:
-    """Compiled with sizes that stay open, as far as they can."""
-    told: list[str] = []
-
-    class Made:
-        def __init__(self, source: OnnxSource) -> None:
-            self.model = compile_source(source, dims={}, threads=1)
-
-        def run(self, _: None, feeds: Mapping[str, Array], /) -> Sequence[Array]:
-            results = self.model.run(None, feeds)
-            told.extend(self.model.explain().sizes)
-            return results
-
-    cases = load_model_tests(kind="node")[part::PARTS]
-    with KNOBS.set(verify=False):  # after each pass: the programs of other tests are
-        outcomes = [run_case(case, symbolic=True, joined=True, make=Made) for case in cases]
-    bad = [each for each in outcomes if each.status in ("wrong", "failed")]
-    assert not bad, "\n".join(f"{each.name}: {each.status}: {each.reason}" for each in bad)
-    assert sum("open, from" in line for line in told) > OPEN_SIZES * len(told)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -17,6 +17,7 @@ from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.driver.stage_file import save_stage
 from tessella.frontends.onnx import OnnxSource
+from tessella.support.errors import ShapeError
 from tests.frontends.onnx.models import Array, model, run, value
 from tests.models import run_onnxruntime
 
@@ -159,6 +160,16 @@ def test_what_does_not_change_is_prepared_before_the_loop(flag: int) -> None:
     step = text[text.index("tile.segment @gru_step_0") : text.index("tile.segment @segment_0")]
     assert "relayout" not in step
     assert not re.search(r"tile.call @slice_\d+\(%R", step)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_hidden_size_is_that_of_the_weights(op: str) -> None:
+    names = LSTM_INPUTS[:3]
+    shapes = {name: arrays(op, 1, batch_first=False)[name].shape for name in names}
+    node = helper.make_node(op, names, ["Y"], hidden_size=HIDDEN + 1)
+    inputs = [value(name, shape) for name, shape in shapes.items()]
+    with pytest.raises(ShapeError, match="hidden_size"):
+        OnnxSource(model([node], inputs, [value("Y", [None] * 4)])).graph(shapes)
 
 
 def test_sequences_are_as_long_as_they_are() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tessella
 from tessella.frontends.trace.dispatch import UFUNCS
-from tessella.support.errors import ShapeError, TessellaError
+from tessella.support.errors import InputError, ShapeError, TessellaError
 from tests.frontends.trace.checks import (
     DTYPES,
     Array,
@@ -197,10 +197,27 @@ def test_python_numbers_give_way(dtype: str) -> None:
     agrees(lambda x: np.maximum(x, 1), x)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
+def test_operators_beside_ufuncs(dtype: str) -> None:
+    x = positive((5,), dtype)
+    agrees(lambda x: x**2, x)
+    agrees(lambda x, y: (*divmod(x, y), *divmod(7, y)), array((5,), "float32"), positive((5,)))
+
+
 def test_a_number_that_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"(?s)does not fit into uint8.*found: 300"):
         tessella.jit(lambda x: x + 300)(array((3,), "uint8"))
     agrees(lambda x: (x < 300) & (x > -1), array((3,), "uint8"))
+
+
+def test_an_argument_that_does_not_fit() -> None:
+    x = array((3,), "uint8")
+    agrees(lambda x, n: (x < n) & (x > -n) & (x != n // 2), x, 300)
+    add = tessella.jit(lambda x, n: x + n)
+    with pytest.raises(InputError, match=r"(?s)'n' does not fit.*\[0, 255\].*found: 300"):
+        add(x, 300)
+    same(add(x, 200), x + 200)
+    same(add(x, np.int64(300)), x + np.int64(300))
 
 
 SPECIAL = np.asarray([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-20, -1e-20, 2.5, -2.5, 1e30])

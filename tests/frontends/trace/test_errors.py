@@ -147,6 +147,14 @@ def identity(x: Any, **_: Any) -> Any:
         (lambda: tessella.jit(identity)(np.complex64(1)), InputError, r"(?s)not supported.*astype"),
         (lambda: tessella.jit(identity)(np.ones(2, complex)), InputError, "found: complex128"),
         (lambda: tessella.jit(lambda x: "s")(1), InputError, "returns a str"),
+        *(
+            (lambda f=f: tessella.jit(f)(array((2, 3))), ShapeError, "one axis is needed")
+            for f in (
+                lambda x: x.argmax((0, 1)),
+                lambda x: tessella.softmax(x, axis=(0, 1)),
+                lambda x: np.concatenate([x, x], axis=(0, 1)),
+            )
+        ),
         (lambda: tessella.jit(lambda x: x + 1j)(1), ShapeError, "no element type for complex128"),
         (lambda: tessella.jit(identity, static_argnames="q"), OptionError, "no parameter 'q'"),
         (lambda: tessella.jit(identity, places=["moon"]), OptionError, "moon"),

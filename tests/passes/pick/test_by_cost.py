@@ -29,9 +29,10 @@ from tessella.passes.pick import kernel_cost
 from tessella.passes.pick.by_cost import ProblemBuilder, pick_by_cost
 from tessella.passes.pick.candidates import Candidate, Request, layouts_in_play
 from tessella.passes.pick.dominated import without_dominated
+from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.rivals import without_rivals
 from tessella.passes.pick_kernels import PICK, PickKernelsPass
-from tessella.passes.tile import search
+from tessella.passes.tile import cost, search
 from tessella.support.collector import no_collection
 from tests.models import FIXTURES, LIGHT_MODELS, load_model
 from tests.native import FixedSource
@@ -44,6 +45,8 @@ from tests.passes.pick.programs import (
     pick,
 )
 from tests.sampling import sampled, sized
+
+PRICES = Prices(MACHINE)
 
 # ** the whole function **
 
@@ -95,8 +98,8 @@ def test_no_choice_of_kernels_costs_less(make: Callable[[], Graph]) -> None:
     graph = make()
     function = main_function(graph.module)
     options = candidates_of(graph)
-    problem = ProblemBuilder(MACHINE).build(function, options)
-    chosen, solution = pick_by_cost(function, options, MACHINE)
+    problem = ProblemBuilder(PRICES).build(function, options)
+    chosen, solution = pick_by_cost(function, options, PRICES)
     assert solution.exact
     every = itertools.product(*(range(len(costs)) for costs in problem.costs))
     assert solution.cost == pytest.approx(min(map(problem.total, every)))
@@ -113,24 +116,24 @@ def test_what_is_dominated_is_in_no_best_choice(make: Callable[[], Graph]) -> No
     kernels.load()
     graph = make()
     function = main_function(graph.module)
-    options = without_rivals(candidates_of(graph), MACHINE, 1e9)
-    builder = ProblemBuilder(MACHINE)
+    options = without_rivals(candidates_of(graph), PRICES, 1e9)
+    builder = ProblemBuilder(PRICES)
     problem = builder.build(function, options)
-    chosen, _ = pick_by_cost(function, without_dominated(options, MACHINE), MACHINE)
+    chosen, _ = pick_by_cost(function, without_dominated(options, PRICES), PRICES)
     choice = [0] * len(problem.costs)
     for op, candidate in chosen.items():
         choice[builder.nodes[op]] = options[op].index(candidate)
-    _, best = pick_by_cost(function, options, MACHINE)
+    _, best = pick_by_cost(function, options, PRICES)
     assert problem.total(choice) == pytest.approx(best.cost)
 
 
 def test_direct_convolutions_in_another_layout_are_dominated_by_winograd() -> None:
     kernels.load()
     graph = convolutions()
-    options = without_rivals(candidates_of(graph), MACHINE, 1e9)
+    options = without_rivals(candidates_of(graph), PRICES, 1e9)
     [left] = [
         listed
-        for op, listed in without_dominated(options, MACHINE).items()
+        for op, listed in without_dominated(options, PRICES).items()
         if isinstance(op, nn.ConvOp)
     ]
     assert [candidate.kernel.name for candidate in left] == ["winograd4"]
@@ -234,6 +237,7 @@ def test_the_pick_of_a_model_is_fast_and_exact(name: str) -> None:
         if isinstance(step, PickKernelsPass):
             step.apply(ctx, graph.module.clone())  # what is made once is not counted
             kernel_cost._ESTIMATES.clear()
+            cost._COSTS.clear()
             search._CHOICES.clear()
             with no_collection():
                 profile.runcall(step.apply, ctx, graph.module)

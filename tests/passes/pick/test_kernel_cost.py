@@ -15,10 +15,11 @@ from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost, host_cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
 from tessella.passes.pick import cost_key, kernel_cost
-from tessella.passes.pick.kernel_cost import kernel_seconds, step_seconds
+from tessella.passes.pick.kernel_cost import Prices, step_seconds
 from tests.passes.harness import GraphBuilder
 
 MACHINE = targets.get("avx512")
+PRICES = Prices(MACHINE)
 POINTWISE: dict[str, Any] = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 
@@ -52,7 +53,7 @@ def native(of: NnOp, layout: Layout) -> Kernel:
 
 
 def seconds(of: NnOp, layout: Layout = NCHW) -> float:
-    return kernel_seconds(native(of, layout), of, place("x86", layout), MACHINE)
+    return PRICES.of(of).modelled(native(of, layout), place("x86", layout))
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +131,7 @@ def test_an_estimate_is_made_once_for_ops_of_one_kind() -> None:
 def test_a_kernel_that_says_its_cost_is_not_estimated() -> None:
     of = op(nn.ReluOp, (4,))
     kernel = Kernel("mine", nn.ReluOp, "opencl", cost=lambda op, target: 42.0)
-    assert kernel_seconds(kernel, of, place("opencl", NCHW), MACHINE) == 42.0
+    assert PRICES.of(of).modelled(kernel, place("opencl", NCHW)) == 42.0
     assert not kernel_cost._ESTIMATES
 
 
@@ -144,7 +145,7 @@ def test_views_are_free_and_moves_take_their_bytes() -> None:
 def test_numpy_takes_a_call_and_grows_with_the_work() -> None:
     def host(of: NnOp) -> float:
         (kernel,) = (k for k in kernels_of(of) if k.name == HOST_KERNEL)
-        return kernel_seconds(kernel, of, place("host", NCHW), MACHINE)
+        return PRICES.of(of).modelled(kernel, place("host", NCHW))
 
     small, large = (op(nn.MatmulOp, (n, n), (n, n), transpose_b=False) for n in (2, 1024))
     called = (host_cost.START + 2 * host_cost.CALL) / (MACHINE.ghz * 1e9)

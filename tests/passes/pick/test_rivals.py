@@ -21,7 +21,7 @@ from tessella.driver.options import make_options
 from tessella.frontends.onnx import OnnxSource
 from tessella.kernels.registry import layouts_among
 from tessella.passes.pick.candidates import Request, layouts_in_play
-from tessella.passes.pick.kernel_cost import OpCost
+from tessella.passes.pick.kernel_cost import OpCost, Prices
 from tessella.passes.pick.rivals import without_rivals
 from tests.frontends.onnx.models import model as onnx_model
 from tests.frontends.onnx.models import value
@@ -148,7 +148,7 @@ def test_no_estimate_is_below_what_a_kernel_does_at_the_least(
 ) -> None:
     registered.load()
     op, machine = convolution(channels, outer, size, element), targets.get(target)
-    place, cost = PlaceAttr.get(machine.arch, "any"), OpCost(op, machine)
+    place, cost = PlaceAttr.get(machine.arch, "any"), Prices(machine).of(op)
     found = Request([place], machine.arch).candidates(op)
     generated = [site for site in found.ranks if site.kernel.lower is not None]
     for kernel in {site.kernel for site in generated}:
@@ -177,6 +177,6 @@ def test_what_takes_longer_at_the_least_is_not_estimated(
         return estimate(self, kernel, place)
 
     monkeypatch.setattr(OpCost, "estimate", watched)
-    left = without_rivals(options, machine, growth)[op]
+    left = without_rivals(options, Prices(machine), growth)[op]
     assert {c.kernel.name for c in left if str(c.place.layout) == "nhwc"} == {taken}
     assert asked == estimated

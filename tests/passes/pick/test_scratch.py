@@ -9,15 +9,19 @@ import pytest
 from tessella import kernels, targets
 from tessella.dialects import nn
 from tessella.dialects.graph import CompileContext, Graph
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import place_of
+from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile import KernelOp
 from tessella.driver.compile import make_options
 from tessella.driver.pipeline import pipeline
-from tessella.kernels.registry import picked_kernel
-from tessella.passes.pick.cost_key import cost_key
+from tessella.kernels.registry import kernels_of, picked_kernel
+from tessella.passes.kinds import KernelPass
+from tessella.passes.pick.cost_key import cost_key, exact_key
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.passes.tile.cost import cost_after
+from tessella.passes.tile_schedule import TileSchedulePass
+from tessella.passes.tile_stage import kernel_passes
 from tests.passes.harness import GraphBuilder, sample
 
 ARCH = targets.native().arch
@@ -71,12 +75,33 @@ def test_the_scratch_kernel_is_that_of_the_passes(
     assert place is not None
     (key, scale), kernel = cost_key(op), picked_kernel(op)
     assert scale == 1.0
-    scratch = scratch_kernel(key, op, kernel, place, targets.native())
+    scratch = scratch_kernel(key, op, kernel, place)
+    for step in kernel_passes():
+        if isinstance(step, KernelPass):
+            step.rewrite(scratch, targets.native())
     for step in second:
         step.apply(ctx, module)
-        if isinstance(step, TileFuseMapsPass):
+        if isinstance(step, TileSchedulePass):
             break
     made = [op for op in module.walk() if isinstance(op, KernelOp)]
     (made,) = [k for k in made if not k.sym_name.data.startswith("relayout")]
     assert scratch.body.is_structurally_equivalent(made.body), f"{scratch}\n{made}"
     assert scratch.function_type == made.function_type
+    assert scratch.arg_attrs == made.arg_attrs
+
+
+def test_a_cost_changes_nothing_and_knows_shared_weights() -> None:
+    """The panels that programs for all numbers of rows share cost more for one with few rows."""
+    kernels.load()
+    shapes, settings = [(8, 64), (64, 128)], {"transpose_b": False}
+    graph = program(nn.MatmulOp, shapes, 1, **settings)
+    (op,) = (op for op in graph.module.walk() if isinstance(op, nn.MatmulOp))
+    [kernel] = (k for k in kernels_of(op) if k.runs_on("x86") and NCHW in k.layouts)
+    scratch = scratch_kernel(exact_key(op), op, kernel, PlaceAttr.get("x86", "f32", NCHW))
+    text, target = str(scratch), targets.get("avx512")
+    alone, shared = (
+        cost_after(kernel_passes(shared=several), scratch, target) for several in (False, True)
+    )
+    assert str(scratch) == text
+    assert alone.seconds < shared.seconds
+    assert alone.weights == shared.weights == 4 * 64 * 128

@@ -11,7 +11,7 @@ from xdsl.dialects.scf import Scf
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from tessella.lowering.structure import structure
+from tessella.dialects.structure import structure
 
 BASE = """
 func.func @f(%a: f32, %b: f32, %c: i1) {

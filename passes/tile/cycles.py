@@ -1,0 +1,56 @@
+"""Cycles of kernels whose statements have schedules, by the tile model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from xdsl.ir import BlockArgument
+
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.nest import steps
+from tessella.dialects.tile.reach import reaches
+from tessella.kernels.cost import SHUFFLING, moving
+from tessella.passes.tile.estimates import bytes_in, count_of
+from tessella.passes.tile.model import modelled
+from tessella.passes.tile.traffic import overlapped
+from tessella.targets import Target
+
+
+def statement_cycles(op: ContractOp, target: Target) -> float:
+    """Cycles of a statement under its schedule, in one step of its kernel's nest."""
+    return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
+
+
+def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
+    """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
+    total = sum(cycles(op) * runs(op) for op in kernel.statements)
+    return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
+
+
+def runs(op: ContractOp) -> float:
+    """How many steps of the kernel's nest run a statement; one that leaves out a part of its points
+    counts as the rest."""
+    return steps(op) * prod(reach.share(op, name) for name, reach in reaches(op).items())
+
+
+def _streamed(kernel: KernelOp, target: Target) -> float:
+    """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
+    find them in the nearest cache."""
+    values = (*kernel.body.block.args, *kernel.returned.values)
+    size = sum(bytes_in(value) for value in values)
+    if size > target.l3:
+        return size / target.memory_bandwidth
+    return size / (target.l3_bandwidth if size > target.l2 else target.l2_bandwidth)
+
+
+def copy_cycles(argument: BlockArgument, target: Target) -> float:
+    """Cycles to copy what a caller passes into the layout in which schedules read it."""
+    count, size = count_of(argument), bytes_in(argument)
+    return moving(size, size, target) * target.ghz * 1e9 + count * SHUFFLING
+
+
+def constant_bytes(kernel: KernelOp) -> int:
+    """Bytes of the constants that a kernel reads."""
+    arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
+    return sum(bytes_in(argument) for argument in arguments)

@@ -1,0 +1,17 @@
+"""The passes on kernels: the order that the pipeline runs, and that costs are estimated by."""
+
+from __future__ import annotations
+
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.tile.cost import scheduling_passes
+from tessella.passes.tile_fuse_maps import TileFuseMapsPass
+from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
+
+
+def kernel_passes(target: str = "native", *, shared: bool = False) -> list[ProgramPass]:
+    """The passes from the kernels of ops to scheduled statements."""
+    return [
+        TileFuseMapsPass(target=target),
+        TileMergeKernelsPass(target=target, shared=shared),
+        *scheduling_passes(target, shared=shared),
+    ]

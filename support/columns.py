@@ -1,0 +1,18 @@
+"""Tables as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def aligned(rows: Iterable[Sequence[str]], left: int | None = None) -> Iterator[str]:
+    """Lines in which columns are aligned: the first ``left`` ones to the left, the others to the
+    right; all of them to the left where no number is given."""
+    rows = list(rows)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if left is None or i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,15 @@
+"""Files that are read as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def regular(path: str | os.PathLike[str]) -> Path:
+    """The path of a regular file. Raises OSError for another one: a pipe would keep its reader
+    waiting."""
+    found = Path(path)
+    if not found.is_file() and found.exists():
+        raise OSError("it is no regular file")
+    return found
