@@ -22,8 +22,9 @@ from tessella.codegen.lltypes import I64, Value, constant, type_of
 from tessella.codegen.sizes import floor_divide, size_value
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
+from tessella.dialects.sizes import SizeOp, is_static
 from tessella.support.errors import InternalError
-from tessella.support.sizes import expression
+from tessella.support.sizes import known
 
 FIRST_LOOP = 2
 """The first number of metadata that modules leave to loops."""
@@ -221,14 +222,14 @@ def _share(w: Writer, op: Operation) -> None:
 def _last(w: Writer, share: rt.Share) -> Value:
     """The last grain of a range at which a part can begin. Of a range that depends on symbols it is
     the last but one, or one before it, which are the same for all grains that there are."""
-    if expression(share.range) is None and expression(share.grain) is None:
-        return constant(I64, share.last)
+    if is_static((share.range, share.grain)):
+        return constant(I64, known(share.last))
     last = size_value(w, share.range // share.grain - 1)
     return w.call(I64, "llvm.smax.i64", last, constant(I64, 0))
 
 
 def _size(w: Writer, op: Operation) -> None:
-    assert isinstance(op, rt.SizeOp)
+    assert isinstance(op, SizeOp)
     w.set(op, size_value(w, op.value))
 
 
@@ -249,6 +250,6 @@ CONTROL: dict[type[Operation], Handler] = {
     rt.CheckOp: _check,
     rt.IotaOp: _iota,
     rt.ShareOp: _share,
-    rt.SizeOp: _size,
+    SizeOp: _size,
     rt.ReturnOp: _nothing,
 }

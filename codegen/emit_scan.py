@@ -15,7 +15,7 @@ from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
-from tessella.support.sizes import expression
+from tessella.support.sizes import decided_zero, expression
 
 Shares = tuple[Value, Value]
 """The number of a share, and how many there are."""
@@ -136,7 +136,11 @@ def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
         yield from pairs
         return
     if expression(op.steps) is None:
-        yield from pairs if op.steps % 2 else ((spare, output) for output, spare in pairs)
+        yield from (
+            pairs
+            if not decided_zero(op.steps % 2)
+            else ((spare, output) for output, spare in pairs)
+        )
         return
     last = w.binary("and", size_value(w, op.steps), constant(I64, 1))
     is_odd = w.compare("icmp ne", last, constant(I64, 0))

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import cast
 
 from tessella.codegen.lltypes import I64, Value, constant
 from tessella.codegen.writer import Writer
 from tessella.dialects.rt import SIZES_SLOT
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Atom, Size, Symbol, expression
+from tessella.support.sizes import Atom, Expr, Size, Symbol
 
 
 def size_value(w: Writer, size: Size) -> Value:
     """A size as a value. What is computed for it stands where it is asked for first, which is the
     function's entry."""
-    found = expression(size)
-    if found is None:
+    if not isinstance(size, Expr):
         return constant(I64, size)
     if size not in w.sizes:
         products = (
             reduce(partial(w.binary, "mul nsw"), _factors(w, atoms, factor))
-            for atoms, factor in found.terms.items()
+            for atoms, factor in size.terms.items()
         )
         w.sizes[size] = reduce(partial(w.binary, "add nsw"), products)
     return w.sizes[size]
@@ -37,7 +35,7 @@ def _atom(w: Writer, atom: Atom) -> Value:
         if isinstance(atom, Symbol):
             w.sizes[atom] = _symbol(w, atom)
         else:
-            w.sizes[atom] = floor_divide(w, size_value(w, cast(Size, atom.numerator)), atom.divisor)
+            w.sizes[atom] = floor_divide(w, size_value(w, atom.numerator), atom.divisor)
     return w.sizes[atom]
 
 

@@ -10,7 +10,7 @@ dictionary.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -26,10 +26,19 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
+from xdsl.irdl import PropertyDef
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from tessella.dialects.sizes import dims, is_static, parse_size
+from tessella.dialects.sizes import (
+    SIZE,
+    SizeAttr,
+    parse_number,
+    parse_size,
+    size_attribute,
+    sizes_attribute,
+)
+from tessella.support.sizes import Expr, Size
 
 # ** operands and types **
 
@@ -76,12 +85,13 @@ def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
 # ** settings **
 
 
-def parse_settings(parser: Parser, known: Set[str]) -> dict[str, Attribute]:
+def parse_settings(parser: Parser, known: Mapping[str, PropertyDef]) -> dict[str, Attribute]:
     """Properties by name, each at most once. Stops at the first word that is not one of the
     names."""
     found: dict[str, Attribute] = {}
-    while name := parser.parse_optional_keyword_in(known - found.keys()):
-        found[name] = _parse_value(parser)
+    while name := parser.parse_optional_keyword_in(known.keys() - found.keys()):
+        is_size = known[name].constr == SIZE
+        found[name] = size_attribute(parse_number(parser)) if is_size else _parse_value(parser)
     return found
 
 
@@ -106,8 +116,8 @@ def _text(value: Attribute) -> str | None:
     match value:
         case ArrayAttr() if value.data and all(isinstance(each, IntAttr) for each in value):
             return f"[{', '.join(f'{cast(IntAttr, each).data:d}' for each in value)}]"
-        case IntAttr():
-            return f"({value.data})"
+        case SizeAttr():
+            return f"{value.data:d}"
         case DenseArrayBase():
             numbers = cast(Sequence[float], cast(Any, value).get_values())
             return f"[{', '.join(map(_number_text, numbers))}]" if _list(numbers) == value else None
@@ -141,11 +151,10 @@ def _parse_value(parser: Parser) -> Attribute:
         parser.Delimiter.SQUARE, lambda: _parse_item(parser)
     )
     if numbers is not None:
-        return _list(numbers) if is_static(numbers) else ArrayAttr(dims(numbers))
-    if parser.parse_optional_punctuation("(") is not None:
-        size = parse_size(parser)
-        parser.parse_punctuation(")")
-        return IntAttr(size)
+        plain = [each for each in numbers if not isinstance(each, Expr)]
+        if len(plain) == len(numbers):
+            return _list(plain)
+        return sizes_attribute([each for each in numbers if not isinstance(each, float)])
     if (boolean := parser.parse_optional_boolean()) is not None:
         return BoolAttr.from_bool(boolean)
     if (text := parser.parse_optional_str_literal()) is not None:
@@ -156,7 +165,7 @@ def _parse_value(parser: Parser) -> Attribute:
     return FloatAttr(number, f64) if isinstance(number, float) else IntegerAttr(number, i64)
 
 
-def _parse_item(parser: Parser) -> float:
+def _parse_item(parser: Parser) -> Size | float:
     """A number, or a size that is an expression, in brackets."""
     if parser.parse_optional_punctuation("[") is None:
         return _parse_number(parser)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import ModuleOp
 
-from tessella.dialects.nn.core import NnOp, to_attribute, to_python
-from tessella.dialects.sizes import declare_symbols, symbols_in
+from tessella.dialects.sizes import declare_symbols, replace_sizes, symbols_in
 from tessella.support.errors import InputError
-from tessella.support.sizes import Size, Symbol, expression, value_of
-
-Replace = Callable[[Attribute], Attribute]
+from tessella.support.sizes import Size, Symbol, value_of
 
 
 def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
@@ -27,19 +22,7 @@ def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
     copy = module.clone()
     declare_symbols(copy, ())
 
-    def replace(attribute: Attribute) -> Attribute:
-        return _with_numbers(attribute, values, replace)
-
-    for op in copy.walk():
-        arguments = (
-            argument for region in op.regions for b in region.blocks for argument in b.args
-        )
-        for value in (*op.results, *arguments):
-            _retype(value, replace)
-        op.properties = {name: replace(x) for name, x in op.properties.items()}
-        op.attributes = {name: replace(x) for name, x in op.attributes.items()}
-        if isinstance(op, NnOp):
-            op.properties = {name: _listed(x) for name, x in op.properties.items()}
+    replace_sizes(copy, lambda size: value_of(size, values))
     return copy
 
 
@@ -61,31 +44,3 @@ def _check(symbol: Symbol, values: Mapping[str, int]) -> None:
             expected=f"{symbol.low} to {symbol.high}",
             found=str(value),
         )
-
-
-def _retype(value: SSAValue, replace: Replace) -> None:
-    type = replace(value.type)
-    if type != value.type:
-        Rewriter.replace_value_with_new_type(value, type)
-
-
-def _with_numbers(attribute: Attribute, values: Mapping[str, int], replace: Replace) -> Attribute:
-    match attribute:
-        case IntAttr():
-            symbolic = expression(attribute.data) is not None
-            return IntAttr(value_of(attribute.data, values)) if symbolic else attribute
-        case ArrayAttr():
-            return ArrayAttr(map(replace, attribute))
-        case DictionaryAttr():
-            return DictionaryAttr({name: replace(x) for name, x in attribute.data.items()})
-        case ParametrizedAttribute() if attribute.parameters:
-            return attribute.new([replace(x) for x in attribute.parameters])
-        case _:
-            return attribute
-
-
-def _listed(attribute: Attribute) -> Attribute:
-    """A property of numbers as ops have it that depend on no symbol."""
-    is_size = isinstance(attribute, IntAttr)
-    is_list = isinstance(attribute, ArrayAttr) and all(isinstance(x, IntAttr) for x in attribute)
-    return to_attribute(to_python(attribute)) if is_size or is_list else attribute

@@ -72,7 +72,8 @@ class TensorCall(IRDLOperation):
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parse_operand(parser)
         )
-        known = cls.get_irdl_definition().properties.keys() - {"callee"}
+        defined = cls.get_irdl_definition().properties
+        known = {name: defined[name] for name in defined.keys() - {"callee"}}
         settings = parse_settings(parser, known)
         attributes = parser.parse_optional_attr_dict()
         types = parser.parse_optional_punctuation(":") and parser.parse_comma_separated_list(

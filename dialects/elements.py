@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from xdsl.ir import Attribute
 from tessella.runtime.elements import DTYPES
 from tessella.support.elements import ELEMENTS, Element
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, product
 
 _FLOATS: dict[str, Attribute] = {
     "f64": Float64Type(),
@@ -75,9 +75,14 @@ def dtype_of(type: Attribute) -> np.dtype[Any]:
     return DTYPES[element_of(type).name]
 
 
-def bytes_of(type: TensorType | MemRefType) -> int:
+def elements_in(type: TensorType | MemRefType) -> Size:
+    """Number of elements of a shaped type."""
+    return product([extent.data for extent in type.shape.data])
+
+
+def bytes_of(type: TensorType | MemRefType) -> Size:
     """Bytes that a shaped type's elements take in memory."""
-    return element_of(type).bytes(prod([extent.data for extent in type.shape.data]))
+    return element_of(type).bytes(elements_in(type))
 
 
 def is_float(type: Attribute) -> bool:

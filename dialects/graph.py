@@ -19,7 +19,7 @@ from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Size, Symbol, expression
+from tessella.support.sizes import Expr, Size, Symbol
 
 NAME = "nn.name"
 """Attribute of @main's arguments and results: the name users know them by."""
@@ -160,7 +160,7 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str
 
 def dimensions(shape: Sequence[Size]) -> Dimensions:
     """A shape in a signature: expressions are texts."""
-    return tuple(size if expression(size) is None else str(size) for size in shape)
+    return tuple(str(size) if isinstance(size, Expr) else size for size in shape)
 
 
 def info(name: str, type: Attribute) -> ValueInfo:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Size, at_most, ceil_div, product
+from tessella.support.sizes import Size, at_most, ceil_div, decided, decided_min, known_all, product
 
 Array = npt.NDArray[Any]
 
@@ -47,10 +47,10 @@ class Piece:
         """Number of values that the digit takes in memory for a logical shape, padding included."""
         return self.mod or ceil_div(shape[self.dim], self.div)
 
-    def values(self, shape: Sequence[int]) -> int:
+    def values(self, shape: Sequence[Size]) -> Size:
         """Number of values that the digit has for indices inside a logical shape."""
-        values = -(-shape[self.dim] // self.div)
-        return min(values, self.mod) if self.mod else values
+        values = ceil_div(shape[self.dim], self.div)
+        return decided_min(values, self.mod) if self.mod else values
 
     def __str__(self) -> str:
         text = str(self.dim)
@@ -59,7 +59,7 @@ class Piece:
         return text + (f" mod {self.mod}" if self.mod else "")
 
 
-Addresses = tuple[int, int, tuple[tuple[int, int], ...]]
+Addresses = tuple[Size, Size, tuple[tuple[Size, Size], ...]]
 """Number of elements, size in memory, and for each digit of an element's row-major number the
 number's and the address's step."""
 
@@ -116,14 +116,14 @@ class Layout:
         """Number of elements in memory, including the padding of split dimensions."""
         return product(piece.extent(shape) for piece in self.order(len(shape)))
 
-    def addresses(self, shape: Sequence[int]) -> Addresses:
+    def addresses(self, shape: Sequence[Size]) -> Addresses:
         """The memory offset of each element of a shape, in row-major order of the elements. Two
         tensors with equal addresses, of any shapes, hold the same elements at the same offsets."""
         number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
         found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
-        digits: list[tuple[int, int, int]] = []
-        for step, count, stride in sorted(digit for digit in found if digit[1] > 1):
+        digits: list[tuple[Size, Size, Size]] = []
+        for step, count, stride in sorted(digit for digit in found if decided(digit[1] > 1)):
             if digits:
                 low, below, apart = digits[-1]
                 if (low * below, apart * below) == (step, stride):
@@ -133,7 +133,7 @@ class Layout:
         steps = tuple((step, stride) for step, _, stride in digits)
         return product(shape), self.size(shape), steps
 
-    def same_memory(self, other: Layout, shape: Sequence[int]) -> bool:
+    def same_memory(self, other: Layout, shape: Sequence[Size]) -> bool:
         """Whether both orders put every element of this shape at the same place."""
         if self == other or IMAGE in (self, other):
             return self == other
@@ -160,7 +160,7 @@ class Layout:
         weights = ((p.dim, weight) for p in self.pieces for weight in (p.div, p.div * p.mod))
         return frozenset((dim, weight) for dim, weight in weights if weight > 1)
 
-    def _moving(self, shape: Sequence[int]) -> list[int]:
+    def _moving(self, shape: Sequence[Size]) -> list[int]:
         """The dimensions that may be larger than 1, from the outermost to the innermost."""
         return [p.dim for p in self.order(len(shape)) if not at_most(shape[p.dim], 1)]
 
@@ -221,7 +221,7 @@ def pack(array: Array, layout: Layout) -> Array:
     padded = _padded(spelled, array.shape)
     if padded != array.shape:
         array = np.pad(array, [(0, n - m) for n, m in zip(padded, array.shape, strict=True)])
-    digits = array.reshape([piece.extent(array.shape) for piece in spelled])
+    digits = array.reshape(known_all(piece.extent(array.shape) for piece in spelled))
     axes = [spelled.index(piece) for piece in order]
     return np.ascontiguousarray(digits.transpose(axes)).reshape(-1)
 
@@ -229,7 +229,7 @@ def pack(array: Array, layout: Layout) -> Array:
 def unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
     """The inverse of ``pack``: the logical array of this shape, without padding."""
     order, spelled = _digits(layout, shape)
-    digits = memory.reshape([piece.extent(shape) for piece in order])
+    digits = memory.reshape(known_all(piece.extent(shape) for piece in order))
     axes = [order.index(piece) for piece in spelled]
     padded = digits.transpose(axes).reshape(_padded(spelled, shape))
     return padded[tuple(map(slice, shape))]
@@ -245,7 +245,7 @@ def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Pie
 
 def _padded(spelled: Sequence[Piece], shape: Sequence[int]) -> tuple[int, ...]:
     """The shape with the padding of split dimensions."""
-    extents = [1] * len(shape)
+    extents: list[Size] = [1] * len(shape)
     for piece in spelled:
-        extents[piece.dim] *= piece.extent(shape)
-    return tuple(extents)
+        extents[piece.dim] = extents[piece.dim] * piece.extent(shape)
+    return known_all(extents)

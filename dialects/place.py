@@ -258,7 +258,7 @@ class _Conversion(IRDLOperation):
         source, res = self.source.type, self.res.type
         assert isinstance(source, TensorType)
         assert isinstance(res, TensorType)
-        if source.get_shape() != res.get_shape():
+        if source.shape != res.shape:
             raise VerifyException(
                 f"{self.name}: expected the shape {source.get_shape()}, found {res.get_shape()}"
             )

@@ -10,17 +10,41 @@ module come first. The order of the symbols is that of the numbers that native c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, cast
 
-from xdsl.dialects.builtin import I64, ArrayAttr, IntAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import Attribute, Data, Operation
-from xdsl.irdl import irdl_attr_definition
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    ShapedType,
+    i64,
+)
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    base,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from tessella.support.sizes import Size, Symbol, bounds_of, expression, symbols_of
+from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
 SYMBOLS = "symbols"
 """The attribute of a module that lists its symbols."""
@@ -81,19 +105,27 @@ def number_of(op: Operation, name: str) -> int | None:
     return names.index(name) if name in names else None
 
 
-def dims(shape: Iterable[float]) -> list[IntAttr]:
+def dims(shape: Iterable[Size]) -> list[IntAttr]:
     """The dimensions of a type, which may be expressions."""
-    return [IntAttr(cast(Size, size)) for size in shape]
+    return [dim(size) for size in shape]
 
 
-def is_static(shape: Iterable[float]) -> bool:
+def dim(size: Size) -> IntAttr:
+    """A dimension of a type: an `IntAttr` also of an expression, which xDSL passes on."""
+    return IntAttr(cast(int, size))
+
+
+def is_static(shape: Iterable[object]) -> bool:
     """Whether a shape, or other numbers, depend on no symbol."""
     return not symbols_of(shape)
 
 
 @irdl_attr_definition
 class SizeAttr(Data[Size]):
-    """A size that is an expression: `#nn.size<64 * seq>`."""
+    """A property that is an expression: `#nn.size<64 * seq>`, or `[64 * seq]` in the text of ops.
+
+    The dimensions of types, and lists of sizes, have an `IntAttr` for each size instead: xDSL's
+    shapes take nothing else."""
 
     name = "nn.size"
 
@@ -106,13 +138,41 @@ class SizeAttr(Data[Size]):
         printer.print_string(f"<{self.data}>")
 
 
+SIZE = base(IntegerAttr[I64]) | base(SizeAttr)
+"""A property that is a size: a number of 64 bits, or an expression."""
+
+
+def size_def() -> Any:
+    """A property that is a size."""
+    return prop_def(SIZE)
+
+
+def opt_size_def(prop_name: str | None = None) -> Any:
+    """A property that is a size and may be absent."""
+    return opt_prop_def(SIZE, prop_name=prop_name)
+
+
+def sizes_def() -> Any:
+    """A property that lists sizes: numbers of 64 bits, or dimensions with expressions among
+    them."""
+    return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
+
+
 def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:
-    """A size as a property: a number of 64 bits, or an expression."""
-    return IntegerAttr(size, i64) if expression(size) is None else SizeAttr(size)
+    """A size as a property."""
+    return SizeAttr(size) if isinstance(size, Expr) else IntegerAttr(size, i64)
+
+
+def sizes_attribute(sizes: Sequence[Size]) -> DenseArrayBase[I64] | ArrayAttr[IntAttr]:
+    """A list of sizes as a property."""
+    numbers = [size for size in sizes if not isinstance(size, Expr)]
+    if len(numbers) == len(sizes):
+        return DenseArrayBase.from_list(i64, numbers)
+    return ArrayAttr(dims(sizes))
 
 
 def size_of(attribute: Attribute | None) -> Size:
-    """The size that a property is; 0 of none."""
+    """The size that a property is; 0 if it is absent."""
     match attribute:
         case IntegerAttr():
             return attribute.value.data
@@ -120,6 +180,69 @@ def size_of(attribute: Attribute | None) -> Size:
             return attribute.data
         case _:
             return 0
+
+
+# ** other sizes for those in attributes and ops **
+
+Sizes = Callable[[Size], Size]
+"""Another size for each size, such as its value."""
+
+
+class HoldsSizes(Attribute, ABC):
+    """An attribute of which the data have sizes in them."""
+
+    @abstractmethod
+    def with_sizes(self, of: Sizes) -> Attribute:
+        """The attribute with other sizes."""
+
+
+def with_sizes(attribute: Attribute, of: Sizes) -> Attribute:
+    """An attribute or a type with other sizes, which may be numbers."""
+    match attribute:
+        case SizeAttr():
+            return size_attribute(of(attribute.data))
+        case HoldsSizes():
+            return attribute.with_sizes(of)
+        case ArrayAttr():
+            sizes = _listed(attribute)
+            return (
+                ArrayAttr(with_sizes(each, of) for each in attribute)
+                if sizes is None
+                else sizes_attribute(list(map(of, sizes)))
+            )
+        case DictionaryAttr():
+            return DictionaryAttr({k: with_sizes(x, of) for k, x in attribute.data.items()})
+        case ParametrizedAttribute() if attribute.parameters:
+            parameter = _with_dims if isinstance(attribute, ShapedType) else with_sizes
+            return attribute.new([parameter(each, of) for each in attribute.parameters])
+        case _:
+            return attribute
+
+
+def _listed(attribute: Attribute) -> list[Size] | None:
+    """The sizes of a list that has expressions among them."""
+    if not isinstance(attribute, ArrayAttr):
+        return None
+    found: list[Size] = [each.data for each in attribute if isinstance(each, IntAttr)]
+    return found if len(found) == len(attribute) and not is_static(found) else None
+
+
+def _with_dims(attribute: Attribute, of: Sizes) -> Attribute:
+    """A parameter of a type with a shape."""
+    sizes = _listed(attribute)
+    return with_sizes(attribute, of) if sizes is None else ArrayAttr(dims(map(of, sizes)))
+
+
+def replace_sizes(op: Operation, of: Sizes) -> None:
+    """Give an op, and those inside it, other sizes: its results, blocks and attributes."""
+    for inner in op.walk():
+        arguments = (x for region in inner.regions for b in region.blocks for x in b.args)
+        for value in (*inner.results, *arguments):
+            type = with_sizes(value.type, of)
+            if type != value.type:
+                Rewriter.replace_value_with_new_type(value, type)
+        for attributes in (inner.properties, inner.attributes):
+            attributes.update({name: with_sizes(x, of) for name, x in attributes.items()})
 
 
 class SizeParser(Parser):
@@ -133,7 +256,7 @@ class SizeParser(Parser):
             return super().parse_shape_dimension(allow_dynamic)
         size = parse_size(self)
         self.parse_punctuation("]")
-        return cast(int, IntAttr(size))
+        return cast(int, dim(size))
 
     def parse_dimension_list(self) -> list[int]:
         """Dimensions with an ``x`` between them; one after the last is left."""
@@ -207,3 +330,44 @@ def _parse_factor(parser: AttrParser) -> Size:
     if name not in symbols:
         parser.raise_error(f"the module declares no symbol {name!r}: it has {list(symbols)}")
     return symbols[name].size
+
+
+@irdl_op_definition
+class SizeOp(IRDLOperation):
+    """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
+
+    Native code reads the symbols from the array whose address is in the context. The bodies of
+    statements have it too.
+    """
+
+    name = "rt.size"
+    size = size_def()
+    res = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    def __init__(self, size: Size) -> None:
+        super().__init__(properties={"size": size_attribute(size)}, result_types=[IndexType()])
+
+    @property
+    def value(self) -> Size:
+        return size_of(self.size)
+
+    def verify_(self) -> None:
+        if symbols_around(self) is None:
+            return
+        for symbol in symbols_of([self.value]):
+            if number_of(self, symbol.name) is None:
+                raise VerifyException(f"rt.size: the module declares no symbol {symbol.name!r}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" [{self.value}]")
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        parser.parse_punctuation("[")
+        size = parse_size(parser)
+        parser.parse_punctuation("]")
+        op = cls(size)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op

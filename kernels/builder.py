@@ -12,7 +12,7 @@ from tessella.dialects.arith import CASTS, ConstantOp
 from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
-from tessella.dialects.sizes import is_static
+from tessella.dialects.sizes import SizeOp, is_static
 from tessella.dialects.tile import (
     Access,
     ContractOp,
@@ -21,7 +21,6 @@ from tessella.dialects.tile import (
     Index,
     IndexOp,
     Linear,
-    SizeOp,
     access,
     identity_access,
     scalar_region,

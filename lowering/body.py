@@ -11,11 +11,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, ConstantOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
 from tessella.dialects.rt import CheckOp, IotaOp
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ExtractOp,
     IndexOp,
     Schedule,
-    SizeOp,
     YieldOp,
     fused_products,
 )
@@ -142,7 +142,7 @@ class Bodies:
             elif isinstance(op, IndexOp):
                 value = self._index(op.index.data, indices, row, vector)
             elif isinstance(op, SizeOp):
-                value = Val(self.e.index(op.size.data))
+                value = Val(self.e.index(op.value))
             elif isinstance(op, ExtractOp):
                 value = self._extract(op, [values[c] for c in op.coordinates], tail)
             elif (kept := _not_rounded(op)) is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tessella.dialects.tile import Linear
 from tessella.dialects.tile.flat import Constraint
 from tessella.passes.tile.tiles import Tiles
-from tessella.support.sizes import Size, known
+from tessella.support.sizes import Size, decided, decided_max, decided_min, known
 
 Rows = tuple[int, ...]
 
@@ -37,13 +37,13 @@ def cut_tiles(tiles: Tiles, interior: tuple[Size, Size]) -> Cut:
     """Those of the tiles that do not lie inside an interior."""
     low, high = interior
     last = tiles.stop - tiles.size
-    after = max(0, (high - tiles.start) // tiles.size) * tiles.size + tiles.start
+    after = decided_max(0, (high - tiles.start) // tiles.size) * tiles.size + tiles.start
     near = (
-        known(min(start, last))
-        for first, stop in ((tiles.start, min(low, tiles.stop)), (after, tiles.stop))
+        known(decided_min(start, last))
+        for first, stop in ((tiles.start, decided_min(low, tiles.stop)), (after, tiles.stop))
         for start in range(known(first), known(stop), tiles.size)
     )
-    starts = {start for start in near if start < low or start + tiles.size > high}
+    starts = {start for start in near if decided(start < low) or decided(start + tiles.size > high)}
     return Cut(tuple(sorted(starts)), tiles.count != len(starts))
 
 
@@ -69,4 +69,5 @@ def row_sets(
 
 def _holds(constraint: Constraint, values: Mapping[str, int]) -> bool:
     point = {name: Linear((), value) for name, value in values.items()}
-    return 0 <= constraint.form.substitute(point).constant < constraint.extent
+    value = constraint.form.substitute(point).constant
+    return decided(value >= 0) and decided(value < constraint.extent)

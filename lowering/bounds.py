@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
-from tessella.support.sizes import Size, expression
+from tessella.support.sizes import Expr, Size
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Bounds:
 
     def _form(self, value: SSAValue, k: int, constant: Size) -> tuple[AffineExpr, SSAValue]:
         """``k * value + constant`` as an expression of a value."""
-        if expression(constant) is None:
-            return AffineExpr.dimension(0) * k + constant, value
-        return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
+        if isinstance(constant, Expr):
+            return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
+        return AffineExpr.dimension(0) * k + constant, value
 
     def _others(
         self, c: Constraint, name: str, point: Point, row: int

@@ -20,7 +20,16 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
-from tessella.support.sizes import Size, bounds_of, expression, round_up
+from tessella.support.sizes import (
+    Expr,
+    Size,
+    bounds_of,
+    decided,
+    decided_min,
+    expression,
+    known,
+    round_up,
+)
 
 
 @dataclass
@@ -116,7 +125,7 @@ class Loads:
         if self.s.width % plan.room == 0:
             return True
         whole = round_up(self.flat.ranges[self.s.vector or ""], self.s.lanes)
-        return plan.room >= min(self.s.width, whole)
+        return decided(plan.room >= decided_min(self.s.width, whole))
 
     def _element_guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None
@@ -171,9 +180,9 @@ class Loads:
         def load() -> Val:
             chunks = [
                 self._load_chunk(operand, start, point, row, u, first, size - first)
-                for first in range(0, min(bounds_of(size)[1], most), self.s.lanes)
+                for first in range(0, min(bounds_of(size)[1], known(most)), self.s.lanes)
             ]
-            return Val(pick(self.e, chunks, stride), varying=True)
+            return Val(pick(self.e, chunks, known(stride)), varying=True)
 
         return self.bodies.cached((operand, start, mask.ssa if mask else None, size), load)
 
@@ -287,7 +296,7 @@ class Loads:
 
     def _extent(self, extent: Size, kind: IndexType | IntegerType) -> SSAValue:
         """A size as an integer of a type."""
-        if expression(extent) is None:
+        if not isinstance(extent, Expr):
             return self.e.constant(IntegerAttr(extent, kind), kind)
         value = self.e.index(extent)
         if kind == INDEX:

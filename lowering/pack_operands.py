@@ -34,6 +34,7 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
 from tessella.support.parallel import map_on_threads
+from tessella.support.sizes import Size
 
 THREADS = 4
 """Threads that pack weights: memory serves no more at once."""
@@ -57,7 +58,7 @@ class _Key(NamedTuple):
     """A weight, and how a kernel reads it."""
 
     symbol: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     layout: Layout
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
@@ -16,7 +15,7 @@ from tessella.dialects.tile.flat import Flat
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.plan import AccessPlan
-from tessella.support.sizes import bounds_of, ceil_div
+from tessella.support.sizes import bounds_of, ceil_div, known, product
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Panels:
                 values.append(pos.ssa)
         if not values:
             return Pos()
-        groups = ceil_div(self.s.vectors, self._asked)
+        groups = known(ceil_div(self.s.vectors, self._asked))
         return Pos(self.e.apply(number % groups * self._asked, values))
 
     def ask(self, point: Point) -> None:
@@ -72,5 +71,5 @@ class Panels:
         """How many of the lines of a point each register tile of a panel asks for: together all,
         even if there are as few as can be."""
         ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside}
-        tiles = prod(ceil_div(ranges[n], step) for n, step in self._inside.items())
-        return ceil_div(self.s.vectors, tiles)
+        tiles = product(ceil_div(ranges[n], step) for n, step in self._inside.items())
+        return known(ceil_div(self.s.vectors, tiles))

@@ -25,7 +25,7 @@ from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.plan import Access, plan_accesses, streams
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided, decided_zero
 
 STREAM = 4096
 """Bytes ahead in a stream from memory: the processor's own prefetches end with a page. Sums over
@@ -109,7 +109,7 @@ def streamed(
         value, offset = op.tensors[number], flat.accesses[number].offset
         size = element_of(value.type).size
         ahead = Ahead(number, buffers[value], STREAM // size, LINE // size, write=False)
-        if value not in found or found[value][0] < offset:
+        if value not in found or decided(found[value][0] < offset):
             found[value] = offset, ahead
     return [ahead for _, ahead in found.values()]
 
@@ -123,7 +123,7 @@ def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
             zip(part.op.tensors, part.flat.accesses, strict=True)
         ):
             span = access.stride(name) * loop.advance
-            if isinstance(value, BlockArgument) and span:
+            if isinstance(value, BlockArgument) and not decided_zero(span):
                 found.setdefault(value, []).append(_Read(part, number, span))
     return found
 

@@ -40,11 +40,15 @@ from tessella.passes.tile.tiles import (
     with_ends,
 )
 from tessella.support.sizes import (
+    Expr,
     Size,
     UndecidedSizeError,
     at_most,
     ceil_div,
+    decided,
     expression,
+    known,
+    product,
     symbols_of,
 )
 
@@ -311,13 +315,13 @@ class Statement:
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
-        known = start.ssa is None and stop.ssa is None
+        fixed = start.ssa is None and stop.ssa is None
 
         def body(iv: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             iv.name_hint = name
             return self._reduce(rest, self._move(point, name, Pos(iv)), list(carried), rows)
 
-        unroll = self._unroll_count(name, rest, point, rows) if known else 1
+        unroll = self._unroll_count(name, rest, point, rows) if fixed else 1
         return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
 
     def _reduce_in_parts(
@@ -367,23 +371,22 @@ class Statement:
         """
         extent = self._extent(name, point)
         if point.cut.starts and not (point.cut.inside and len(rows) == len(point.rows)):
-            if extent <= self.s.unroll:
+            if decided(extent <= self.s.unroll):
                 return 0
             if self._boundary_is_small:
                 return 1
-        points = prod(self.flat.ranges[n] for n in inner)
-        if expression(points) is not None:
+        points = product(self.flat.ranges[n] for n in inner)
+        if isinstance(points, Expr):
             return 1
         most = self.s.unroll // points
-        return max(1, most if expression(extent) is not None else min(extent, most))
+        return max(1, most if isinstance(extent, Expr) else min(extent, most))
 
     @cached_property
     def _boundary_is_small(self) -> bool:
         assert self.s.rows is not None
         low, high = self.constraints.interior(self.flat, self.s.rows)
-        return (high - low) // self.s.row_tile * self.s.row_tile >= FEW * self.flat.ranges[
-            self.s.rows
-        ]
+        inside = known((high - low) // self.s.row_tile * self.s.row_tile)
+        return inside >= FEW * known(self.flat.ranges[self.s.rows])
 
     def _reduce_lanes(
         self,
@@ -447,9 +450,12 @@ class Statement:
                 return self._reduce(rest, self._move(point, name, value), list(carried), active)
 
             start, stop = self.bounds.of_rows(constraint, name, point, rows, active)
-            known = start.ssa is None and stop.ssa is None
-            if known and (not self._shares_edges or stop.constant <= start.constant + 1):
-                for value in range(start.constant, stop.constant):
+            if (
+                start.ssa is None
+                and stop.ssa is None
+                and (not self._shares_edges or decided(stop.constant <= start.constant + 1))
+            ):
+                for value in range(known(start.constant), known(stop.constant)):
                     sums = body(Pos(None, value), sums)
                 continue
 

@@ -9,7 +9,6 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Access, ContractOp
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
@@ -17,7 +16,7 @@ from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.windows import needed
 from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
-from tessella.support.sizes import Size
+from tessella.support.sizes import Expr, Size, known
 
 
 def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
@@ -51,14 +50,15 @@ def _ended(
 ) -> SSAValue:
     """Where an index ends in a step that begins at these values of the shared indices."""
     last, values = AffineExpr.constant(0), list[SSAValue]()
-    if is_static([reach.last.constant]):
-        last += reach.last.constant
+    constant = reach.last.constant
+    if isinstance(constant, Expr):
+        last, values = AffineExpr.dimension(0), [emitter.index(constant)]
     else:
-        last, values = AffineExpr.dimension(0), [emitter.index(reach.last.constant)]
+        last += constant
     for name, factor in reach.last.terms:
         base = bases[name] + (loops[name].step - 1 if factor > 0 else 0)
         assert base.ssa is not None
-        last += (AffineExpr.dimension(len(values)) + base.constant) * factor
+        last += (AffineExpr.dimension(len(values)) + known(base.constant)) * factor
         values.append(base.ssa)
     end = emitter.apply(reach.end(last), values)
     return emitter.op(arith.MinSIOp(end, emitter.index(extent)))

@@ -22,6 +22,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
+from tessella.support.sizes import decided
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Stores:
     def _is_inside(self, row: int, c: Constraint) -> bool:
         """Whether a row lies in the result for all values of other indices."""
         first, end = c.interior(self.s.rows or "", self.op.ranges)
-        return first <= row and row < end
+        return decided(first <= row) and decided(row < end)
 
     def _inside(self, point: Point, row: int, by_row: Sequence[Constraint]) -> Point:
         """The point at a row, or at the first one where the row lies beyond the result."""

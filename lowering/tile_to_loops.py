@@ -58,7 +58,7 @@ from tessella.lowering.values import Emitter
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, expression
+from tessella.support.sizes import Expr, Size
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
@@ -196,7 +196,7 @@ class _Statements:
         outer, inner = (nest.loops[i] for i in nest.divided)
         whole = rt.Share(outer.extent * inner.extent, inner.parallel, outer.extent)
         (first, stop), size = self._share(whole), inner.extent
-        if expression(size) is not None:
+        if isinstance(size, Expr):
             return self._of_two(loop is outer, first, stop, size, steps)
         d0, d1 = AffineExpr.dimension(0), AffineExpr.dimension(1)
         if loop is outer:

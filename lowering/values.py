@@ -22,8 +22,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.rt import UNROLL, SizeOp
-from tessella.support.sizes import Size, are_ordered, expression, terms_of
+from tessella.dialects.rt import UNROLL
+from tessella.dialects.sizes import SizeOp
+from tessella.support.sizes import (
+    Expr,
+    Size,
+    are_ordered,
+    decided_max,
+    decided_min,
+    terms_of,
+)
 
 INDEX = IndexType()
 _NONE: Mapping[str, Attribute] = {}
@@ -35,7 +43,7 @@ def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
 
 
 @lru_cache(maxsize=1024)
-def _sum(coefficients: tuple[int, ...], constant: Size) -> AffineMapAttr:
+def _sum(coefficients: tuple[int, ...], constant: int) -> AffineMapAttr:
     """The map of a sum of products with constants, and a constant."""
     count, expr = len(coefficients), AffineExpr.constant(constant)
     for i, c in enumerate(coefficients):
@@ -123,7 +131,7 @@ class Emitter:
         return self._sizes[value]
 
     def _size(self, value: Size) -> SSAValue:
-        if expression(value) is None:
+        if not isinstance(value, Expr):
             return self.constant(IntegerAttr(value, INDEX), INDEX)
         op = SizeOp(value)
         self._prologue.append(op)
@@ -159,23 +167,26 @@ class Emitter:
         """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
         if not terms:
             return self.index(constant)
-        if type(constant) is not int or any(type(k) is not int for _, k in terms):
-            terms, constant = self._numbered(terms, constant)
-        if len(terms) == 1 and terms[0][1] == 1 and constant == 0:
-            return terms[0][0]
-        key = (tuple(terms), constant)
+        numbers, rest = self._numbered(terms, constant)
+        if len(numbers) == 1 and numbers[0][1] == 1 and rest == 0:
+            return numbers[0][0]
+        key = (tuple(numbers), rest)
         if key not in self._local:
-            map = _sum(tuple(c for _, c in terms), constant)
-            self._local[key] = self._apply(map, [v for v, _ in terms])
+            map = _sum(tuple(c for _, c in numbers), rest)
+            self._local[key] = self._apply(map, [v for v, _ in numbers])
         return self._local[key]
 
     def _numbered(
         self, terms: Sequence[tuple[SSAValue, Size]], constant: Size
     ) -> tuple[list[tuple[SSAValue, int]], int]:
         """A sum whose coefficients are numbers."""
-        rest = terms_of(constant).get((), 0)
-        found = [(v, k) if expression(k) is None else (self._scaled(v, k), 1) for v, k in terms]
-        return [*found, *([(self.index(constant - rest), 1)] if constant != rest else [])], rest
+        if type(constant) is int:  # as most are
+            rest, more = constant, []
+        else:
+            rest = terms_of(constant).get((), 0)
+            more = [(self.index(constant - rest), 1)] if constant != rest else []
+        found = [(self._scaled(v, k), 1) if isinstance(k, Expr) else (v, k) for v, k in terms]
+        return [*found, *more], rest
 
     def _scaled(self, value: SSAValue, by: Size) -> SSAValue:
         """A value times a size, made once where the value is known."""
@@ -204,13 +215,13 @@ class Emitter:
     def max(self, a: Pos, b: Pos) -> Pos:
         """The larger of two positions."""
         if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
-            return Pos(None, max(a.constant, b.constant))
+            return Pos(None, decided_max(a.constant, b.constant))
         return Pos(self.op(MaxSIOp(self.at(a), self.at(b))))
 
     def min(self, a: Pos, b: Pos) -> Pos:
         """The smaller of two positions."""
         if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
-            return Pos(None, min(a.constant, b.constant))
+            return Pos(None, decided_min(a.constant, b.constant))
         return Pos(self.op(MinSIOp(self.at(a), self.at(b))))
 
     def loop(

@@ -1,6 +1,6 @@
 """Values that count along their dimensions, as positions of tokens do, and what compares them.
 
-    %0 = nn.iota count (seq)                       0, 1, 2..
+    %0 = nn.iota count [seq]                       0, 1, 2..
     %1 = nn.add %0, %past                          past, past + 1..
     %rows = nn.reshape %1 shape [[seq], 1]         row + past
     %v = nn.less_equal %columns, %rows             column <= row + past

@@ -27,7 +27,7 @@ from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError
 from tessella.support.files import regular
-from tessella.support.sizes import expression, symbols_of, value_of
+from tessella.support.sizes import Size, symbols_of, value_of
 from tessella.support.tables import remembered
 from tessella.targets import Target, threads
 
@@ -332,13 +332,13 @@ def _machines() -> list[str]:
     return [name for name in targets.names() if targets.can_run(targets.get(name))]
 
 
-def _covers(wanted: Shapes, shapes: Shapes) -> bool:
+def _covers(wanted: Sequence[Sequence[Size]], shapes: Shapes) -> bool:
     """Whether a program that is made for some shapes, which may have symbols, is one for these."""
     if list(map(len, wanted)) != list(map(len, shapes)):
         return False
     made = [size for shape in wanted for size in shape]
     given = [size for shape in shapes for size in shape]
-    found = {m: n for m, n in zip(made, given, strict=True) if expression(m) is not None}
+    found = dict(zip(made, given, strict=True))
     symbols = symbols_of(made)
     if any(symbol.size not in found for symbol in symbols):
         return False
@@ -371,5 +371,5 @@ def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
     return f"{made} with {', '.join(bounds)}" if bounds else made
 
 
-def _shape(shape: Sequence[int]) -> str:
+def _shape(shape: Sequence[Size]) -> str:
     return f"[{', '.join(map(str, shape))}]"

@@ -16,6 +16,7 @@ from tessella.runtime.profile import Profile, Row, Span, roof
 from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.clock import now
 from tessella.support.errors import OptionError
+from tessella.support.sizes import known
 
 Array = npt.NDArray[Any]
 Works = Mapping[str, Work]
@@ -269,7 +270,7 @@ class _Profiled:
             return row
         work = work.at(values)
         threads = self._threads if call.divided else 1
-        least = roof(work.operations, work.bytes, work.bits, self._target, threads)
+        least = roof(known(work.operations), known(work.bytes), work.bits, self._target, threads)
         return replace(
             row,
             operations=work.operations * row.calls,

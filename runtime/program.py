@@ -30,7 +30,7 @@ from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
 from tessella.support.foreign import is_of_handler
-from tessella.support.sizes import Expr, Size, value_of
+from tessella.support.sizes import Expr, Size, known, known_all, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -325,7 +325,7 @@ class _Sized:
         if found is None:
             native = (step for step in self.steps if isinstance(step, NativeStep))
             sizes = (s.arena_bytes + s.private_bytes * (threads if s.shared else 1) for s in native)
-            found = self._arenas[threads] = max(sizes, default=0)
+            found = self._arenas[threads] = max(map(known, sizes), default=0)
         return found
 
     @functools.cached_property
@@ -462,7 +462,7 @@ class _NativeCall:
         recycler = workspace.recycler
         pairs = zip(step.outputs, step.specs, strict=True)
         found = self._sized[sizes] = [
-            (slot, i, recycler(i).maker(spec.shape, spec.dtype))
+            (slot, i, recycler(i).maker(known_all(spec.shape), spec.dtype))
             for slot, (i, spec) in enumerate(pairs, len(step.inputs))
         ]
         return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.support.sizes import Size, value_of
+from tessella.support.sizes import Size, known_all, value_of
 
 Array = npt.NDArray[Any]
 
@@ -40,5 +40,5 @@ class Constant:
 
     def array(self, weights: Sequence[Array]) -> Array:
         """Its elements, in the memory of the weight. They must not be written to."""
-        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.shape
+        flat, shape = weights[self.slot].view(self.spec.dtype), known_all(self.spec.shape)
         return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)

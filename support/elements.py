@@ -7,7 +7,9 @@ in a byte, the first one in the lowest bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, overload
+
+from tessella.support.sizes import Size
 
 Kind = Literal["float", "signed", "unsigned", "boolean"]
 
@@ -100,7 +102,11 @@ class Element:
         """Bytes of one element, which is not packed with others."""
         return self.bytes(1)
 
-    def bytes(self, count: int) -> int:
+    @overload
+    def bytes(self, count: int) -> int: ...
+    @overload
+    def bytes(self, count: Size) -> Size: ...
+    def bytes(self, count: Size) -> Size:
         """Bytes in memory of so many elements."""
         return -(-count * self.bits // 8)
 

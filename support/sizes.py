@@ -4,11 +4,12 @@ A size is a number, or an expression of symbols: a sum of products of symbols an
 by constants, such as ``64 * seq + 1`` or ``batch * ((seq + 15) floordiv 16)``. A symbol is a
 dimension that a program leaves open, from one number to another.
 
-Code on sizes uses ``+ - * // %``, the functions here, and comparisons. An ordering says what holds
-for all values of the symbols. One that does not hold for all raises ``UndecidedSizeError``, and so
-does each use of an expression as a number: ``known`` says that there has to be one. What raises is
-then compiled for numbers. ``==`` compares expressions: what is different may still have the same
-value. Where that is an error of the program, ``differs`` is the question.
+Code on sizes uses ``+ - * // %`` and the functions here. ``a < b`` is a ``Condition``, which may
+hold for some values of the symbols only. ``decided`` gives its truth, and raises
+``UndecidedSizeError`` there; ``always`` says whether it holds for all values. What needs a number
+takes an ``int``: ``known`` makes one, or raises. A program that raises is then compiled for
+numbers. ``==`` compares expressions: different ones may still have the same value. Where that is
+an error of the program, ``differs`` is the question.
 
 ``at_most`` says where code may be unrolled. ``estimated`` gives the number that costs are modelled
 for. ``value_of`` gives the number for values of the symbols.
@@ -58,7 +59,7 @@ class Symbol:
     @property
     def size(self) -> Size:
         """The symbol as a size: a number where it has one value."""
-        return self.low if self.low == self.high else cast(int, Expr.of({(self,): 1}))
+        return self.low if self.low == self.high else Expr.of({(self,): 1})
 
     @property
     def range(self) -> str:
@@ -142,7 +143,7 @@ class Expr:
         terms = dict(self.terms)
         for atoms, factor in self._terms_of(other).items():
             terms[atoms] = terms.get(atoms, 0) + factor
-        return _size(Expr.of(terms))
+        return Expr.of(terms)
 
     def __mul__(self, other: Expr | int) -> Size:
         terms: dict[Monomial, int] = {}
@@ -155,7 +156,7 @@ class Expr:
                 if len(atoms) > MOST_FACTORS:
                     raise UndecidedSizeError("a size is a product of too many sizes", self.names)
                 terms[atoms] = terms.get(atoms, 0) + x * y
-        return _size(Expr.of(terms))
+        return Expr.of(terms)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -184,11 +185,11 @@ class Expr:
         whole = Expr.of({a: (c - left[a]) // divisor for a, c in self.terms.items()})
         rest = Expr.of(left)
         if isinstance(rest, Expr):
-            return _size(whole) + _size(Expr.of({(_quotient(rest, divisor),): 1}))
-        return _size(whole) + rest // divisor
+            return whole + Expr.of({(_quotient(rest, divisor),): 1})
+        return whole + rest // divisor
 
     def __rfloordiv__(self, other: int) -> Size:
-        if other == 0 and self > 0:
+        if other == 0 and decided(self > 0):
             return 0
         raise UndecidedSizeError(f"{other} is divided by {self}", self.names)
 
@@ -196,13 +197,16 @@ class Expr:
         return self - (self // divisor) * divisor
 
     def __rmod__(self, other: int) -> Size:
-        return other - (other // _size(self)) * self
+        return other - (other // self) * self
 
     def __divmod__(self, divisor: Expr | int) -> tuple[Size, Size]:
         return self // divisor, self % divisor
 
+    def __rdivmod__(self, other: int) -> tuple[Size, Size]:
+        return other // self, other % self
+
     def __abs__(self) -> Size:
-        return -self if self < 0 else _size(self)
+        return -self if decided(self < 0) else self
 
     # ** what holds for all values **
 
@@ -221,29 +225,21 @@ class Expr:
     def __hash__(self) -> int:
         return self._hash
 
-    def __lt__(self, other: Expr | int) -> bool:
-        apart = self - other
-        low, high = bounds_of(apart)
-        if high < 0 or low >= 0:
-            return high < 0
-        found, what = expression(apart), f"{self} < {other} holds for some sizes only"
-        turn = None if found is None else _sign_changes(found)
-        raise UndecidedSizeError(what, self.names, turn)
+    def __lt__(self, other: Size) -> bool | Condition:
+        return _compared(self, "<", other)
 
-    def __ge__(self, other: Expr | int) -> bool:
-        return not self < other
+    def __ge__(self, other: Size) -> bool | Condition:
+        return _compared(self, ">=", other)
 
-    def __gt__(self, other: Expr | int) -> bool:
-        return cast("Expr", -self) < -other
+    def __gt__(self, other: Size) -> bool | Condition:
+        return _compared(self, ">", other)
 
-    def __le__(self, other: Expr | int) -> bool:
-        return not self > other
+    def __le__(self, other: Size) -> bool | Condition:
+        return _compared(self, "<=", other)
 
-    def __bool__(self) -> bool:
-        low, high = self.bounds
-        if low > 0 or high < 0:
-            return True
-        raise UndecidedSizeError(f"{self} is 0 for some sizes only", self.names, _is_zero_at(self))
+    def __bool__(self) -> object:
+        """No `bool`, so that type checkers refuse it: `decided_zero` is the question."""
+        return not decided_zero(self)
 
     # ** numbers **
 
@@ -300,19 +296,52 @@ class Expr:
         return Expr.of, (self.terms,)
 
 
-if TYPE_CHECKING:
+@dataclass(frozen=True)
+class Condition:
+    """An ordering of two sizes. `decided` and `always` say what it counts for if it holds for some
+    values of symbols only."""
+
+    left: Size
+    relation: str
+    right: Size
+    apart: Expr
+    """Negative where the condition holds."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the condition holds for all values or for none; None if neither is known."""
+        low, high = self.apart.bounds
+        return high < 0 if high < 0 or low >= 0 else None
+
+    def undecided(self) -> UndecidedSizeError:
+        what = f"{self.left} {self.relation} {self.right} holds for some sizes only"
+        return UndecidedSizeError(what, self.apart.names, _sign_changes(self.apart))
+
+    def __bool__(self) -> object:
+        """For what compares inside, as sorting does: no `bool`, so that type checkers refuse a
+        condition of code that does not say what it counts for."""
+        return decided(self)
+
+
+def _compared(left: Size, relation: str, right: Size) -> bool | Condition:
+    apart = left - right if relation in ("<", "<=") else right - left
+    negative = apart - 1 if relation in ("<=", ">=") else apart
+    if isinstance(negative, Expr):
+        return Condition(left, relation, right, negative)
+    return negative < 0
+
+
+SIZES_ARE_NUMBERS = False
+"""Whether type checkers take sizes for numbers: in the folders that `sizes.json` does not list."""
+
+if TYPE_CHECKING and SIZES_ARE_NUMBERS:
     Size: TypeAlias = int
-    """A number or an `Expr`. Type checkers take it for a number, as NumPy and xDSL do; what needs a
-    number raises for an `Expr`."""
 else:
-    Size = int | Expr
+    Size: TypeAlias = int | Expr
+    """A number, or an expression of symbols."""
 
 
-def _size(value: Expr | int) -> Size:
-    return cast(int, value)
-
-
-def terms_of(size: Size | Expr) -> Mapping[Monomial, int]:
+def terms_of(size: Size) -> Mapping[Monomial, int]:
     """The products that a size is the sum of, with their factors."""
     return size.terms if isinstance(size, Expr) else {(): operator.index(size)}
 
@@ -324,8 +353,7 @@ def expression(size: object) -> Expr | None:
 
 def bounds_of(size: Size) -> tuple[int, int]:
     """Numbers that no value of a size is below and above."""
-    found = expression(size)
-    return found.bounds if found is not None else (size, size)
+    return size.bounds if isinstance(size, Expr) else (size, size)
 
 
 def symbols_of(sizes: Iterable[object]) -> frozenset[Symbol]:
@@ -344,9 +372,49 @@ def differs(a: Size, b: Size) -> bool:
     return True
 
 
+def decided(condition: bool | Condition) -> bool:
+    """Whether a condition holds. Raises UndecidedSizeError where it does for some values only."""
+    if not isinstance(condition, Condition):
+        return condition
+    holds = condition.holds
+    if holds is None:
+        raise condition.undecided()
+    return holds
+
+
+def always(condition: bool | Condition) -> bool:
+    """Whether a condition is known to hold for all values."""
+    return condition.holds is True if isinstance(condition, Condition) else condition
+
+
+def decided_zero(size: Size) -> bool:
+    """Whether a size is 0. Raises UndecidedSizeError where it is for some values only."""
+    if not isinstance(size, Expr):
+        return size == 0
+    low, high = size.bounds
+    if low > 0 or high < 0:
+        return False
+    raise UndecidedSizeError(f"{size} is 0 for some sizes only", size.names, _is_zero_at(size))
+
+
+def decided_max(*sizes: Size) -> Size:
+    """The largest size. Raises UndecidedSizeError where that is another one for some values."""
+    return reduce(lambda a, b: b if decided(a < b) else a, sizes)
+
+
+def decided_min(*sizes: Size) -> Size:
+    """The smallest size. Raises UndecidedSizeError where that is another one for some values."""
+    return reduce(lambda a, b: b if decided(b < a) else a, sizes)
+
+
 def product(sizes: Iterable[Size]) -> Size:
     """All sizes multiplied; 1 of none."""
-    return reduce(operator.mul, sizes, 1)
+    return reduce(lambda a, b: a * b, sizes, cast(Size, 1))
+
+
+def total(sizes: Iterable[Size]) -> Size:
+    """The sum of sizes; 0 of none."""
+    return reduce(lambda a, b: a + b, sizes, cast(Size, 0))
 
 
 def ceil_div(size: Size, divisor: Size) -> Size:
@@ -367,7 +435,7 @@ def are_ordered(a: Size, b: Size) -> bool:
 
 def is_multiple(size: Size, of: Size) -> bool:
     """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
-    if isinstance(of, int) and of == 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(of, int) and of == 0:
         return False
     try:
         return size % of == 0
@@ -380,34 +448,38 @@ def known(size: Size) -> int:
     return operator.index(size)
 
 
+def known_all(sizes: Iterable[Size]) -> tuple[int, ...]:
+    """The numbers that sizes are. Raises UndecidedSizeError if one depends on symbols."""
+    return tuple(map(known, sizes))
+
+
 def at_most(size: Size, most: int) -> bool:
     """Whether a size is no larger than this; not for one that depends on symbols."""
-    return expression(size) is None and size <= most
+    return not isinstance(size, Expr) and size <= most
 
 
 def estimated(size: Size) -> int:
     """The number that stands for a size where costs are compared."""
     if type(size) is int:  # as most are
         return size
-    found = expression(size)
-    return size if found is None else found.evaluate(lambda symbol: symbol.usual)
+    return size.evaluate(lambda symbol: symbol.usual) if isinstance(size, Expr) else size
 
 
 def value_of(size: Size, values: Mapping[str, int]) -> int:
     """The number for values of the symbols, by name."""
     if type(size) is int:  # as most are, at each call of a new size
         return size
-    found = expression(size)
-    return size if found is None else found.evaluate(lambda symbol: values[symbol.name])
+    if isinstance(size, Expr):
+        return size.evaluate(lambda symbol: values[symbol.name])
+    return size
 
 
 def with_symbols(size: Size, replaced: Mapping[str, Size]) -> Size:
     """The size with other sizes for symbols, by name."""
-    found = expression(size)
-    if found is None:
+    if not isinstance(size, Expr):
         return size
     total: Size = 0
-    for atoms, factor in found.terms.items():
+    for atoms, factor in size.terms.items():
         parts = (_replaced(atom, replaced) for atom in atoms)
         total = total + factor * product(parts)
     return total
@@ -416,7 +488,7 @@ def with_symbols(size: Size, replaced: Mapping[str, Size]) -> Size:
 def _replaced(atom: Atom, replaced: Mapping[str, Size]) -> Size:
     if isinstance(atom, Symbol):
         return replaced.get(atom.name, atom.size)
-    return with_symbols(_size(atom.numerator), replaced) // atom.divisor
+    return with_symbols(atom.numerator, replaced) // atom.divisor
 
 
 # ** text **
@@ -444,13 +516,14 @@ def _quotient(numerator: Expr, divisor: int) -> Quotient:
 def _exact(dividend: Expr, divisor: Expr) -> Size:
     """The quotient of two polynomials. Raises UndecidedSizeError if there is a remainder."""
     lead, factor = min(divisor.terms.items(), key=_order)
-    rest, found = _size(dividend), cast(Size, 0)
+    rest: Size = dividend
+    found: Size = 0
     while expression(rest) is not None:
         fitting = (_over(a, lead, c, factor) for a, c in sorted(terms_of(rest).items(), key=_order))
         term = next((each for each in fitting if each is not None), None)
         if term is None:
             break
-        found, rest = found + term, rest - term * _size(divisor)
+        found, rest = found + term, rest - term * divisor
     if rest == 0:
         return found
     names = dividend.names | divisor.names
@@ -464,7 +537,7 @@ def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | 
         if atom not in left:
             return None
         left.remove(atom)
-    return None if factor % divisor else _size(Expr.of({tuple(left): factor // divisor}))
+    return None if factor % divisor else Expr.of({tuple(left): factor // divisor})
 
 
 # ** where decisions change **

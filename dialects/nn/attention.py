@@ -27,13 +27,13 @@ from tessella.dialects.nn.core import (
     shape_of,
     shapes_differ,
     shown,
-    size_def,
     tensor,
     tensor_type,
 )
 from tessella.dialects.nn.host_work import STEPS, WIDE
+from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import differs
+from tessella.support.sizes import Size, differs
 
 
 @irdl_op_definition
@@ -71,11 +71,11 @@ class AttentionOp(NnOp):
     traits = traits_def(Pure())
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(self.scores_shape) * (shape_of(self.q)[-1] + shape_of(self.v)[-1])
 
     @property
-    def scores_shape(self) -> tuple[int, ...]:
+    def scores_shape(self) -> tuple[Size, ...]:
         """[.., M, N]. Raises ShapeError where q and k do not fit together."""
         q, k = shape_of(self.q), shape_of(self.k)
         inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
@@ -104,7 +104,7 @@ class AttentionOp(NnOp):
             self._check_broadcast("mask", shape_of(self.mask), scores)
         return [tensor(tensor_type(self.q).element_type, (*scores[:-1], v[-1]))]
 
-    def _check_broadcast(self, name: str, shape: Sequence[int], to: tuple[int, ...]) -> None:
+    def _check_broadcast(self, name: str, shape: Sequence[Size], to: tuple[Size, ...]) -> None:
         if shapes_differ(broadcast_shapes([shape, to]), to):
             raise ShapeError(
                 f"nn.attention: the dimensions of {name} do not broadcast to those of the scores",
@@ -113,7 +113,7 @@ class AttentionOp(NnOp):
             )
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         scores = math.prod(self.scores_shape)
         inner = shape_of(self.q)[-1] + shape_of(self.v)[-1]
         return scores * WIDE + scores * inner // STEPS

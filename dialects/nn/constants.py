@@ -17,7 +17,7 @@ from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import BOOL
-from tessella.dialects.nn.core import NnOp, Tensor, number, tensor, tensor_type
+from tessella.dialects.nn.core import NnOp, Tensor, number, shape_of, tensor, tensor_type
 from tessella.support.errors import ShapeError
 
 
@@ -30,7 +30,7 @@ class ConstantOp(NnOp):
     def infer(self) -> Sequence[Tensor]:
         """The type is given, not inferred."""
         type = tensor_type(self.res)
-        return [tensor(type.element_type, type.get_shape())]
+        return [tensor(type.element_type, shape_of(type))]
 
 
 @irdl_op_definition

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
-    I64,
     ArrayAttr,
     BoolAttr,
     DenseArrayBase,
@@ -40,9 +39,7 @@ from xdsl.irdl import (
     IRDLOperation,
     PropertyDef,
     VerificationContext,
-    base,
     opt_prop_def,
-    prop_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -59,17 +56,19 @@ from tessella.dialects.assembly import (
 )
 from tessella.dialects.elements import attribute_of, dtype_of, is_float
 from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify_place
-from tessella.dialects.sizes import dims, is_static
+from tessella.dialects.sizes import SizeAttr, dims, size_attribute, sizes_attribute
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
 from tessella.support.errors import InternalError, ShapeError
 from tessella.support.sizes import (
+    Expr,
     Size,
     Symbol,
     UndecidedSizeError,
     bounds_of,
+    decided_max,
     differs,
-    expression,
+    product,
     symbols_of,
 )
 
@@ -191,13 +190,12 @@ def to_attribute(value: PyValue) -> Attribute:
         return FloatAttr(value, f64)
     if isinstance(value, str):
         return StringAttr(value)
-    if (size := expression(cast(Size, value))) is not None:
-        return IntAttr(cast(Size, size))
+    if isinstance(value, Expr):
+        return size_attribute(cast(Size, value))
     if any(isinstance(x, float) for x in value):
         return DenseArrayBase.from_list(f64, [float(x) for x in value])
-    if not is_static(value):
-        return ArrayAttr(dims(value))
-    return DenseArrayBase.from_list(i64, [_int64(int(x)) for x in value])
+    sizes = cast(Sequence[Size], value)
+    return sizes_attribute([x if isinstance(x, Expr) else _int64(int(x)) for x in sizes])
 
 
 def to_python(attribute: Attribute) -> Any:
@@ -208,7 +206,7 @@ def to_python(attribute: Attribute) -> Any:
             return bool(value) if attribute.type == IntegerType(1) else value
         case FloatAttr():
             return attribute.value.data
-        case StringAttr() | IntAttr():
+        case StringAttr() | IntAttr() | SizeAttr():
             return attribute.data
         case ArrayAttr():
             return tuple(map(to_python, attribute))
@@ -225,8 +223,8 @@ def to_python(attribute: Attribute) -> Any:
 def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
     """The symbols that a property depends on."""
     match attribute:
-        case IntAttr():
-            return symbols_of([to_python(attribute)])
+        case SizeAttr():
+            return symbols_of([attribute.data])
         case ArrayAttr():
             return symbols_of(to_python(attribute))
         case _:
@@ -287,7 +285,7 @@ class NnOp(IRDLOperation):
         if unknown:
             raise InternalError(f"{cls.name} has no property {', '.join(sorted(unknown))}")
         for name, value in attributes.items():
-            if isinstance(value, IntAttr | ArrayAttr):
+            if isinstance(value, SizeAttr | ArrayAttr):
                 cls._check_size(name, value)
         op = cls.create(
             operands=[SSAValue.get(value) for value in operands],
@@ -309,7 +307,7 @@ class NnOp(IRDLOperation):
         return {name: found for name, found in properties.items() if name not in PICK}
 
     @classmethod
-    def _check_size(cls, name: str, value: IntAttr | ArrayAttr) -> None:
+    def _check_size(cls, name: str, value: SizeAttr | ArrayAttr) -> None:
         """Raises UndecidedSizeError where a property has to be a number."""
         try:
             cls.setting_defs()[name].constr.verify(value, VerificationContext())
@@ -344,7 +342,7 @@ class NnOp(IRDLOperation):
         known = cls.get_irdl_definition().properties
         leading = {} if cls.LEADING is None else {cls.LEADING: parser.parse_attribute()}
         operands = parse_operands(parser)
-        properties = {**leading, **parse_settings(parser, cls.setting_defs().keys())}
+        properties = {**leading, **parse_settings(parser, cls.setting_defs())}
         attributes = parser.parse_optional_attr_dict()
         properties |= {k: attributes.pop(k) for k in list(attributes) if k in known}
         return cls.create(
@@ -364,7 +362,7 @@ class NnOp(IRDLOperation):
         """Set the results to the inferred types. A result keeps the place that it has."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
-            wanted = TensorType(new.element_type, dims(new.get_shape()), place) if place else new
+            wanted = TensorType(new.element_type, dims(shape_of(new)), place) if place else new
             if old.type != wanted:
                 Rewriter.replace_value_with_new_type(old, wanted)
 
@@ -386,13 +384,13 @@ class NnOp(IRDLOperation):
         return {}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         """Number of scalar operations, for cost estimates: one per element of the largest
         tensor."""
-        return max(math.prod(shape_of(value)) for value in (*self.operands, *self.results))
+        return decided_max(*(product(shape_of(value)) for value in (*self.operands, *self.results)))
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         """Bytes that the NumPy kernel allocates beyond operands and results, plus a weight for its
         multiplications and for the turns of its loops (`host_work.py`)."""
         return 0
@@ -528,16 +526,6 @@ def broadcast_shapes(
 def shapes_differ(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes differ. Raises UndecidedSizeError where they do for some sizes only."""
     return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
-
-
-def sizes_def() -> Any:
-    """A property that lists sizes: integers, or expressions among them."""
-    return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
-
-
-def size_def() -> Any:
-    """A property that is a size: an integer, or an expression."""
-    return prop_def(base(IntegerAttr[I64]) | base(IntAttr))
 
 
 def normalise_axis(axis: int, rank: int) -> int:

@@ -26,6 +26,7 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.traits import Idempotent, Involution
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 class ElementwiseOp(NnOp):
@@ -34,7 +35,7 @@ class ElementwiseOp(NnOp):
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Size, ...]:
         """The broadcast of the operands' shapes."""
         return broadcast_shapes([shape_of(x) for x in self.operands])
 
@@ -47,7 +48,7 @@ class UnaryOp(ElementwiseOp):
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
         x = tensor_type(self.x)
-        return [tensor(x.element_type, x.get_shape())]
+        return [tensor(x.element_type, shape_of(x))]
 
 
 class FloatUnaryOp(UnaryOp):
@@ -62,7 +63,7 @@ class PredicateOp(FloatUnaryOp):
     """A test of floating-point numbers: the result's elements are booleans."""
 
     def infer(self) -> Sequence[Tensor]:
-        return [tensor(BOOL, super().infer()[0].get_shape())]
+        return [tensor(BOOL, shape_of(super().infer()[0]))]
 
 
 class BooleanOp(UnaryOp):

@@ -21,6 +21,13 @@ from tessella.dialects.place import PlaceAttr, place_of
 from tessella.runtime.elements import full, unpacked
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ExecutionError, InternalError
+from tessella.support.sizes import (
+    Size,
+    decided,
+    known,
+    known_all,
+    total,
+)
 
 DEFAULT_LIMIT = 64 << 20
 
@@ -43,7 +50,7 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
     array = weights.get(symbol)
     if array is None:
         raise InternalError(f"the weight @{symbol} is not in the store")
-    place, shape = place_of(op.res.type), shape_of(op.res)
+    place, shape = place_of(op.res.type), known_all(shape_of(op.res))
     array = unpacked(array, _stored(place, shape), dtype_of(op.res.type))
     if place is None or place.layout.same_memory(NCHW, shape):
         return np.reshape(array, shape)
@@ -54,12 +61,12 @@ def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a tensor's elements in memory."""
     if place is None or place.layout.same_memory(NCHW, shape):
         return shape
-    return (place.layout.size(shape),)
+    return (known(place.layout.size(shape)),)
 
 
 def splat_array(op: SplatOp) -> Array:
     """A splat as a view of one element, which takes no memory."""
-    return full(shape_of(op.res), op.number, dtype_of(op.res.type))
+    return full(known_all(shape_of(op.res)), op.number, dtype_of(op.res.type))
 
 
 class Constants:
@@ -84,7 +91,7 @@ class Constants:
         op = value.owner
         if not isinstance(op, NnOp) or not self._is_constant(op):
             return None
-        if isinstance(op, SplatOp) and _bytes(value) > self._limit:
+        if isinstance(op, SplatOp) and decided(_bytes(value) > self._limit):
             return None
         arrays = self._evaluate(op)
         return None if arrays is None else arrays[op.results.index(value)]
@@ -106,12 +113,12 @@ class Constants:
             return True
         if not isinstance(op, NnOp) or op.symbols:
             return False
-        return op.has_trait(Pure) and evaluation_bytes(op) <= self._limit
+        return op.has_trait(Pure) and decided(evaluation_bytes(op) <= self._limit)
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
         """The arrays of a constant op's results; None if they cost too much or an op fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
-        if sum(map(evaluation_bytes, todo)) > self._limit:
+        if decided(total(map(evaluation_bytes, todo)) > self._limit):
             return None
         arrays: dict[Operation, Sequence[Array]] = {}
         for op in todo:
@@ -164,11 +171,11 @@ def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation
     return order
 
 
-def _bytes(value: SSAValue) -> int:
+def _bytes(value: SSAValue) -> Size:
     return element_of(value.type).bytes(elements(value))
 
 
-def evaluation_bytes(op: NnOp) -> int:
+def evaluation_bytes(op: NnOp) -> Size:
     """Upper bound of the bytes that evaluating an op allocates, plus a weight for its
     multiplications."""
     if isinstance(op, ConstantOp):
@@ -178,12 +185,12 @@ def evaluation_bytes(op: NnOp) -> int:
     return size + op.host_bytes
 
 
-def _computed(op: NnOp) -> int:
-    return sum(map(elements, (*op.operands, *op.results))) * WIDE
+def _computed(op: NnOp) -> Size:
+    return total(map(elements, (*op.operands, *op.results))) * WIDE
 
 
-def _moved(op: NnOp, moves: MovesElements) -> int:
+def _moved(op: NnOp, moves: MovesElements) -> Size:
     # splats have no memory of their own until they are read
     read = (x for x in op.operands if isinstance(x.owner, SplatOp))
-    indices = sum(elements(op.operands[i]) for i in moves.indices)
-    return sum(map(_bytes, (*read, *op.results))) + WIDE * indices
+    indices = total(elements(op.operands[i]) for i in moves.indices)
+    return total(map(_bytes, (*read, *op.results))) + WIDE * indices

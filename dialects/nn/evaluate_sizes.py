@@ -21,7 +21,16 @@ from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.sizes import is_static
 from tessella.runtime import host
-from tessella.support.sizes import Size, UndecidedSizeError, differs, symbols_of
+from tessella.support.sizes import (
+    Condition,
+    Size,
+    UndecidedSizeError,
+    decided,
+    decided_max,
+    decided_min,
+    differs,
+    symbols_of,
+)
 
 
 def sizes_array(op: SizesOp) -> Array:
@@ -89,15 +98,15 @@ def _truncated(a: Size, b: Size) -> Size:
     """The quotient, rounded towards zero; 0 where the divisor is 0, as in every program."""
     if _is_zero(b):
         return 0
-    if is_static((a, b)) or (a >= 0 and b > 0):
-        return -(-a // b) if (a < 0) != (b < 0) else a // b
+    if is_static((a, b)) or (decided(a >= 0) and decided(b > 0)):
+        return -(-a // b) if decided(a < 0) != decided(b < 0) else a // b
     raise _unsigned(a, b)
 
 
 def _remainder(a: Size, b: Size) -> Size:
     if _is_zero(b):
         return 0
-    if b > 0:
+    if decided(b > 0):
         return a % b
     raise _unsigned(a, b)
 
@@ -105,7 +114,7 @@ def _remainder(a: Size, b: Size) -> Size:
 def _remainder_of_positive(a: Size, b: Size) -> Size:
     if _is_zero(b):
         return 0
-    if a >= 0 and b > 0:
+    if decided(a >= 0) and decided(b > 0):
         return a % b
     raise _unsigned(a, b)
 
@@ -121,6 +130,11 @@ def _unsigned(a: Size, b: Size) -> UndecidedSizeError:
 
 def _is_true(a: Size) -> bool:
     return differs(a, 0)
+
+
+def _deciding(compare: Callable[[Any, Any], bool | Condition]) -> Callable[[Size, Size], bool]:
+    """A comparison of sizes that raises UndecidedSizeError where it holds for some values only."""
+    return lambda a, b: decided(compare(a, b))
 
 
 def _equal(a: Size, b: Size) -> bool:
@@ -139,13 +153,13 @@ _ELEMENTWISE: Mapping[type[NnOp], Callable[..., Any]] = {
     ew.ModOp: _remainder,
     ew.FmodOp: _remainder_of_positive,
     ew.NegOp: operator.neg,
-    ew.MinOp: min,
-    ew.MaxOp: max,
+    ew.MinOp: decided_min,
+    ew.MaxOp: decided_max,
     ew.EqualOp: _equal,
-    ew.LessOp: operator.lt,
-    ew.LessEqualOp: operator.le,
-    ew.GreaterOp: operator.gt,
-    ew.GreaterEqualOp: operator.ge,
+    ew.LessOp: _deciding(operator.lt),
+    ew.LessEqualOp: _deciding(operator.le),
+    ew.GreaterOp: _deciding(operator.gt),
+    ew.GreaterEqualOp: _deciding(operator.ge),
     ew.WhereOp: _where,
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import shape_of
+from tessella.support.sizes import Size, decided_zero, product
 
 WIDE = 3 * 8
 """Bytes for each element: kernels compute in float64 and hold temporaries."""
@@ -17,14 +17,14 @@ POINT = 1 << 10
 """Bytes that one turn of a kernel's Python loop weighs."""
 
 
-def elements(value: SSAValue) -> int:
+def elements(value: SSAValue) -> Size:
     """The number of elements; a size of zero counts as one: temporaries may lack that
     dimension."""
-    return math.prod(size or 1 for size in shape_of(value))
+    return product(1 if decided_zero(size) else size for size in shape_of(value))
 
 
-def padded(value: SSAValue, pads: Sequence[int]) -> int:
+def padded(value: SSAValue, pads: Sequence[int]) -> Size:
     """The number of elements with padding. The types do not show it, as strides may skip it."""
     n, c, *sizes = shape_of(value)
     rank = len(sizes)
-    return n * c * math.prod(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))
+    return n * c * product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))

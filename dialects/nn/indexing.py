@@ -32,6 +32,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.traits import MovesElements
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, decided
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -42,7 +43,7 @@ class IndexedOp(NnOp):
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
-    def result(self, shape: Sequence[int]) -> Sequence[Tensor]:
+    def result(self, shape: Sequence[Size]) -> Sequence[Tensor]:
         """The result's type: data's element type and this shape."""
         return [tensor(tensor_type(self.operands[0]).element_type, shape)]
 
@@ -61,13 +62,13 @@ class IndexedOp(NnOp):
                 found=str(indices),
             )
 
-    def check_tuples(self, batch_dims: int) -> int:
+    def check_tuples(self, batch_dims: int) -> Size:
         """The length of the index tuples in the last dimension of indices, checked against data."""
         check_index(self, self.operands[1])
         check_rank(self, self.operands[1], batch_dims + 1)
         data, indices = map(shape_of, self.operands[:2])
         rank, length = len(data) - batch_dims, indices[-1]
-        if not 1 <= length <= rank:
+        if not (decided(length >= 1) and decided(length <= rank)):
             raise ShapeError(
                 f"{self.name}: index tuples of the wrong length",
                 expected=f"in [1, {rank}]",

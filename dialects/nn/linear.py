@@ -34,7 +34,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import MOST, bounds_of, differs
+from tessella.support.sizes import MOST, Size, bounds_of, decided, differs
 
 WINDOW: Defaults = {
     "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),
@@ -45,18 +45,20 @@ WINDOW: Defaults = {
 
 
 def window_extent(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int
-) -> int:
+    size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int
+) -> Size:
     """Number of positions of a window of `kernel` elements over a padded dimension."""
     rest = window_rest(size, kernel, stride, before, after, dilation)
-    if rest < 0:
+    if decided(rest < 0):
         raise window_too_large(size, kernel, before, after, dilation)
     return rest // stride + 1
 
 
-def window_rest(size: int, kernel: int, stride: int, before: int, after: int, dilation: int) -> int:
+def window_rest(
+    size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int
+) -> Size:
     """Number of elements of the padded dimension after the first window; it may be negative."""
-    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
+    if decided(kernel < 1) or min(stride, dilation) < 1 or min(before, after) < 0:
         raise ShapeError(
             "a window is malformed",
             expected="kernel, stride and dilation of at least 1, no negative padding",
@@ -72,7 +74,9 @@ def window_rest(size: int, kernel: int, stride: int, before: int, after: int, di
     return size + before + after - reach - 1
 
 
-def window_too_large(size: int, kernel: int, before: int, after: int, dilation: int) -> ShapeError:
+def window_too_large(
+    size: Size, kernel: Size, before: int, after: int, dilation: int
+) -> ShapeError:
     """The error for a window that does not fit."""
     return ShapeError(
         "a window is larger than the padded input",
@@ -81,10 +85,15 @@ def window_too_large(size: int, kernel: int, before: int, after: int, dilation: 
 
 
 def transposed_extent(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, output_pad: int
-) -> int:
+    size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int, output_pad: int
+) -> Size:
     """Number of positions that a transposed window writes, without the padding."""
-    if min(size, kernel, stride, dilation) < 1 or min(before, after, output_pad) < 0:
+    if (
+        decided(size < 1)
+        or decided(kernel < 1)
+        or min(stride, dilation) < 1
+        or min(before, after, output_pad) < 0
+    ):
         raise ShapeError(
             "a transposed window is malformed",
             expected="size, kernel, stride and dilation of at least 1, no negative padding",
@@ -92,7 +101,7 @@ def transposed_extent(
             f"pads {before}, {after}, output pad {output_pad}",
         )
     extent = (size - 1) * stride + (kernel - 1) * dilation + 1 + output_pad - before - after
-    if extent < 0:
+    if decided(extent < 0):
         raise ShapeError(
             "the padding is larger than a transposed convolution's result",
             found=f"size {size}, kernel {kernel}, stride {stride}, pads {before}, {after}",
@@ -135,11 +144,11 @@ class MatmulOp(NnOp):
         return {0: len(shape_of(self.a)) - 1, 1: last - (not to_python(self.transpose_b))}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * shape_of(self.a)[-1]
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         return elements(self.res) * shape_of(self.operands[0])[-1] // STEPS
 
 
@@ -177,11 +186,11 @@ class FcOp(NnOp):
         return {0: len(shape_of(self.x)) - 1, 1: int(to_python(self.transpose_w))}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * shape_of(self.x)[-1]
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         return elements(self.res) * shape_of(self.operands[0])[-1] // STEPS
 
 
@@ -229,11 +238,11 @@ class ConvOp(NnOp):
         return {-1: 1, 1: 0, **of_bias} if to_python(self.groups) == 1 else {}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * math.prod(shape_of(self.w)[1:])
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         _, per_in, *kernel = shape_of(self.w)
         points = math.prod(kernel)
         products = elements(self.res) * per_in * points
@@ -284,11 +293,11 @@ class ConvTransposeOp(NnOp):
         return [tensor(tensor_type(self.x).element_type, (x[0], channels, *spatial))]
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         _, per_out, *kernel = shape_of(self.w)
         points = math.prod(kernel)
         products = elements(self.x) * per_out * points
@@ -310,7 +319,7 @@ def _check_window(op: ConvOp | ConvTransposeOp) -> int:
     return rank
 
 
-def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: int) -> None:
+def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: Size) -> None:
     """Those of the operands fit, and there is a bias for each of the result's, if any."""
     if not fit:
         x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)

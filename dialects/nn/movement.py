@@ -45,14 +45,14 @@ from tessella.dialects.nn.core import (
     is_float,
     shape_of,
     shapes_differ,
-    sizes_def,
     tensor,
     tensor_type,
 )
 from tessella.dialects.nn.host_work import elements
 from tessella.dialects.nn.traits import MovesElements, ReadAsAccess
+from tessella.dialects.sizes import sizes_def
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size, decided_zero, differs
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 RESIZE_MODES = ("nearest", "linear")
@@ -114,7 +114,7 @@ class TransposeOp(MovementOp):
 
     def infer(self) -> Sequence[Tensor]:
         shape = shape_of(self.x)
-        perm: Ints = self.settings["perm"]
+        perm: tuple[int, ...] = self.settings["perm"]
         check_length(self, "perm", perm, len(shape))
         check_axes(self, perm, len(shape))
         return self.result([shape[axis] for axis in perm])
@@ -196,7 +196,7 @@ class PadOp(MovementOp):
             raise ShapeError("nn.pad: an integer cannot be NaN", found=str(self.x.type))
         padding = [a + b for a, b in zip(settings["low"], settings["high"], strict=True)]
         if settings["mode"] != "constant" and any(
-            more and not size for size, more in zip(shape, padding, strict=True)
+            more and decided_zero(size) for size, more in zip(shape, padding, strict=True)
         ):
             raise ShapeError(
                 f"nn.pad: nothing to pad with in mode {settings['mode']!r}", found=str(self.x.type)
@@ -266,7 +266,7 @@ class TileOp(MovementOp):
         return self.result([n * count for n, count in zip(shape, repeats, strict=True)])
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         # one dimension after the other is repeated, in another array
         return element_of(self.res.type).bytes(elements(self.res))
 
@@ -300,7 +300,7 @@ class ResizeOp(MovementOp):
         check_least(self, "sizes", sizes, 0)
         if not all(math.isfinite(scale) and scale > 0 for scale in scales):
             raise ShapeError("nn.resize: a scale is not positive", found=str(list(scales)))
-        if any(size and not extent for size, extent in zip(sizes, shape, strict=True)):
+        if any(size and decided_zero(extent) for size, extent in zip(sizes, shape, strict=True)):
             raise ShapeError("nn.resize: nothing to read from", found=str(self.x.type))
         if settings["mode"] == "linear":
             check_float(self, self.x)

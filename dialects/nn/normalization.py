@@ -40,6 +40,7 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.host_work import POINT, elements
 from tessella.dialects.nn.traits import ReadsRows
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, decided_min
 
 
 class NormalizationOp(NnOp):
@@ -52,7 +53,7 @@ class NormalizationOp(NnOp):
         check_same_element(self)
         check_float(self, self.operands[0])
         x = tensor_type(self.operands[0])
-        return [tensor(x.element_type, x.get_shape())]
+        return [tensor(x.element_type, shape_of(x))]
 
 
 class TrailingNormOp(NormalizationOp):
@@ -164,7 +165,7 @@ class LrnOp(NormalizationOp):
         return super().infer()
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         channels = shape_of(self.x)[1]
-        turns = min(self.settings["size"], 2 * channels)
+        turns = decided_min(self.settings["size"], 2 * channels)
         return turns * (POINT + elements(self.x))

@@ -14,11 +14,12 @@ from tessella.dialects.nn.checks import check_float, check_length, check_number,
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
+from tessella.support.sizes import Size, decided, decided_zero
 
 
 def pool_extent(
-    size: int, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
-) -> int:
+    size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
+) -> Size:
     """Number of windows over one padded dimension.
 
     With `ceil_mode` a last window may reach over the padding's end, unless it would start in the
@@ -27,8 +28,9 @@ def pool_extent(
     rest = window_rest(size, kernel, stride, before, after, dilation)
     extent = rest // stride + 1
     fits = extent * stride < size + before
-    extent += bool(ceil_mode and rest % stride and fits)
-    if extent < 1:
+    if ceil_mode and decided(fits) and not decided_zero(rest % stride):
+        extent += 1
+    if decided(extent < 1):
         raise window_too_large(size, kernel, before, after, dilation)
     return extent
 
@@ -68,13 +70,13 @@ class PoolOp(NnOp):
         return {-1: 1, 0: 1}
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         return math.prod(shape_of(self.res)) * math.prod(self.settings["kernel_shape"])
 
     @property
-    def host_bytes(self) -> int:
+    def host_bytes(self) -> Size:
         # a window of ceil_mode may reach as far again over the end
-        room = padded(self.x, self.settings["pads"]) << len(self.settings["strides"])
+        room = padded(self.x, self.settings["pads"]) * (1 << len(self.settings["strides"]))
         points = math.prod(self.settings["kernel_shape"])
         return room * WIDE + points * (POINT + elements(self.results[0]))
 

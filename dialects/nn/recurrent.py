@@ -77,7 +77,7 @@ class ScanOp(NnOp, LoopOp):
         return find_symbol(self, self.body)
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> Size:
         """Those of the function, in all steps."""
         function = self.function
         ops = () if function is None else function.walk()
@@ -103,7 +103,7 @@ class ScanOp(NnOp, LoopOp):
                 expected=f"({_listed(taken)}) -> ({_listed([*taken[: loop.carried], '..'])})",
                 found=f"({_listed(takes)}) -> ({_listed(gives)})",
             )
-        elements = ((t.element_type, t.get_shape()) for t in gives[loop.carried :])
+        elements = ((t.element_type, shape_of(t)) for t in gives[loop.carried :])
         length = () if self.steps is None else (self.steps,)
         stacked = (tensor(element, (*length, *shape)) for element, shape in elements)
         return [*taken[: loop.carried], *stacked]
@@ -131,7 +131,7 @@ class ScanOp(NnOp, LoopOp):
 def _plain(type: Attribute) -> Tensor:
     """The type without a place."""
     found = tensor_type(type)
-    return tensor(found.element_type, found.get_shape())
+    return tensor(found.element_type, shape_of(found))
 
 
 def _element(type: Attribute) -> Tensor:

@@ -17,18 +17,18 @@ from tessella.dialects.nn.core import (
     NnOp,
     Tensor,
     shape_of,
-    size_def,
     tensor,
     tensor_type,
 )
 from tessella.dialects.nn.traits import ReadsRows
+from tessella.dialects.sizes import size_def
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import differs
+from tessella.support.sizes import Size, differs
 
 
-def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(shape: Sequence[Size], axes: Sequence[int], keepdims: bool) -> tuple[Size, ...]:
     """The shape after a reduction: the axes have size 1 with `keepdims`, else they are removed."""
-    kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    kept: list[Size] = [1 if axis in axes else size for axis, size in enumerate(shape)]
     return tuple(size for axis, size in enumerate(kept) if keepdims or axis not in axes)
 
 
@@ -145,8 +145,8 @@ class AlongAxisOp(NnOp):
 
     def infer(self) -> Sequence[Tensor]:
         x = tensor_type(self.x)
-        check_axes(self, [self.settings["axis"]], len(x.get_shape()))
-        return [tensor(x.element_type, x.get_shape())]
+        check_axes(self, [self.settings["axis"]], len(shape_of(x)))
+        return [tensor(x.element_type, shape_of(x))]
 
 
 @irdl_op_definition

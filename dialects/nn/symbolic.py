@@ -9,7 +9,8 @@ from xdsl.irdl import base, irdl_op_definition, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_least
-from tessella.dialects.nn.core import NnOp, Tensor, size_def, sizes_def, tensor
+from tessella.dialects.nn.core import NnOp, Tensor, tensor
+from tessella.dialects.sizes import size_def, sizes_def
 
 
 class SymbolicOp(NnOp):
@@ -32,7 +33,7 @@ class SizesOp(SymbolicOp):
 
 @irdl_op_definition
 class IotaOp(SymbolicOp):
-    """0, 1, 2..: `%i = nn.iota count (seq) : tensor<[seq]xi64>`."""
+    """0, 1, 2..: `%i = nn.iota count [seq] : tensor<[seq]xi64>`."""
 
     name = "nn.iota"
     count = size_def()

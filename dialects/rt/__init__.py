@@ -27,7 +27,6 @@ from tessella.dialects.rt.ops import (
     ContextOp,
     IotaOp,
     PrefetchOp,
-    SizeOp,
     StopOp,
     WatchOp,
     WeightOp,
@@ -47,6 +46,7 @@ from tessella.dialects.rt.threads import (
     Share,
     ShareOp,
 )
+from tessella.dialects.sizes import SizeOp
 
 __all__ = [
     "ALONE",
@@ -79,7 +79,6 @@ __all__ = [
     "SegmentOp",
     "Share",
     "ShareOp",
-    "SizeOp",
     "StopOp",
     "WatchOp",
     "WeightOp",

@@ -62,11 +62,11 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt.ops import ArenaOp, check_buffer
 from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
-from tessella.dialects.sizes import SizeAttr, dims, size_of
+from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided
 
 Buffer = MemRefType[Attribute]
 THREADS = ("thread", "threads")
@@ -268,9 +268,9 @@ class SegmentOp(_Function):
     """A native stretch of the program: calls of kernels, loops around others, and copies."""
 
     name = "rt.segment"
-    arena_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    arena_bytes = opt_size_def()
     """The size of the arena; `plan-arena` chooses it."""
-    private_bytes = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    private_bytes = opt_size_def()
     """The size of the memory after the arena that each thread has for itself."""
     brief = opt_prop_def(UnitAttr)
     """It takes about as long as waking threads does: those that sleep are left asleep."""
@@ -294,7 +294,7 @@ class SegmentOp(_Function):
 
     def verify_(self) -> None:
         super().verify_()
-        if self.arena_size < 0 or self.private_size < 0:
+        if decided(self.arena_size < 0) or decided(self.private_size < 0):
             raise VerifyException(
                 "rt.segment: the size of the arena is negative: "
                 f"{self.arena_size} or {self.private_size}"
@@ -303,7 +303,7 @@ class SegmentOp(_Function):
             if not isinstance(op, ArenaOp):
                 continue
             size = self.private_size if op.private is not None else self.arena_size
-            if op.extent[1] > size:
+            if decided(op.extent[1] > size):
                 raise VerifyException(
                     f"rt.arena: {op.res.type} at {op.extent[0]} reaches out of the arena of "
                     f"{size} bytes"
@@ -397,7 +397,8 @@ class BufferCall(IRDLOperation):
         if len(threads) != 2:
             parser.raise_error("expected the number of the thread, and that of all threads")
         listed = {"callee", "operandSegmentSizes"}
-        known = cls.get_irdl_definition().properties.keys() - listed
+        defined = cls.get_irdl_definition().properties
+        known = {name: defined[name] for name in defined.keys() - listed}
         sizes = [*map(len, (inputs, outputs, scratch)), 1, 1]
         op = cls.create(
             operands=[*inputs, *outputs, *scratch, *threads],
@@ -462,7 +463,7 @@ def _overlap(a: SSAValue, b: SSAValue) -> bool:
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
         (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
         same = a.owner.private == b.owner.private
-        return same and first < second_end and second < first_end
+        return same and decided(first < second_end) and decided(second < first_end)
     return a is b
 
 

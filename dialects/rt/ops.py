@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     eq,
     irdl_op_definition,
     operand_def,
@@ -36,18 +35,16 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.elements import bytes_of
+from tessella.dialects.elements import bytes_of, elements_in
 from tessella.dialects.sizes import (
-    SizeAttr,
-    number_of,
     parse_number,
-    parse_size,
     size_attribute,
+    size_def,
     size_of,
 )
 from tessella.runtime.pool import CONTEXT as CONTEXT_ENTRIES
 from tessella.runtime.pool import CONTEXT_SLOTS
-from tessella.support.sizes import Size, round_up, symbols_of
+from tessella.support.sizes import Size, decided, round_up
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
@@ -76,7 +73,7 @@ def check_buffer(what: str, type: Attribute) -> None:
     if not (
         isinstance(type, MemRefType)
         and len(type.get_shape()) == 1
-        and type.element_count() >= 0
+        and decided(elements_in(type) >= 0)
         and isinstance(type.layout, NoneAttr)
     ):
         raise VerifyException(
@@ -158,44 +155,6 @@ class WatchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SizeOp(IRDLOperation):
-    """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
-
-    Native code reads the symbols from the array whose address is in the context.
-    """
-
-    name = "rt.size"
-    size = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
-    res = result_def(IndexType)
-    traits = traits_def(Pure())
-
-    def __init__(self, size: Size) -> None:
-        super().__init__(properties={"size": size_attribute(size)}, result_types=[IndexType()])
-
-    @property
-    def value(self) -> Size:
-        return size_of(self.size)
-
-    def verify_(self) -> None:
-        for symbol in symbols_of([self.value]):
-            if number_of(self, symbol.name) is None:
-                raise VerifyException(f"rt.size: the module declares no symbol {symbol.name!r}")
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" [{self.value}]")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SizeOp:
-        parser.parse_punctuation("[")
-        size = parse_size(parser)
-        parser.parse_punctuation("]")
-        op = cls(size)
-        op.attributes.update(parser.parse_optional_attr_dict())
-        return op
-
-
-@irdl_op_definition
 class IotaOp(IRDLOperation):
     """The lane numbers. `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15; or as i32."""
 
@@ -244,7 +203,7 @@ class ArenaOp(IRDLOperation):
     `{private}`, in each thread's own memory after it."""
 
     name = "rt.arena"
-    offset = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    offset = size_def()
     private = opt_prop_def(UnitAttr)
     res = result_def(MemRefType)
     traits = traits_def(Pure())
@@ -287,7 +246,7 @@ class ArenaOp(IRDLOperation):
     def verify_(self) -> None:
         check_buffer("rt.arena", self.res.type)
         start = size_of(self.offset)
-        if start < 0 or start % ARENA_ALIGNMENT != 0:
+        if decided(start < 0) or start % ARENA_ALIGNMENT != 0:
             raise VerifyException(
                 "rt.arena: expected an offset that is a multiple of "
                 f"{ARENA_ALIGNMENT}, found {start}"

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i32
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import base, irdl_op_definition, opt_prop_def, traits_def
+from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.traits import SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.dialects.elements import elements_in
 from tessella.dialects.loop import LoopOp, loop_properties, why_invalid
 from tessella.dialects.rt.functions import BufferCall, SegmentOp, flat_buffer
 from tessella.dialects.rt.ops import CONDITION, PRIVATE, ArenaOp, buffer_bytes
-from tessella.dialects.sizes import SizeAttr, size_attribute, size_of
+from tessella.dialects.sizes import opt_size_def, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided
 
 
 class _RunsSegment(SymbolUserOpInterface):
@@ -46,7 +47,7 @@ class _RunsSegment(SymbolUserOpInterface):
             ("each thread's own memory", op.private, segment.private_size),
         ):
             room = 0 if memory is None else buffer_bytes(memory.type)
-            if room < needed:
+            if decided(room < needed):
                 raise VerifyException(
                     f"rt.scan: {what} of @{op.callee_name} has {needed} bytes, and there is room "
                     f"for {room}"
@@ -64,7 +65,7 @@ class ScanOp(BufferCall, LoopOp):
     """
 
     name = "rt.scan"
-    most = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr), prop_name="steps")
+    most = opt_size_def("steps")
     """How often the segment runs at most."""
     traits = traits_def(_RunsSegment())
 
@@ -123,7 +124,7 @@ class ScanOp(BufferCall, LoopOp):
         type = sequence.type
         assert isinstance(type, MemRefType)
         assert self.steps is not None
-        return flat_buffer(type.element_type, type.element_count() // self.steps)
+        return flat_buffer(type.element_type, elements_in(type) // self.steps)
 
     def check_counts(self) -> None:
         """Raise VerifyException unless the sequences have an element for each step, and there is
@@ -138,10 +139,12 @@ class ScanOp(BufferCall, LoopOp):
                 "rt.scan: expected spare buffers, an arena, and memory of each thread as scratch"
             )
         types = (value.type for value in self.sequences)
-        sizes = [type.element_count() for type in types if isinstance(type, MemRefType)]
+        sizes = [elements_in(type) for type in types if isinstance(type, MemRefType)]
         if (count is None) == bool(loop.scanned):
             raise VerifyException("rt.scan: there are steps where there are sequences")
-        if count is not None and (count < 1 or any(size % count for size in sizes)):
+        if count is not None and not (
+            decided(count >= 1) and all(size % count == 0 for size in sizes)
+        ):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
         if loop.conditional and self.inputs[0].type != CONDITION:
             raise VerifyException(f"rt.scan: expected a condition, found {self.inputs[0].type}")

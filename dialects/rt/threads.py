@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
-    opt_prop_def,
-    prop_def,
     result_def,
     traits_def,
 )
@@ -30,8 +27,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.assembly import parse_operand
-from tessella.dialects.sizes import SizeAttr, parse_number, size_attribute, size_of
-from tessella.support.sizes import Size, ceil_div
+from tessella.dialects.sizes import opt_size_def, parse_number, size_attribute, size_def, size_of
+from tessella.support.sizes import Size, ceil_div, decided, decided_max, decided_zero, known
 
 
 @dataclass(frozen=True)
@@ -58,15 +55,16 @@ class Share:
         return ceil_div(self.range, self.grain)
 
     @property
-    def last(self) -> int:
+    def last(self) -> Size:
         """The last grain of a range at which a part can begin."""
         whole, rest = divmod(self.range, self.grain)
-        return max(0, whole - (1 if rest else 0))
+        return decided_max(0, whole if decided_zero(rest) else whole - 1)
 
     def begin(self, thread: int, threads: int) -> int:
         """Where the part of one of so many threads begins."""
-        number, unit = divmod(thread * self.units * self.ranges // threads, self.units)
-        return number * self.range + min(unit, self.last) * self.grain
+        units, grain = known(self.units), known(self.grain)
+        number, unit = divmod(thread * units * known(self.ranges) // threads, units)
+        return number * known(self.range) + min(unit, known(self.last)) * grain
 
     def largest(self, threads: int) -> int:
         """The size of the largest part of so many threads."""
@@ -80,9 +78,9 @@ class ShareOp(IRDLOperation):
     %threads`; of 8 ranges of 512, `rt.share 4096 by 100 in 8 of %thread, %threads`."""
 
     name = "rt.share"
-    extent = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
-    grain = prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
-    ranges = opt_prop_def(base(IntegerAttr[I64]) | base(SizeAttr))
+    extent = size_def()
+    grain = size_def()
+    ranges = opt_size_def()
     thread = operand_def(IndexType)
     threads = operand_def(IndexType)
     first = result_def(IndexType)
@@ -109,9 +107,9 @@ class ShareOp(IRDLOperation):
 
     def verify_(self) -> None:
         share = self.share
-        if share.extent < 0 or share.grain < 1:
+        if decided(share.extent < 0) or decided(share.grain < 1):
             raise VerifyException("rt.share: expected an extent of 0 or more, and a grain")
-        if share.ranges < 1 or share.extent % share.ranges != 0:
+        if decided(share.ranges < 1) or share.extent % share.ranges != 0:
             raise VerifyException("rt.share: expected ranges of equal size")
 
     def print(self, printer: Printer) -> None:

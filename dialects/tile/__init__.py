@@ -21,7 +21,6 @@ from tessella.dialects.tile.attributes import (
 from tessella.dialects.tile.bodies import (
     ExtractOp,
     IndexOp,
-    SizeOp,
     YieldOp,
     scalar_region,
     yielded,
@@ -70,7 +69,6 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
-    "SizeOp",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -91,7 +89,7 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [
-        *(YieldOp, ReturnOp, IndexOp, SizeOp, ExtractOp, EmptyOp, ContractOp),
+        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
     [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],

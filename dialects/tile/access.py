@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from xdsl.parser import AttrParser
 
-from tessella.dialects.sizes import parse_size
-from tessella.support.sizes import Size, expression
+from tessella.dialects.sizes import Sizes, parse_size
+from tessella.support.sizes import Size, decided, decided_zero, expression
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ class Linear:
             result += forms.get(name, Linear.of(name)) * c
         return result
 
+    def with_sizes(self, of: Sizes) -> Linear:
+        """The form with another size for its constant."""
+        return Linear(self.terms, of(self.constant))
+
     def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
         """Least and greatest value when each index runs over 0 <= index < its range."""
         low: Size = self.constant
@@ -79,8 +83,8 @@ class Linear:
             text += f" {sign} {factor}{name}" if text else f"{sign}{factor}{name}"
         if expression(self.constant) is not None:
             text += f" + {self.constant:d}" if text else f"{self.constant:d}"
-        elif self.constant or not text:
-            sign = "-" if self.constant < 0 else "+"
+        elif not decided_zero(self.constant) or not text:
+            sign = "-" if decided(self.constant < 0) else "+"
             text += f" {sign} {abs(self.constant)}" if text else str(self.constant)
         return text
 

@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from tessella.dialects.sizes import parse_extent
+from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -18,7 +18,7 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Size, ceil_div, is_multiple, product
+from tessella.support.sizes import Expr, Size, ceil_div, decided, is_multiple, product
 
 PACKED = "tile.packed"
 """Argument attribute of a kernel: the place at which its schedules read the argument."""
@@ -44,6 +44,11 @@ class Index:
         parts = tuple(part for digit in digits for part in digit.parts)
         return Index(name, product(part.range for part in parts), parts[0].reduced, parts)
 
+    def with_sizes(self, of: Sizes) -> Index:
+        """The index with the sizes that stand for those of its range and its digits."""
+        digits = tuple(digit.with_sizes(of) for digit in self.digits)
+        return replace(self, range=of(self.range), digits=digits)
+
     @property
     def parts(self) -> tuple[Index, ...]:
         """The indices that accesses name: those that were merged, or the index itself."""
@@ -56,7 +61,7 @@ class Index:
 
 
 @irdl_attr_definition
-class IndicesAttr(Data[tuple[Index, ...]]):
+class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
     Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values.
@@ -84,6 +89,9 @@ class IndicesAttr(Data[tuple[Index, ...]]):
         text = " | ".join(groups) if groups[1] else groups[0]
         printer.print_string(f"[{text.strip()}]")
 
+    def with_sizes(self, of: Sizes) -> IndicesAttr:
+        return IndicesAttr(tuple(index.with_sizes(of) for index in self.data))
+
 
 def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
     """`c: 64, y_x(y: 56, x: 56)`, or nothing."""
@@ -103,7 +111,7 @@ def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
 
 
 @irdl_attr_definition
-class AccessAttr(Data[Access]):
+class AccessAttr(Data[Access], HoldsSizes):
     """The element of a tensor that a point of the index space touches: `[n, ci, y + i - 1]`."""
 
     name = "tile.access"
@@ -116,9 +124,12 @@ class AccessAttr(Data[Access]):
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{print_access(self.data)}>")
 
+    def with_sizes(self, of: Sizes) -> AccessAttr:
+        return AccessAttr(tuple(form.with_sizes(of) for form in self.data))
+
 
 @irdl_attr_definition
-class WhereAttr(Data[tuple[tuple[Linear, Size], ...]]):
+class WhereAttr(Data[tuple[tuple[Linear, Size], ...]], HoldsSizes):
     """Constraints of a statement: `[x + i - 2 < 5]` is ``0 <= x + i - 2 < 5``."""
 
     name = "tile.where"
@@ -135,6 +146,9 @@ class WhereAttr(Data[tuple[tuple[Linear, Size], ...]]):
     def print_parameter(self, printer: Printer) -> None:
         text = ", ".join(f"{form} < {extent}" for form, extent in self.data)
         printer.print_string(f"[{text}]")
+
+    def with_sizes(self, of: Sizes) -> WhereAttr:
+        return WhereAttr(tuple((form.with_sizes(of), of(extent)) for form, extent in self.data))
 
 
 @dataclass(frozen=True)
@@ -158,7 +172,7 @@ class SharedLoop:
     def counts(self, range: Size) -> bool:
         """Whether an index of so many values counts the loop's values or blocks of them, and steps
         have whole blocks."""
-        if not (range > 0 and is_multiple(self.extent, range)):
+        if not (decided(range > 0) and is_multiple(self.extent, range)):
             return False
         return is_multiple(self.step, self.extent // range)
 
@@ -186,7 +200,7 @@ class Nest:
 
 
 @irdl_attr_definition
-class NestAttr(Data[Nest]):
+class NestAttr(Data[Nest], HoldsSizes):
     """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`; two
     loops are divided as one in `#tile.nest<[12 by 1 parallel 1, 128 by 32 parallel 32]>`."""
 
@@ -218,6 +232,10 @@ class NestAttr(Data[Nest]):
         prefetch = f" prefetch {self.data.prefetch}" if self.data.prefetch else ""
         ahead = f" ahead {self.data.ahead}" if self.data.ahead != 1 else ""
         printer.print_string(f"<[{text}]{prefetch}{ahead}>")
+
+    def with_sizes(self, of: Sizes) -> NestAttr:
+        loops = tuple(replace(loop, extent=of(loop.extent)) for loop in self.data.loops)
+        return NestAttr(replace(self.data, loops=loops))
 
 
 def _loop(loop: SharedLoop) -> str:
@@ -270,7 +288,7 @@ class AtAttr(Data[tuple[At, ...]]):
             if parser.parse_optional_punctuation(":") is None:
                 return At(name)
             form = parse_linear(parser)
-            if any(n != "step" for n, _ in form.terms):
+            if any(n != "step" for n, _ in form.terms) or isinstance(form.constant, Expr):
                 parser.raise_error(f"expected a form of the step, found {form}")
             parser.parse_keyword("by")
             size = parser.parse_integer(allow_negative=False)

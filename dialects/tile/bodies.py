@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IndexType, IntAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import IndexType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -17,14 +17,10 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import shape_of, tensor_type
-from tessella.dialects.sizes import parse_size
-from tessella.support.sizes import Size
 
 
 @irdl_op_definition
@@ -53,31 +49,6 @@ class IndexOp(IRDLOperation):
 
     def __init__(self, index: str) -> None:
         super().__init__(properties={"index": StringAttr(index)}, result_types=[IndexType()])
-
-
-@irdl_op_definition
-class SizeOp(IRDLOperation):
-    """The value of a size: `%n = tile.size (past + seq)`."""
-
-    name = "tile.size"
-    size = prop_def(IntAttr)
-    res = result_def(IndexType)
-    traits = traits_def(Pure())
-
-    def __init__(self, size: Size) -> None:
-        super().__init__(properties={"size": IntAttr(size)}, result_types=[IndexType()])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" ({self.size.data})")
-        printer.print_op_attributes(self.attributes)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SizeOp:
-        parser.parse_punctuation("(")
-        op = cls(parse_size(parser))
-        parser.parse_punctuation(")")
-        op.attributes.update(parser.parse_optional_attr_dict())
-        return op
 
 
 @irdl_op_definition

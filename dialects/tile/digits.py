@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tessella.dialects.layout import Piece
 from tessella.dialects.tile.access import Linear
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided, decided_min
 
 
 def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:
@@ -32,7 +32,7 @@ def _divided(
     high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
     low = Linear(tuple((n, c) for n, c in form.terms if c % divisor), rest)
     least, greatest = low.bounds(ranges)
-    return (high, low) if least >= 0 and greatest < divisor else None
+    return (high, low) if decided(least >= 0) and decided(greatest < divisor) else None
 
 
 def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, int] | None:
@@ -46,10 +46,10 @@ def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, in
         if c < 0 or divisor % c:
             return None
         steps = divisor // c
-        if ranges[name] > steps:
+        if decided(ranges[name] > steps):
             found[name] = steps
-        greatest += c * (min(ranges[name], steps) - 1)
-    return found if greatest < divisor else None
+        greatest += c * (decided_min(ranges[name], steps) - 1)
+    return found if decided(greatest < divisor) else None
 
 
 def nested(widths: Iterable[int]) -> tuple[int, ...] | None:

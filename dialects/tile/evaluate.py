@@ -15,15 +15,16 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.ops import (
     ContractOp,
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.errors import ExecutionError, InternalError
-from tessella.support.sizes import known
+from tessella.support.sizes import known, known_all
 
 _MOST = 1 << 22
 """Points that are computed at once."""
@@ -72,7 +73,7 @@ class _Statement:
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
             result[...] = self.arrays[op.init]
-        position, inside = _position(op.out_access, shape, _points(self.free))
+        position, inside = _position(op.out_access, known_all(shape), _points(self.free))
         where = np.broadcast_to(inside & reads, totals.shape)
         result.reshape(-1)[np.broadcast_to(position, totals.shape)[where]] = totals[where]
         return result
@@ -172,7 +173,7 @@ class _Statement:
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
             array = self.arrays[value].reshape(-1)
-            position, here = _position(forms, shape_of(value), points)
+            position, here = _position(forms, known_all(shape_of(value)), points)
             if not array.size:
                 array, position = np.zeros(1, array.dtype), np.zeros_like(position)
             elements.append(array[position])
@@ -188,7 +189,7 @@ class _Statement:
             if isinstance(op, IndexOp):
                 values[op.res] = points[op.index.data]
             elif isinstance(op, SizeOp):
-                values[op.res] = np.array(known(op.size.data))
+                values[op.res] = np.array(known(op.value))
             elif isinstance(op, ExtractOp):
                 values[op.res] = self._extracted(op, [values[x] for x in op.coordinates])
             else:

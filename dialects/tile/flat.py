@@ -22,7 +22,7 @@ from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, decided
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
     for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True)):
         for form, extent in zip(forms, shape_of(value), strict=True):
             low, high = form.bounds(ranges)
-            if low < 0 or high >= extent:
+            if decided(low < 0) or decided(high >= extent):
                 found[form, extent] = (*found.get((form, extent), ()), i)
     return [Constraint(form, extent, operands) for (form, extent), operands in found.items()]
 

@@ -35,7 +35,15 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.bodies import ExtractOp
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import Size, ceil_div, estimated, known
+from tessella.support.sizes import (
+    Size,
+    ceil_div,
+    decided,
+    decided_max,
+    decided_min,
+    estimated,
+    known,
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Steps:
         return scale * self.loop.step // self.block
 
     @property
-    def trips(self) -> int:
+    def trips(self) -> Size:
         return self.loop.trips
 
     @property
@@ -84,15 +92,16 @@ class Steps:
         if self.window is None:
             return False
         last = self.window.scale * (self.loop.extent - self.loop.step) + self.window.offset
-        return min(self.offset, last) < 0 or max(self.offset, last) > self.extent - self.step
+        low, high = decided_min(self.offset, last), decided_max(self.offset, last)
+        return decided(low < 0) or decided(high > self.extent - self.step)
 
-    def first(self, number: int) -> int:
+    def first(self, number: int) -> Size:
         """The first value in a step."""
-        start = min(number * self.loop.step, self.loop.extent - self.loop.step)
+        start = decided_min(number * self.loop.step, self.loop.extent - self.loop.step)
         if self.window is None:
             return start // self.block
         first = self.window.scale * start + self.window.offset
-        return min(max(first, 0), self.extent - self.step)
+        return decided_min(decided_max(first, 0), self.extent - self.step)
 
 
 def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
@@ -160,7 +169,8 @@ def memory_shape(value: SSAValue) -> list[Size]:
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
     """How long the blocks are that an index counts in a form, all others being within a block: 8
     for ``8*c + i`` if ``i`` has 8 values. None if it does not."""
-    length, low, high = 0, form.constant, form.constant
+    length = 0
+    low = high = form.constant
     for other, coefficient in form.terms:
         if other == name:
             length = coefficient
@@ -168,7 +178,8 @@ def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None
             low += coefficient * (ranges[other] - 1)
         else:
             high += coefficient * (ranges[other] - 1)
-    return length if length > 0 and low >= 0 and high < length else None
+    fits = length > 0 and decided(low >= 0) and decided(high < length)
+    return length if fits else None
 
 
 def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:

@@ -45,6 +45,7 @@ from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of, verify_place
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -62,9 +63,9 @@ from tessella.dialects.tile.attributes import (
     ScheduleAttr,
     WhereAttr,
 )
-from tessella.dialects.tile.bodies import ExtractOp, IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.check_schedule import check_schedule
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of
+from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, decided
 
 
 @irdl_op_definition
@@ -150,7 +151,7 @@ class ContractOp(IRDLOperation):
         *,
         post_inputs: Sequence[tuple[SSAValue, Access]] = (),
         post: Region | None = None,
-        where: Sequence[tuple[Linear, int]] = (),
+        where: Sequence[tuple[Linear, Size]] = (),
         init: SSAValue | None = None,
         default: Attribute | None = None,
         parts: int | None = None,
@@ -216,7 +217,7 @@ class ContractOp(IRDLOperation):
         return self.access_list[-1]
 
     @property
-    def where_list(self) -> tuple[tuple[Linear, int], ...]:
+    def where_list(self) -> tuple[tuple[Linear, Size], ...]:
         """The explicit constraints: ``0 <= form < extent``."""
         return self.constraints.data if self.constraints is not None else ()
 
@@ -430,7 +431,7 @@ class ContractOp(IRDLOperation):
         """A coordinate that is an index is in range; only computed ones are checked."""
         for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
             owner = coordinate.owner
-            if isinstance(owner, IndexOp) and ranges[owner.index.data] > extent:
+            if isinstance(owner, IndexOp) and decided(ranges[owner.index.data] > extent):
                 raise VerifyException(
                     f"tile.extract: the index {owner.index.data} has {ranges[owner.index.data]} "
                     f"values, the dimension {extent}"

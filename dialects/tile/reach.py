@@ -25,12 +25,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.sizes import is_static
+from tessella.dialects.sizes import SizeOp, is_static
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.bodies import IndexOp, SizeOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import estimated
+from tessella.support.sizes import decided_max, estimated, known
 
 GRANULE = 128
 """Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
@@ -72,8 +72,9 @@ def _lasts(loop: Steps, factor: int) -> Iterator[int]:
     """The value of a loop's index in each step, or in some of many, that a form is greatest at."""
     shared = replace(loop.loop, extent=estimated(loop.loop.extent))
     loop = replace(loop, loop=shared, extent=estimated(loop.extent))
-    for i in range(0, loop.trips, -(-loop.trips // SAMPLED)):
-        yield loop.first(i) + (loop.step - 1 if factor > 0 else 0)
+    trips = known(loop.trips)
+    for i in range(0, trips, -(-trips // SAMPLED)):
+        yield known(loop.first(i)) + (loop.step - 1 if factor > 0 else 0)
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
     ends = {form.constant for form in needed}
     if len(alike) != 1 or not (len(ends) == 1 or is_static(ends)):
         return None
-    return Reach(Linear(alike.pop(), max(ends)))
+    return Reach(Linear(alike.pop(), decided_max(*ends)))
 
 
 def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
@@ -195,7 +196,7 @@ def _form(value: SSAValue) -> Linear | None:
     if (name := _index(value)) is not None:
         return Linear.of(name)
     if (cast := _operands(value, "arith.index_cast")) and isinstance(cast[0].owner, SizeOp):
-        return Linear((), cast[0].owner.size.data)
+        return Linear((), cast[0].owner.value)
     if parts := _operands(value, "arith.addi"):
         first, second = map(_form, parts)
         return None if first is None or second is None else first + second

@@ -76,7 +76,7 @@ class ScanOp(TensorCall, LoopOp):
         if len(lengths) > 1 or lengths & {(), (0,)}:
             raise VerifyException("tile.scan: the sequences differ in length, or have no elements")
         first = tensor_type(self.arguments[0]) if self.loop.conditional else None
-        if first is not None and (first.element_type, first.get_shape()) != (i1, ()):
+        if first is not None and (first.element_type, shape_of(first)) != (i1, ()):
             raise VerifyException(f"tile.scan: expected a condition, found {first}")
         for value in self.sequences:
             place, shape = place_of(value.type), shape_of(value)
@@ -87,4 +87,4 @@ class ScanOp(TensorCall, LoopOp):
 def _element(value: SSAValue) -> Tensor:
     """The type of an element of a sequence."""
     type = tensor_type(value)
-    return Tensor(type.element_type, dims(type.get_shape()[1:]), type.encoding)
+    return Tensor(type.element_type, dims(shape_of(type)[1:]), type.encoding)

@@ -32,6 +32,7 @@ from tessella.dialects.tile.digits import cuts, nested
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.ops import ContractOp, EmptyOp
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size, ceil_div, decided, decided_zero, known
 
 Widths = dict[str, tuple[int, ...]]
 """The indices to split, and the steps that go together, from the most to the fewest."""
@@ -44,7 +45,7 @@ class Stretch:
 
     value: Linear
     indices: tuple[Index, ...]
-    bound: int = 0
+    bound: Size | None = None
     """Below it the value has to stay; 0 where it does anyway."""
 
 
@@ -135,31 +136,31 @@ def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
         yield Stretch(Linear.of(index.name), (index,))
     elif index.reduced:
         over = index.range % widths[0]
-        whole = _digits(index, widths, -(-index.range // widths[0]))
-        yield replace(whole, bound=index.range if over else 0)
+        whole = _digits(index, widths, ceil_div(index.range, widths[0]))
+        yield replace(whole, bound=None if decided_zero(over) else index.range)
     else:
         yield from _whole_digits(index, widths)
 
 
-def _whole_digits(index: Index, widths: Sequence[int], start: int = 0) -> Iterator[Stretch]:
+def _whole_digits(index: Index, widths: Sequence[int], start: Size = 0) -> Iterator[Stretch]:
     """The part in digits of the first width, then the remainder in digits of the next."""
     width = widths[0] if widths else 1
     count, rest = divmod(index.range - start, width)
-    if count:
+    if not decided_zero(count):
         whole = _digits(index, widths, count)
         yield replace(whole, value=whole.value + start)
-    if rest:
+    if not decided_zero(rest):
         yield from _whole_digits(index, widths[1:], start + count * width)
 
 
-def _digits(index: Index, widths: Sequence[int], count: int) -> Stretch:
+def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
     """A number of blocks of the first width, with all their digits."""
     weights = (*widths, 1)
     ranges = (count, *(a // b for a, b in pairwise(weights)))
     digits = [
         (weight, Index(f"{index.name}_{weight}", extent, index.reduced))
         for weight, extent in zip(weights, ranges, strict=True)
-        if extent > 1
+        if decided(extent > 1)
     ]
     value = sum((Linear.of(digit.name, weight) for weight, digit in digits), Linear())
     return Stretch(value, tuple(digit for _, digit in digits))
@@ -180,7 +181,7 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
         _body(op.combine, values),
         post_inputs=list(zip(op.post_inputs, accesses[count:], strict=False)),
         post=_body(op.post, values) if op.post_block is not None else None,
-        where=[*where, *((s.value, s.bound) for s in part if s.bound)],
+        where=[*where, *((s.value, s.bound) for s in part if s.bound is not None)],
         init=init,
         default=op.default,
         parts=op.part_count,
@@ -210,7 +211,7 @@ def _computed(form: Linear, before: Operation) -> SSAValue:
     def constant(value: int) -> SSAValue:
         return add(ConstantOp(IntegerAttr(value, IndexType())))
 
-    total = constant(form.constant)
+    total = constant(known(form.constant))
     for name, c in form.terms:
         term = add(arith.MuliOp(add(IndexOp(name)), constant(c)))
         total = add(arith.AddiOp(total, term))

@@ -20,7 +20,7 @@ from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import At, AtAttr, Window
 from tessella.dialects.tile.nest import Steps, blocks_of, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import Size, expression
+from tessella.support.sizes import Expr, Size, decided, decided_max, decided_min, known_all
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,15 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
 @lru_cache(maxsize=1024)
 def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
     """Whether each step writes all that it needs of a dimension."""
-    if expression(own.trips) is not None:
+    trips = own.trips
+    if isinstance(trips, Expr):
         return False
-    for number in range(own.trips):
+    for number in range(trips):
         first, start = own.first(number), theirs.first(number) * need.block
-        low = max(0, need.factor * first + need.low)
-        stop = min(extent, need.factor * (first + own.step - 1) + need.high + 1)
-        if low < stop and not start <= low < stop <= start + theirs.step * need.block:
+        low = decided_max(0, need.factor * first + need.low)
+        stop = decided_min(extent, need.factor * (first + own.step - 1) + need.high + 1)
+        end = start + theirs.step * need.block
+        if decided(low < stop) and not (decided(start <= low) and decided(stop <= end)):
             return False
     return True
 
@@ -93,14 +95,18 @@ def _window(op: ContractOp, number: int) -> Window | None:
     if own.loop.counts(own.extent) and all(_reads_same(op, *each, number) for each in readers):
         return None
     found = [_asked(op, *each, number) for each in readers]
-    known = [each for each in found if each is not None and is_static([*each, own.extent])]
-    scales = {scale for scale, _, _ in known}
+    plain = [known_all(each) for each in found if each is not None and is_static(each)]
+    scales = {scale for scale, _, _ in plain}
     block = next(form.coefficient(name) for form in op.out_access if form.coefficient(name))
-    if len(known) < len(found) or len(scales) > 1 or (scale := scales.pop()) % block:
+    extent = own.extent
+    if isinstance(extent, Expr) or len(plain) < len(found) or len(scales) > 1:
         return None
-    first = min(first for _, first, _ in known) // block
-    stop = -(-max(stop for _, _, stop in known) // block)
-    return Window(scale // block, first, min(stop - first, own.extent))
+    scale = scales.pop()
+    if scale % block:
+        return None
+    first = min(first for _, first, _ in plain) // block
+    stop = -(-max(stop for _, _, stop in plain) // block)
+    return Window(scale // block, first, min(stop - first, extent))
 
 
 def _readers(op: ContractOp) -> Iterator[tuple[ContractOp, Access]]:
@@ -111,7 +117,7 @@ def _readers(op: ContractOp) -> Iterator[tuple[ContractOp, Access]]:
 
 def _asked(
     writer: ContractOp, reader: ContractOp, access: Access, number: int
-) -> tuple[int, int, int] | None:
+) -> tuple[Size, Size, Size] | None:
     """By how many elements a reader's steps move for each value of the loop, and where the first
     one begins and ends."""
     need = needed(writer, reader, access, number)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.nn.constants import SplatOp, WeightOp
-from tessella.dialects.nn.core import (
-    NnOp,
-    Tensor,
-    shape_of,
-    tensor,
-    tensor_type,
-    to_attribute,
-    to_python,
-)
+from tessella.dialects.nn.core import NnOp, tensor_type
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.nn.traits import RunsFunction
-from tessella.dialects.place import place_of, placed
-from tessella.dialects.sizes import symbols_around
+from tessella.dialects.sizes import symbols_around, with_sizes
 from tessella.support.sizes import estimated
 
 
@@ -33,32 +23,20 @@ def usual_op(op: NnOp) -> NnOp:
         result_types=[_type(result) for result in op.results],
         properties={
             **op.properties,
-            **{name: _property(value) for name, value in op.setting_properties.items()},
+            **{name: with_sizes(value, estimated) for name, value in op.setting_properties.items()},
         },
         attributes=dict(op.attributes),
     )
 
 
-def _type(value: SSAValue) -> Tensor:
-    shape = [estimated(size) for size in shape_of(value)]
-    type, place = tensor(tensor_type(value).element_type, shape), place_of(value.type)
-    return type if place is None else placed(type, place)
+def _type(value: SSAValue) -> Attribute:
+    return with_sizes(value.type, estimated)
 
 
 def _operand(value: SSAValue) -> SSAValue:
     owner = outside(value).owner
     if isinstance(owner, SplatOp):
-        return SplatOp(owner.number, _type(value)).res
+        return SplatOp(owner.number, tensor_type(_type(value))).res
     if isinstance(owner, WeightOp):
-        return WeightOp(owner.symbol.root_reference.data, _type(value)).res
+        return WeightOp(owner.symbol.root_reference.data, tensor_type(_type(value))).res
     return Block(arg_types=[_type(value)]).args[0]
-
-
-def _property(value: Attribute) -> Attribute:
-    match value:
-        case IntAttr():
-            return to_attribute(estimated(value.data))
-        case ArrayAttr():
-            return to_attribute(tuple(map(estimated, to_python(value))))
-        case _:
-            return value

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ContractOp,
     IndexOp,
     Schedule,
-    SizeOp,
     YieldOp,
     fused_products,
 )

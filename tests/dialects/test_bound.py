@@ -17,7 +17,7 @@ builtin.module attributes {symbols = [#nn.symbol<n, 2 to 9>]} {
   func.func @main(%x: tensor<[n]x4xf32>) -> (tensor<[4 * n]xf32>, tensor<2xi64>) {
     %y = nn.reshape %x shape [[4 * n]] : tensor<[4 * n]xf32>
     %s = nn.sizes values [[n], 7] : tensor<2xi64>
-    %i = nn.iota count (n + 1) : tensor<[n + 1]xi64>
+    %i = nn.iota count [n + 1] : tensor<[n + 1]xi64>
     func.return %y, %s : tensor<[4 * n]xf32>, tensor<2xi64>
   }
 }"""

@@ -36,9 +36,14 @@ from tessella.support.sizes import (
     Size,
     Symbol,
     UndecidedSizeError,
+    always,
     are_ordered,
     bounds_of,
     ceil_div,
+    decided,
+    decided_max,
+    decided_min,
+    decided_zero,
     differs,
     expression,
     is_multiple,
@@ -87,7 +92,8 @@ def test_random_expressions(seed: int) -> None:
         for m in (2, 3, 64):
             expected = drawn(random.Random(seed), n, m, 3)
             assert at(size, n=n, m=m) == expected
-            assert low <= expected <= high
+            assert decided(low <= expected)
+            assert decided(expected <= high)
             assert at(with_symbols(size, {"n": n}), m=m) == expected
     parser = SizeParser(Context(), str(size))
     parser.symbols = {"n": Symbol("n", 16, 1000), "m": Symbol("m", 2, 64)}
@@ -111,12 +117,14 @@ def test_exact_division(dividend: Size, divisor: Size, expected: Size) -> None:
 
 
 UNDECIDED: Sequence[Callable[[], object]] = (
-    lambda: N < 100,
+    lambda: decided(N < 100),
     lambda: N // M,
     lambda: differs(N, 100),
     lambda: differs(N, M),
-    lambda: bool(N - 20),
-    lambda: max(N, 100),
+    lambda: decided_zero(N - 20),
+    lambda: decided_max(N, 100),
+    lambda: decided_min(N, 100),
+    lambda: sorted([N, 100]),
     lambda: 100 // N,
 )
 
@@ -128,10 +136,14 @@ def test_what_some_sizes_would_change(question: Callable[[], object]) -> None:
     assert error.value.symbols <= {"n", "m"}
 
 
-QUESTIONS: Sequence[Callable[[Size], bool]] = [lambda n: n < 0, lambda n: n > 0, bool]
+QUESTIONS: Sequence[Callable[[Size], bool]] = [
+    lambda n: decided(n < 0),
+    lambda n: decided(n > 0),
+    decided_zero,
+]
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=["negative", "positive", "not zero"])
+@pytest.mark.parametrize("question", QUESTIONS, ids=["negative", "positive", "zero"])
 @pytest.mark.parametrize("factor", [-3, -1, 1, 2, 5])
 def test_where_a_decision_changes(question: Callable[[Size], bool], factor: int) -> None:
     """Before the turn it is one, from there on another one."""
@@ -145,12 +157,15 @@ def test_where_a_decision_changes(question: Callable[[Size], bool], factor: int)
 
 
 def test_what_holds_for_all_sizes() -> None:
-    assert 16 <= N <= 1000
-    assert N // 16 * 16 <= N <= round_up(N, 16) < N + 16
-    assert N * M > N
+    for holds in (N >= 16, N <= 1000, N // 16 * 16 <= N, round_up(N, 16) < N + 16, N * M > N):
+        assert decided(holds)
+        assert always(holds)
+    assert not always(N < 100)
+    assert not decided(N < 16)
     assert differs(N, 1)
     assert not differs(N + 1, 1 + N)
-    assert max(N, 3) == N
+    assert decided_max(N, 3) == N
+    assert decided_min(N, 3) == 3
     assert Symbol("k", 4, 4).size == 4
 
 

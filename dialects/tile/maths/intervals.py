@@ -11,6 +11,7 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths.limits import Budget
 from tessella.dialects.tile.maths.propagation import Bound
 from tessella.dialects.tile.maths.simplex import Simplex
+from tessella.support.sizes import decided, known
 
 Constraint = tuple[Linear, int]
 """``0 <= form < extent``."""
@@ -48,7 +49,7 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
     merged: dict[frozenset[tuple[str, int]], Interval] = {}
     for form, extent in constraints:
         if not form.terms:
-            if not 0 <= form.constant < extent:
+            if not (decided(form.constant >= 0) and decided(form.constant < extent)):
                 return None
             continue
         interval = _interval(form, extent)
@@ -63,8 +64,9 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
 def _interval(form: Linear, extent: int) -> Interval:
     """The form only takes multiples of the greatest common divisor of its coefficients."""
     divisor = gcd(*(c for _, c in form.terms))
-    low = -(form.constant // divisor)
-    high = (extent - 1 - form.constant) // divisor
+    constant = known(form.constant)
+    low = -(constant // divisor)
+    high = (extent - 1 - constant) // divisor
     return Interval(Linear(tuple((n, c // divisor) for n, c in form.terms)), low, high)
 
 

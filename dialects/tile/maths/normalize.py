@@ -28,6 +28,7 @@ from tessella.dialects.tile.maths.limits import (
 )
 from tessella.dialects.tile.maths.variables import Bounded, Variables, names_of, reduced, split
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import decided, known
 
 TensorAccess = tuple[Sequence[Affine], Sequence[int]]
 """One form for each dimension of a tensor, and its shape."""
@@ -112,7 +113,7 @@ def _normal(
     constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
     constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
     for form, _ in constraints:
-        check_numbers((form.constant, *(c for _, c in form.terms)), form)
+        check_numbers((known(form.constant), *(c for _, c in form.terms)), form)
     ranges = bounds(constraints)
     if ranges is None:
         return _nothing(tensors)
@@ -139,7 +140,7 @@ def _kept(constraints: Iterable[Constraint], box: Mapping[str, int]) -> tuple[Co
 
 def _implied(interval: Interval, box: Mapping[str, int]) -> bool:
     low, high = interval.form.bounds(box)
-    return interval.low <= low and high <= interval.high
+    return decided(interval.low <= low) and decided(high <= interval.high)
 
 
 def _nothing(tensors: Sequence[TensorAccess]) -> Normal:
