@@ -14,6 +14,7 @@ The names below are loaded when they are first used, so that importing the packa
 
 from __future__ import annotations
 
+from errno import ENOMEM
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -75,10 +76,24 @@ def __getattr__(name: str) -> Any:
 def _loaded(module: str) -> ModuleType:
     try:
         return import_module(module)
-    except MemoryError as error:
+    except (MemoryError, SystemError, OSError, ImportError) as error:
+        if not _lacks_memory(error):
+            raise
         from tessella.support.errors import ResourceError
 
         raise ResourceError(f"there is not enough memory to load {module}") from error
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether memory ran out: the interpreter, the system and the dynamic loader say it each in
+    their own way."""
+    match error:
+        case OSError():
+            return error.errno == ENOMEM
+        case ImportError():
+            return "failed to map segment" in str(error)
+        case _:
+            return True
 
 
 def __dir__() -> list[str]:
