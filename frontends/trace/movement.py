@@ -41,13 +41,16 @@ def as_sizes(values: Shape) -> tuple[Size, ...]:
 
 
 def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front; all of them for None. Raises ShapeError."""
+    """Different axes, counted from the front; all of them for None. Raises ShapeError."""
     if axis is None:
         return tuple(range(rank))
     axes = as_ints(axis)
     if axes and not rank:
         raise ShapeError("a scalar has no axes", found=str(axis))
-    return tuple(normalise_axis(each, rank) for each in axes)
+    places = tuple(normalise_axis(each, rank) for each in axes)
+    if len(set(places)) != len(places):
+        raise ShapeError("an axis is given twice", found=str(axis))
+    return places
 
 
 def as_axis(axis: SupportsIndex, rank: int) -> int:
@@ -82,8 +85,6 @@ def expand_dims(trace: Trace, x: npt.ArrayLike, axis: Shape) -> Value:
 def _expanded(value: Value, added: Sequence[int]) -> Value:
     rank = value.rank + len(added)
     places = as_axes(added, rank)
-    if len(set(places)) != len(places):
-        raise ShapeError("an axis is given twice", found=str(added))
     sizes = iter(value.shape)
     return value.reshape([1 if d in places else next(sizes) for d in range(rank)])
 
@@ -145,7 +146,7 @@ def _copy(trace: Trace, x: npt.ArrayLike) -> Traced:
 def _swapaxes(trace: Trace, x: npt.ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Value:
     value = trace.lift(x)
     order = list(range(value.rank))
-    a, b = as_axes((axis1, axis2), value.rank)
+    a, b = as_axis(axis1, value.rank), as_axis(axis2, value.rank)
     order[a], order[b] = b, a
     return value.transpose(order)
 

@@ -157,6 +157,15 @@ def identity(x: Any, **_: Any) -> Any:
                 lambda x: np.concatenate([x, x], axis=SEVERAL),
             )
         ),
+        *(
+            (lambda f=f: tessella.jit(f)(array((1, 1))), ShapeError, "an axis is given twice")
+            for f in (
+                lambda x: np.squeeze(x, (0, -2)),
+                lambda x: np.flip(x, (1, 1)),
+                lambda x: x.sum((0, 0)),
+                lambda x: x.transpose(0, 0),
+            )
+        ),
         (lambda: tessella.jit(lambda x: x + 1j)(1), ShapeError, "no element type for complex128"),
         (lambda: tessella.jit(identity, static_argnames="q"), OptionError, "no parameter 'q'"),
         (lambda: tessella.jit(identity, places=["moon"]), OptionError, "moon"),
