@@ -63,7 +63,8 @@ beside those for ranges of sizes. The least recently used one is dropped."""
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
     "tessella.compile(.., prepare=True) or model.prepare() compiles programs for all sizes ahead "
-    "of calls, model.prepare({name: shape, ..}) one for these; model.save ships them as an artifact"
+    "of calls, model.prepare({name: shape, ..}, {name: array, ..}) one for these; model.save ships "
+    "them as an artifact"
 )
 _HINT_OF_PARTS = (
     "model.prepare() compiles ahead of calls what has types and sizes that are known before, and "

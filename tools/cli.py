@@ -15,6 +15,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
@@ -61,6 +62,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
 
 
+class _StoreOnce(argparse.Action):
+    """Stores a value. An option that is given twice is an error: only one of them would count."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
+        super().__init__(option_strings, dest, **settings)
+        self._is_stored = False
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string is not None and self._is_stored:
+            parser.error(f"{option_string} is given twice")
+        self._is_stored = True
+        setattr(namespace, self.dest, values)
+
+
 def _run(argv: Sequence[str]) -> int:
     chosen = next((word for word in argv if not word.startswith("-")), None)
     module = _command(chosen)
@@ -71,6 +92,7 @@ def _run(argv: Sequence[str]) -> int:
         command = commands.add_parser(
             name, help=text, description=text, formatter_class=RawDescriptionHelpFormatter
         )
+        command.register("action", None, _StoreOnce)
         command.add_argument(
             "-v",
             "--verbose",

@@ -84,7 +84,16 @@ def test_version_names_what_it_stands_on(capsys: Out) -> None:
     assert output.startswith(f"tessella {tessella.__version__}, xdsl 0.")
 
 
-@pytest.mark.parametrize("argv", [[], ["nothing"], ["run"], ["run", "m", "--no-such-option"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nothing"],
+        ["run"],
+        ["run", "m", "--no-such-option"],
+        ["run", "m", "--threads", "2", "--threads", "3"],
+    ],
+)
 def test_a_wrong_command_line_is_2(argv: list[str], capsys: Out) -> None:
     assert main(argv) == 2
     assert "usage: tessella" in capsys.readouterr().err
