@@ -28,8 +28,10 @@ OBJECT, REFUSED, NO_MEMORY = b"o", b"r", b"m"
 """Outcomes. What is refused is text that LLVM does not accept."""
 
 LENGTH = 8
+"""Bytes of the length that precedes each message."""
 
 _SOCKET = 0
+"""The file descriptor of the socket to the parent: standard input."""
 _CHUNK = 1 << 20
 """Bytes that are read at once; Python has room for all of them each time."""
 _KILLED_FIRST = "1000"

@@ -58,6 +58,7 @@ _START = (
 )
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed", re.IGNORECASE)
 _LARGEST = 1 << 32
+"""Bytes of an answer, at most; a longer one is the work of a damaged worker."""
 _SHOWN = 500
 """Characters of what a worker said before it died."""
 

@@ -24,6 +24,7 @@ MAX_ELEMENTS = 4096
 """Elements of the largest input that programs are specialised on by value."""
 
 _SHOWN = 8
+"""Elements of a value that an error shows."""
 
 
 @dataclass(frozen=True)

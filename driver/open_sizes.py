@@ -475,3 +475,4 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Size, Size], Size]] = {
     ast.FloorDiv: lambda a, b: a // b,
 }
 _LONGEST = 100
+"""Characters of an expression of a size that are parsed."""

@@ -26,6 +26,7 @@ from tessella.kernels.reduction import first, inner_type
 from tessella.kernels.registry import native
 
 MAX_STRIDE = 256
+"""The largest stride of a native kernel."""
 MAX_PHASES = 64
 """Statements of one kernel: the time to compile it grows with them."""
 FEW_CHANNELS = 16

@@ -24,7 +24,9 @@ ALIGNMENT = 64
 LARGE = 4096
 """Outputs of at least so many bytes are aligned and recycled."""
 HUGE_PAGE = 2 * 1024 * 1024
+"""Bytes of a huge page on x86 and AArch64."""
 KEPT = 2
+"""Blocks of memory that are kept: for the current array and the one before it."""
 MOST_SPARE = 64 * 1024 * 1024
 """Bytes that memory has to spare at most where it has grown."""
 WINDOW = 61

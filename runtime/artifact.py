@@ -52,6 +52,7 @@ P = TypeVar("P")
 
 MAGIC = b"\x89tessel\n"
 HEADER = 64
+"""Bytes of the header: magic, length and digest, padded to a cache line."""
 _LENGTH, _DIGEST = slice(8, 16), slice(16, 48)
 
 

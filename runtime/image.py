@@ -24,6 +24,7 @@ SYSTEM = ("memcpy", "memmove", "memset")
 """The functions of the C library that code may call. LLVM writes such calls itself."""
 
 _ADDRESS = 8
+"""Bytes of an address."""
 _PROT_READ, _PROT_EXEC = 1, 4
 
 

@@ -35,6 +35,7 @@ from tessella.support.knobs import KNOBS
 from tessella.targets import machine, threads
 
 LINE = 128
+"""Bytes between data of different threads: two cache lines, as x86 fetches lines in pairs."""
 MOST = 1024
 """Threads of a run."""
 MOST_PLACES = 64
@@ -95,9 +96,11 @@ GROW, ENTER = "tessella.pool.grow", "tessella.pool.run"
 """The functions of the code."""
 
 _STACK = 512 * 1024
+"""Bytes of a helper's stack."""
 _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
 """Signals that a thread causes itself. All others are for the threads of Python."""
 _DETACHED = 1
+"""``PTHREAD_CREATE_DETACHED`` of glibc and musl."""
 
 _CALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
 _GROW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

@@ -28,6 +28,7 @@ Buffer = bytes | memoryview
 
 MAGIC = b"tessella"
 DIGEST = 32
+"""Bytes of a SHA-256 digest."""
 HEADER = len(MAGIC) + DIGEST
 
 _OFF = ("off", "0")

@@ -32,11 +32,15 @@ FORMAT, VERSION = "tessella times", 1
 """A file of another version is refused: keys and the way of measuring may differ."""
 
 MAX_BYTES = 64 << 20
+"""Bytes of a database that is read."""
 MAX_ENTRIES = 1 << 18
+"""Measured times of a database that is read."""
 MAX_TEXT = 1 << 13
 """Characters of a key, and of the name of a processor or target."""
 MAX_CYCLES = 1e15
+"""Cycles of a measured kernel; more are not plausible."""
 MAX_RUNS = 1 << 20
+"""Runs of a measurement; more are not plausible."""
 PATIENCE, PAUSE = 10.0, 0.01
 """Seconds to wait for others that write, and between two tries."""
 KNOB = "TESSELLA_DB"

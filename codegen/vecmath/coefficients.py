@@ -11,7 +11,9 @@ those of f64 by 2.2e-16, relatively.
 from __future__ import annotations
 
 LOG2_E = 1.4426950408889634
+"""log2(e), rounded to float64."""
 LN2 = 0.6931471805599453
+"""ln(2), rounded to float64."""
 
 LN2_PARTS = {
     32: (0.693359375, -2.1219444170128554e-4),

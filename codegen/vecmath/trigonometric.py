@@ -17,6 +17,7 @@ from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial, where
 from tessella.codegen.vecmath.reduction import reduce_large
 
 _TWO_OVER_PI = 0.6366197723675814
+"""2/pi, rounded to float64: quadrants per radian."""
 _HALF_PI = math.pi / 2
 
 

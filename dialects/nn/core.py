@@ -96,6 +96,7 @@ LAST_AXIS = ByRank("-1", lambda rank: max(rank - 1, 0))
 _MAX_RANK = 64  # NumPy's limit
 _MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
 _MAX_SHOWN = 16
+"""Dimensions of a shape that an error shows."""
 _MOST_TYPES = 4096
 """Types that are kept, as xDSL verifies each one that is made."""
 

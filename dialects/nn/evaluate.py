@@ -30,6 +30,7 @@ from tessella.support.sizes import (
 )
 
 DEFAULT_LIMIT = 64 << 20
+"""Bytes of an array that is computed at compile time, at most."""
 
 _KEPT = 1 << 16  # bytes: larger arrays are computed anew when they are asked for again
 

@@ -24,6 +24,7 @@ _NUMBERS: dict[Any, DType] = {
 }  # fmt: skip
 """What Python's numbers are among themselves, as in NumPy."""
 _MOST_READINGS = 64
+"""Combinations of operands' dtypes that are tried."""
 
 
 class Operands:

@@ -20,7 +20,9 @@ from tessella.frontends.onnx.tensors import element_code
 from tessella.support.errors import InvalidModelError, ResourceError
 
 _DEPTH = 64
+"""Levels of functions that call functions."""
 _MAX_NODES = 1 << 16
+"""Nodes of a model after its functions are inlined."""
 
 
 class Calls:

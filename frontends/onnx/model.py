@@ -28,6 +28,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
 """The dtypes of the element types that models may have, by name."""
 
 _MOST_SHOWN = 256
+"""Characters of a name that an error shows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from tessella.support.errors import TileError
 
 DIMENSION, TENSOR = "dimension", "tensor"
 _MOST_SHOWN = 12
+"""Names that an error lists."""
 
 
 def check(function: Function, source: Source) -> None:

@@ -29,6 +29,7 @@ _WIDER = [np.dtype(name) for name in "bool int8 int16 int32 int64 float32 float6
 """A common type is the last of these: floats before integers, then the wider."""
 BOOL, INT, FLOAT = np.dtype(bool), np.dtype(np.int32), np.dtype(np.float32)
 _BITS = 64
+"""Bits of the numerator and the denominator of a coefficient."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from tessella.support.errors import TileError
 MAX_LENGTH = 1 << 16
 """Characters of a program."""
 _SHOWN = 80
+"""Characters of a line that an error shows."""
 _INDENT = "    "
 
 

@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from tessella.support.errors import ResourceError, TessellaError, UnsupportedError
 
 _WIDTH = 80
+"""Characters of a line that an error shows."""
 # a project's own tests may be in a package of the name of Python's
 _LIBRARIES = {"tessella", "numpy", "xdsl", *sys.stdlib_module_names} - {"test"}
 _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {

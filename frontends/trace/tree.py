@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 _MAX_DEPTH = 100
+"""Levels of nested arguments; what is deeper is taken for a leaf."""
 
 
 @dataclass(frozen=True, slots=True)

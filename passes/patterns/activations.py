@@ -36,6 +36,7 @@ _GELU_ERF = Product(
 )
 
 _CUBIC = 0.044715
+"""The coefficient of the cube in the tanh approximation of GELU (Hendrycks and Gimpel, 2016)."""
 _INNER = math.sqrt(2 / math.pi)
 _TANH_ARGUMENT = either(
     Product((op(ew.AddOp, x, Product((x, x, x), scale=_CUBIC)),), scale=_INNER),

@@ -23,9 +23,13 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.place import PlaceAttr, parse_place
 
 K_MAX = (1 << 31) - 1
+"""The greatest grade of one agreement, as in Paddle Lite's static kernel pick."""
 TARGET_FIRST = 1
+"""The divisor of the grade where the target agrees: it counts most."""
 PRECISION_FIRST = 1 << 1
+"""The divisor of the grade where the precision agrees."""
 LAYOUT_FIRST = 1 << 2
+"""The divisor of the grade where the layout agrees."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tessella.passes.plaidml.search import Search
 from tessella.passes.plaidml.stride_table import StrideTable, text_table
 
 LAYOUT_NAME_WIDTH = 4
+"""Columns of the names of dimensions."""
 STATS = {
     "to": "true_ops",
     "wg": "work_groups",

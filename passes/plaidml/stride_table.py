@@ -29,7 +29,9 @@ from tessella.dialects.tile import ContractOp, ExtractOp
 from tessella.dialects.tile.flat import FlatAccess, flatten, layout_of
 
 NAME_WIDTH = 8
+"""Columns of the names of indices."""
 MAX_POINTS = 1 << 63
+"""A statement with as many points, or more, is refused: counts of points are 64-bit integers."""
 VECTOR_ELEMENT_BYTES = 4
 """The widest elements that are joined to vectors."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tessella.support.errors import ResourceError
 
 MAX_INDICES = 32
+"""Indices of a statement."""
 MAX_FORMS = 256
 """Dimensions of all tensors, and constraints."""
 MAX_NUMBER = 1 << 62

@@ -18,6 +18,7 @@ from tessella.frontends.onnx.registry import converts, only
 from tessella.support.errors import ShapeError
 
 _CUBIC = -0.75
+"""The coefficient `a` of cubic convolution (Keys, 1981), as ONNX's GridSample fixes it."""
 
 _MODES = ("linear", "bilinear", "nearest", "cubic", "bicubic")
 
