@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -68,6 +69,16 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """
 
     name = "tile.indices"
+
+    @cached_property
+    def parts(self) -> tuple[Index, ...]:
+        """The indices that accesses name: of merged ones the digits."""
+        return tuple(part for index in self.data for part in index.parts)
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Size]:
+        """The ranges of the indices that accesses name."""
+        return {index.name: index.range for index in self.parts}
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:

@@ -237,7 +237,7 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     Raises InvalidModelError if a tensor is not traversed along a merged index as along one.
     """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
-    ranges = op.ranges | steps
+    ranges = {**op.ranges, **steps}
     values = op.tensors
     overrides = layouts or {}
     accesses = tuple(

@@ -183,12 +183,12 @@ class ContractOp(IRDLOperation):
     @property
     def index_list(self) -> tuple[Index, ...]:
         """The indices that accesses name: of merged ones the digits."""
-        return tuple(part for index in self.indices.data for part in index.parts)
+        return self.indices.parts
 
     @property
-    def ranges(self) -> dict[str, Size]:
+    def ranges(self) -> Mapping[str, Size]:
         """The ranges of the indices by name."""
-        return {index.name: index.range for index in self.index_list}
+        return self.indices.ranges
 
     @property
     def at_list(self) -> tuple[At, ...]:

@@ -207,7 +207,8 @@ def _thresholded_relu(x: Any, alpha: float) -> Any:
 
 
 def _celu(x: Any, alpha: float) -> Any:
-    below = np.minimum(0, np.expm1(x * (1 / alpha)) * alpha)
+    scale = 1 / alpha if alpha else math.copysign(math.inf, alpha)
+    below = np.minimum(0, np.expm1(x * scale) * alpha)
     return np.maximum(x, 0) + below
 
 

@@ -7,7 +7,15 @@ import pytest
 from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError, OptionError, ResourceError
-from tessella.support.sizes import MOST, Expr, Size, Symbol, UndecidedSizeError, bounds_of
+from tessella.support.sizes import (
+    MOST,
+    Expr,
+    Size,
+    Symbol,
+    UndecidedSizeError,
+    bounds_of,
+    decided,
+)
 from tessella.tools.commands.shared import dims_of
 
 SIGNATURE = (
@@ -216,7 +224,7 @@ def test_a_range_is_divided_where_a_decision_changes() -> None:
     for row, most in enumerate((1000, 40, 2000, 100)):
         [[n]] = sizes.made(((most,),))
         with pytest.raises(UndecidedSizeError) as caught:
-            _ = n > most
+            decided(n > most)
         assert sizes.narrow(sizes.made(((most,),)), caught.value)
         assert first_and_last(most)[1] == most
         assert sizes.count == 5 + row
@@ -225,7 +233,7 @@ def test_a_range_is_divided_where_a_decision_changes() -> None:
     assert first_and_last(5000) == (2001, MOST)
     [[n]] = sizes.made(((5000,),))
     with pytest.raises(UndecidedSizeError) as caught:
-        _ = n < 9000
+        decided(n < 9000)
     assert sizes.narrow(sizes.made(((5000,),)), caught.value)
     assert sizes.made(((5000,),)) == ((5000,),)
     assert sizes.made(((1500,),)) != ((1500,),)

@@ -86,7 +86,7 @@ def test_decoders(name: str) -> None:
         ):
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
         text = model.as_text("placed")
-        assert text.count("causal true past (past)") == expected
+        assert text.count("causal true past [past]") == expected
         assert text.count("scale 0.25") == 2
         assert "nn.less_equal" not in text.replace("nn.less_equal@", "")
 
