@@ -199,7 +199,7 @@ def _seconds(program: ModuleOp, target: str) -> float:
 
 
 def measure(constant: Constant, target: str) -> Iterator[Row]:
-    """What other values of a constant change on a target."""
+    """Compare each other value of a constant with its own on a target."""
     units = programs(target) if constant.of_programs else single_kernels(target)
     before = _scheduled(units, constant, target)
     times = {i: _seconds(program, target) for i, program in enumerate(before)}

@@ -206,7 +206,7 @@ def _refused(function: FuncOp) -> list[str]:
 
 
 def _has(setting: str, function: FuncOp) -> bool:
-    """Whether the function says that its kernels were picked with a setting."""
+    """Whether the pick recorded a setting on this function."""
     record = function.attributes.get(PICK)
     return isinstance(record, DictionaryAttr) and setting in record.data
 

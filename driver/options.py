@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, TypedDict, Unpack
 
 from tessella import targets
 from tessella.support import disk
 from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
 from tessella.targets import database, threads
 
 
@@ -172,11 +172,10 @@ def _check_names(options: Mapping[str, Any]) -> None:
     known = list(CompileOptions.__annotations__)
     for name in options:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
             raise OptionError(
                 f"there is no option {name!r}",
                 expected=f"some of {', '.join(known)}",
-                hint=f"did you mean {close[0]!r}?" if close else None,
+                hint=did_you_mean(name, known),
             )
 
 

@@ -154,9 +154,7 @@ class _Merger:
         least = 1 + max(_code(kernel) for kernel in self.kernels.values())
         number = next(n for n in count(least) if f"{hints}_{n}" not in self.kernels)
         kernel = pair.merged(f"{hints}_{number}")
-        if kernel is None:
-            return None
-        if not self._pays(kernel, pair.kernels):
+        if kernel is None or not self._pays(kernel, pair.kernels):
             return None
         kernel.code = IntegerAttr(number, i64)
         Rewriter.insert_op(kernel, InsertPoint.before(pair.kernels[0]))

@@ -1,9 +1,10 @@
-"""Identifiers for names that may hold anything, as those in models do."""
+"""Names: identifiers for those that may hold anything, and suggestions for unknown ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = ()) -> list[str]:
@@ -18,3 +19,9 @@ def identifiers(names: Iterable[str], reserved: Collection[str] = ()) -> list[st
             choice = f"{base}_{number}"
         found.append(choice)
     return found
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint that suggests the known name most like an unknown one; None if none is like it."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else None

@@ -27,9 +27,8 @@ Where the figures are from:
 
 from __future__ import annotations
 
-import difflib
-
 from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
 from tessella.targets import arm, x86
 from tessella.targets.family import Family
 from tessella.targets.target import Target
@@ -61,10 +60,9 @@ def get(name: str) -> Target:
     target = TARGETS.get(ALIASES.get(name, name))
     if target is not None:
         return target
-    close = difflib.get_close_matches(name.lower(), names(), n=1)
     raise OptionError(
         f"there is no target {name!r}",
         expected=f"one of {', '.join(names())}",
         found=repr(name),
-        hint=f"did you mean {close[0]!r}?" if close else None,
+        hint=did_you_mean(name.lower(), names()),
     )

@@ -61,7 +61,7 @@ end. ``tests/passes/test_contracts.py`` has every network."""
 
 @pytest.fixture(autouse=True)
 def verified_in_part(request: pytest.FixtureRequest) -> Generator[None]:
-    """Whether programs are verified after every pass, in processes that the test starts too."""
+    """Verify programs after every pass, also in processes that the test starts."""
     name: str = request.node.nodeid
     one_of = 4 if request.config.getoption("--slow") else 8
     is_chosen = name.startswith(VERIFIED) or zlib.crc32(name.encode()) % one_of == 0

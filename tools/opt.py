@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from tessella.driver.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_devices, running
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
+from tessella.support.names import did_you_mean
 from tessella.tools.expectations import read_expectations
 from tessella.tools.list_passes import describe_passes
 from tessella.tools.print_ir import IrPrinter, add_print_ir
@@ -128,10 +128,9 @@ class OptMain(xDSLOptMain):
 
     def _check_pass(self, name: str) -> None:
         if name not in self.available_passes:
-            close = get_close_matches(name, self.available_passes, n=1)
             raise OptionError(
                 f"there is no pass {name!r}",
-                hint=f"did you mean {close[0]!r}?" if close else "--list-passes lists them all",
+                hint=did_you_mean(name, self.available_passes) or "--list-passes lists them all",
             )
 
     # ** running **

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -14,6 +13,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.printing import to_text
 from tessella.driver.run_passes import PassObserver
 from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
 from tessella.tools.ir_diff import ir_diff
 
 _WHEN = ("before", "after")
@@ -77,11 +77,10 @@ def _chosen(args: argparse.Namespace, when: str, names: Sequence[str]) -> Sequen
     chosen = named.split(",") if named is not None else []
     for name in chosen:
         if name not in names:
-            close = get_close_matches(name, names, n=1)
             raise OptionError(
                 f"--print-ir-{when}: no pass {name!r} runs",
                 expected=f"some of {', '.join(dict.fromkeys(names))}",
-                hint=f"did you mean {close[0]!r}?" if close else None,
+                hint=did_you_mean(name, names),
             )
     return chosen
 

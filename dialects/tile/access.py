@@ -93,7 +93,7 @@ Access = tuple[Linear, ...]
 
 
 def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Whether an access is inside a tensor of this shape at all points."""
+    """Whether an access stays within a tensor of this shape at all points."""
     bounds = (form.bounds(ranges) for form in access)
     return all(
         low >= 0 and high < extent for (low, high), extent in zip(bounds, shape, strict=True)

@@ -174,7 +174,7 @@ class Call:
                 self.unsupported(f"attribute {name!r} is not supported here")
 
     def replaced(self, inputs: Mapping[int, Value | None] | None = None, **attributes: Any) -> Call:
-        """The node with these operands and attributes in place of its own; None removes one."""
+        """Replace operands and attributes of the node; None removes an attribute or an operand."""
         values = dict(enumerate(self.inputs)) | dict(inputs or {})
         every = {**self.node.attributes, **attributes}
         given = {name: value for name, value in every.items() if value is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, WITHOUT_CODE
 from tessella.frontends.tile.source import Source, Span
@@ -22,6 +21,7 @@ from tessella.frontends.tile.syntax import (
     postorder,
 )
 from tessella.support.errors import TileError
+from tessella.support.names import did_you_mean
 
 DIMENSION, TENSOR = "dimension", "tensor"
 _MOST_SHOWN = 12
@@ -204,7 +204,7 @@ class _Checker:
             f"{what} {name!r}",
             at,
             expected=f"one of {', '.join(known)}",
-            hint=_similar(name, known),
+            hint=did_you_mean(name, known),
         )
 
     def _unknown(self, name: Name, kind: str, known: Iterable[str]) -> TileError:
@@ -215,7 +215,7 @@ class _Checker:
             name.span,
             expected=_listed(names),
             found=f"a {other} of this name" if other is not None else None,
-            hint=_similar(name.name, names),
+            hint=did_you_mean(name.name, names),
         )
 
     def _names(self, kind: str) -> list[str]:
@@ -225,8 +225,3 @@ class _Checker:
 def _listed(names: list[str]) -> str:
     rest = ["..."] if len(names) > _MOST_SHOWN else []
     return f"one of {', '.join([*names[:_MOST_SHOWN], *rest])}" if names else "none is known here"
-
-
-def _similar(name: str, known: list[str]) -> str | None:
-    matches = get_close_matches(name, known, n=1)
-    return f"did you mean {matches[0]!r}?" if matches else None

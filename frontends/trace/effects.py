@@ -104,7 +104,7 @@ _ASSIGNED = {
     "dtype": "write x = x.astype(dtype)",
     "flat": "write x = tessella.full_like(x, value)",
 }
-"""What to write instead of giving a traced array an attribute."""
+"""Alternatives to setting an attribute of a traced array."""
 
 
 def unknown_attribute(x: Any, name: str) -> AttributeError:

@@ -110,7 +110,7 @@ def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
 
 
 def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
-    """Whether a number may be none of those within limits."""
+    """Whether a number may exceed the limits of a dtype."""
     if isinstance(x, Traced):
         return kind is int and limits.dtype != np.int64
     return type(x) is int and not limits.min <= x <= limits.max

@@ -9,7 +9,6 @@ these goals does not raise the score, so many tiles share the best score.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 
@@ -17,6 +16,7 @@ from tessella.passes.plaidml.out_plan import OutPlan
 from tessella.passes.plaidml.read_plan import ReadPlan
 from tessella.passes.plaidml.stride_table import StrideTable
 from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
 
 Tile = tuple[int, ...]
 """The size of a tile along each index of a stride table."""
@@ -75,12 +75,11 @@ PRESETS = {
 def preset(name: str) -> PlaidmlSettings:
     """The settings with that name. Raises OptionError, which lists the known names."""
     if name not in PRESETS:
-        close = get_close_matches(name.lower(), PRESETS, n=1)
         raise OptionError(
             f"there is no hardware {name!r}",
             expected=f"one of {', '.join(PRESETS)}",
             found=repr(name),
-            hint=f"did you mean {close[0]!r}?" if close else None,
+            hint=did_you_mean(name.lower(), PRESETS),
         )
     return PRESETS[name]
 

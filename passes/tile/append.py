@@ -91,8 +91,8 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
 
 
 def _leaves_with(consumer: ContractOp, form: Linear, extent: int, producer: ContractOp) -> bool:
-    """Whether points of a sum that leave its tensor leave the map's too, so that nothing is written
-    there."""
+    """Whether every out-of-bounds point of the sum is out of bounds for the map too, which then
+    writes nothing there."""
     written = zip(consumer.out_access, shape_of(consumer.res), strict=True)
     return not producer.is_map and (form, extent) in written
 

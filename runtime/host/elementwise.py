@@ -86,7 +86,7 @@ class Row:
 
 
 def primitive(function: Function) -> Function:
-    """Let what stands for an array take over a function, as it may NumPy's own (NEP 18)."""
+    """Let array-like operands override a function through ``__array_function__`` (NEP 18)."""
 
     @functools.wraps(function)
     def call(*operands: Any) -> Any:

@@ -41,7 +41,7 @@ tile.segment @s(%x: tensor<6x40xf32>, %y: tensor<4xf32>) -> (tensor<6x40xf32>) {
 
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_rows_beyond_a_post_operand_stay(target: str) -> None:
-    """By the interpreter and natively."""
+    """The interpreter and native code agree with NumPy."""
     x, y = normal(6, 40), normal(4)
     wanted = x.copy()
     wanted[1:5] *= y[:, None]
