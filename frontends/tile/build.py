@@ -39,6 +39,7 @@ from tessella.dialects.tile import (
     identity_access,
     scalar_region,
 )
+from tessella.dialects.tile.maths.intervals import Constraint
 from tessella.frontends.tile.bind import (
     BoundContraction,
     BoundMap,
@@ -55,6 +56,7 @@ from tessella.kernels.builder import Scalars, broadcast_access
 from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
+from tessella.support.decisions import known
 
 Operand = tuple[SSAValue, Access]
 
@@ -176,7 +178,7 @@ class _Reduction:
     spec: TensorSpec
 
     @property
-    def where(self) -> list[tuple[Linear, int]]:
+    def where(self) -> list[Constraint]:
         """The constraints that are not those of the inputs' accesses."""
         implied = {
             pair
@@ -189,12 +191,13 @@ class _Reduction:
     def box(self) -> list[tuple[int, int]]:
         """The least and the greatest coordinate of each dimension of the output's access."""
         ranges = {index.name: index.range for index in self.space.indices}
-        return [form.bounds(ranges) for form in self.out]
+        ends = (form.bounds(ranges) for form in self.out)
+        return [(known(low), known(high)) for low, high in ends]
 
     @property
     def stays_inside(self) -> bool:
         """Whether the output's access stays inside, also at points that are not valid."""
-        ends = zip(self.box, self.spec.shape, strict=True)
+        ends = zip(self.box, self.spec.numbers, strict=True)
         return all(low >= 0 and high < size for (low, high), size in ends)
 
     @property

@@ -134,7 +134,7 @@ class Planner(Choices):
         """How many values of an index a tile may have; more than there always are of an open
         one."""
         range_ = self.flat.ranges[name]
-        return least(range_) + SPARE if is_open(range_) else range_
+        return range_ if isinstance(range_, int) else least(range_) + SPARE
 
     def counts(self, vector: str) -> list[int]:
         """How many vectors a tile may have: those of reduced indices are full."""
@@ -190,7 +190,8 @@ class Planner(Choices):
         for name in flat.free:
             if name not in flat.pinned and self.chance(25) and len(found) < 2:
                 step, range_ = width if name == vector else 1, flat.ranges[name]
-                most = least(range_) // step if is_open(range_) else -(-range_ // step)
+                whole = least(range_) // step
+                most = -(-range_ // step) if isinstance(range_, int) else whole
                 if most:
                     found.append((name, step * self.between(1, most)))
         return tuple(found)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.shapes import same_padding, split_padding
+from tessella.support.decisions import known_all
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,9 @@ class Window:
     pads: tuple[int, ...]
 
 
-def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
-    """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
+def window(call: Call, kernel: Sequence[int], sizes: Sequence[Size]) -> Window:
+    """The node's window of this kernel over dimensions of these sizes; its padding is resolved.
+    Raises UndecidedSizeError for padding that depends on symbols."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
@@ -31,7 +34,7 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
     if mode.startswith("SAME"):
         columns = zip(sizes, kernel, strides, dilations, strict=True)
         totals = [same_padding(*column) for column in columns]
-        pads = split_padding(totals, more_before=mode == "SAME_LOWER")
+        pads = known_all(split_padding(totals, more_before=mode == "SAME_LOWER"))
     else:
         pads = call.integers("pads") if mode == "NOTSET" else None
         pads = pads or (0,) * (2 * rank)
@@ -39,7 +42,7 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
     return Window(tuple(kernel), strides, dilations, pads)
 
 
-def check_length(name: str, values: Sequence[int], length: int) -> None:
+def check_length(name: str, values: Sequence[Size], length: int) -> None:
     """Raises ShapeError unless an attribute holds this many values."""
     if len(values) != length:
         raise ShapeError(
