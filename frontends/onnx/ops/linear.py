@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, window
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.shapes import split_padding
-from tessella.support.decisions import decided_max, known, known_all
+from tessella.support.decisions import decided_max, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -122,10 +121,9 @@ def conv_transpose(call: Call) -> Value:
             for n, k, stride, dilation, more, size in columns
         ]
         # without a mode, more of an odd padding is before
-        surplus = [known(decided_max(t, 0)) for t in totals]
-        missing = [known(decided_max(-t, 0)) for t in totals]
-        pads = known_all(split_padding(surplus, more_before=mode != "SAME_UPPER"))
-        extra = tuple(map(operator.add, extra, missing))
+        surplus = [decided_max(t, 0) for t in totals]
+        pads = split_padding(surplus, more_before=mode != "SAME_UPPER")
+        extra = tuple(e + decided_max(-t, 0) for e, t in zip(extra, totals, strict=True))
     return x.op(
         nn.ConvTransposeOp,
         w,

@@ -13,7 +13,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, only
 from tessella.support.conditions import decided
-from tessella.support.decisions import decided_zero
+from tessella.support.decisions import decided_zero, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import product
 
@@ -27,7 +27,8 @@ def col2im(call: Call) -> Value:
     rank, points = len(image), prod(block)
     n, columns, blocks = x.shape if x.rank == 3 else (0, 0, 0)
     reach = [(k - 1) * d + 1 for k, d in zip(block, settings.dilations, strict=True)]
-    low, high = settings.pads[:rank], settings.pads[rank:]
+    pads = known_all(settings.pads)
+    low, high = pads[:rank], pads[rank:]
     padded = [size + a + b for size, a, b in zip(image, low, high, strict=True)]
     room = [size - r for size, r in zip(padded, reach, strict=True)]
     counts = [space // s + 1 for space, s in zip(room, settings.strides, strict=True)]

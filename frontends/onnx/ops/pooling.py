@@ -10,7 +10,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, no_output, only
-from tessella.support.decisions import decided_max, known
+from tessella.support.decisions import decided_max, known, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -105,11 +105,11 @@ def lp_pool(call: Call) -> Value:
     return sums ** (1 / p)
 
 
-def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[int, ...]:
+def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[Size, ...]:
     """The padding with which a last window that reaches over the end fits."""
-    rank, pads = len(sizes), list(settings.pads)
     if not _ceil_mode(call):
         return settings.pads
+    rank, pads = len(sizes), [*known_all(settings.pads)]
     for d, size in enumerate(sizes):
         kernel, stride, dilation = settings.kernel[d], settings.strides[d], settings.dilations[d]
         count = pool_extent(size, kernel, stride, pads[d], pads[rank + d], dilation, True)

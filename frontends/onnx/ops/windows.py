@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.shapes import same_padding, split_padding
-from tessella.support.decisions import known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -19,12 +18,11 @@ class Window:
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    pads: tuple[int, ...]
+    pads: tuple[Size, ...]
 
 
 def window(call: Call, kernel: Sequence[int], sizes: Sequence[Size]) -> Window:
-    """The node's window of this kernel over dimensions of these sizes; its padding is resolved.
-    Raises UndecidedSizeError for padding that depends on symbols."""
+    """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
@@ -34,7 +32,7 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[Size]) -> Window:
     if mode.startswith("SAME"):
         columns = zip(sizes, kernel, strides, dilations, strict=True)
         totals = [same_padding(*column) for column in columns]
-        pads = known_all(split_padding(totals, more_before=mode == "SAME_LOWER"))
+        pads = split_padding(totals, more_before=mode == "SAME_LOWER")
     else:
         pads = call.integers("pads") if mode == "NOTSET" else None
         pads = pads or (0,) * (2 * rank)
