@@ -76,8 +76,9 @@ def _precision(value: SSAValue) -> str:
 
 
 def _has_fewer(a: SSAValue, b: SSAValue) -> bool:
-    """Whether a value is known to have fewer elements than another one."""
-    return always(product(shape_of(a)) < product(shape_of(b)))
+    """Whether a value never has more elements than another one, and may have fewer."""
+    first, second = product(shape_of(a)), product(shape_of(b))
+    return always(first <= second) and not always(second <= first)
 
 
 def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:

@@ -113,7 +113,7 @@ def obstacle(op: ContractOp) -> str | None:
     """The reason why a statement has no stride table, as a sentence; None if it has one."""
     points = prod(index.range for index in op.index_list)
     if isinstance(points, Expr):
-        return f"it has {points} points, which is no number"
+        return f"how many points it has, {points}, depends on symbols"
     if not 0 < points < MAX_POINTS:
         return f"it has {points} points, not 1 to 2^63 - 1"
     if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):

@@ -162,6 +162,10 @@ def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
 
 
 def parts(extent: int, size: int, *, overlap: bool) -> list[tuple[int, int]]:
-    """(extent, count) of the tiles of a range without constraints, for the model."""
-    tiles = split(extent, size, (0, extent), overlap=overlap)
-    return [(each.size, known(each.count)) for each in tiles]
+    """(extent, count) of the tiles that `split` makes of a range without constraints."""
+    if extent < size:
+        return [(extent, 1)] if extent else []
+    full, rest = divmod(extent, size)
+    if overlap:
+        return [(size, full + (rest > 0))]
+    return [(size, full), (rest, 1)] if rest else [(size, full)]
