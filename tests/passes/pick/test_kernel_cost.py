@@ -24,6 +24,7 @@ from tests.passes.harness import GraphBuilder
 MACHINE = targets.get("avx512")
 PRICES = Prices(MACHINE)
 POINTWISE: dict[str, Any] = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
+ATTENTION = {"scale": 1.0, "past": 0, "causal": False, "transposed_k": False, "nan_as_zero": False}
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 
 
@@ -200,10 +201,10 @@ def test_a_product_with_one_row_waits_for_its_matrix() -> None:
 @pytest.mark.parametrize(
     "kind, open_, rest, settings",
     [
-        (nn.MatmulOp, (64,), [(64, 8)], {}),
-        (nn.AttentionOp, (16,), [(30, 16), (30, 8)], {"scale": 1.0}),
+        (nn.MatmulOp, (64,), [(64, 8)], {"transpose_b": False}),
+        (nn.AttentionOp, (16,), [(30, 16), (30, 8)], ATTENTION),
         (nn.ConvOp, (3, 8, 8), [(4, 3, 3, 3)], {**WINDOW, "groups": 1}),
-        (nn.MaxPoolOp, (3, 8, 8), [], {**WINDOW, "kernel_shape": (3, 3)}),
+        (nn.MaxPoolOp, (3, 8, 8), [], {**WINDOW, "kernel_shape": (3, 3), "ceil_mode": False}),
     ],
 )
 def test_numpy_kernels_of_an_open_size_cost_what_they_do_for_the_usual_one(
