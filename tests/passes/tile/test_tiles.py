@@ -74,6 +74,9 @@ def test_parts(extent: int, size: int) -> None:
     assert [width for width, _ in found[:-1]] == [size] * (len(found) - 1)
     full = -(-extent // size)
     assert parts(extent, size, overlap=True) == [(min(extent, size), full)]
+    for overlap in (False, True):
+        tiles = split(extent, size, (0, extent), overlap=overlap)
+        assert parts(extent, size, overlap=overlap) == [(each.size, each.count) for each in tiles]
 
 
 def ran(tiles: Iterable[Tiles], n: int) -> list[tuple[int, int]]:
