@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from tessella.support.bounds import Factor, bounds_of_terms
 from tessella.support.conditions import Condition, UndecidedSizeError, decided
@@ -313,14 +313,8 @@ def _compared(left: Size, relation: str, right: Size) -> bool | Condition:
     return negative < 0
 
 
-SIZES_ARE_NUMBERS = False
-"""Whether type checkers take sizes for numbers: in the folders that `sizes.json` does not list."""
-
-if TYPE_CHECKING and SIZES_ARE_NUMBERS:
-    Size: TypeAlias = int
-else:
-    Size: TypeAlias = int | Expr
-    """A number, or an expression of symbols."""
+Size: TypeAlias = int | Expr
+"""A number, or an expression of symbols."""
 
 
 def terms_of(size: Size) -> Mapping[Monomial, int]:

@@ -57,6 +57,7 @@ from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known
+from tessella.support.sizes import Size
 
 Operand = tuple[SSAValue, Access]
 
@@ -386,10 +387,10 @@ def _region(types: Sequence[Attribute], body: Body) -> Region:
     return scalar_region(types, lambda block, args: body(Scalars(block), args))
 
 
-def _broadcast(out: Access, shape: Sequence[int]) -> Access:
+def _broadcast(out: Access, shape: Sequence[Size]) -> Access:
     """The access to a tensor that broadcasts to the output, where the output is accessed."""
     forms = out[len(out) - len(shape) :]
-    return tuple(f if size > 1 else Linear() for f, size in zip(forms, shape, strict=True))
+    return tuple(Linear() if size == 1 else f for f, size in zip(forms, shape, strict=True))
 
 
 def _same(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
