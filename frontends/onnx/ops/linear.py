@@ -12,7 +12,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, window
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.shapes import split_padding
-from tessella.support.decisions import decided_max, known_all
+from tessella.support.decisions import decided_max
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -86,8 +86,8 @@ def _check_ranks(x: Value, w: Value) -> None:
         )
 
 
-def _kernel(call: Call, w: Value) -> tuple[int, ...]:
-    kernel, told = known_all(w.shape[2:]), call.integers("kernel_shape")
+def _kernel(call: Call, w: Value) -> tuple[Size, ...]:
+    kernel, told = w.shape[2:], call.integers("kernel_shape")
     if told and told != kernel:
         raise ShapeError(
             "attribute 'kernel_shape' does not fit the weight",

@@ -109,9 +109,9 @@ def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[Siz
     """The padding with which a last window that reaches over the end fits."""
     if not _ceil_mode(call):
         return settings.pads
-    rank, pads = len(sizes), [*known_all(settings.pads)]
+    rank, kernels, pads = len(sizes), known_all(settings.kernel), [*known_all(settings.pads)]
     for d, size in enumerate(sizes):
-        kernel, stride, dilation = settings.kernel[d], settings.strides[d], settings.dilations[d]
+        kernel, stride, dilation = kernels[d], settings.strides[d], settings.dilations[d]
         count = pool_extent(size, kernel, stride, pads[d], pads[rank + d], dilation, True)
         reach = (count - 1) * stride + (kernel - 1) * dilation + 1
         pads[rank + d] = known(decided_max(reach - size - pads[d], pads[rank + d]))

@@ -15,13 +15,13 @@ from tessella.support.sizes import Size
 class Window:
     """A window over spatial dimensions; ``pads`` holds those before each one, then those after."""
 
-    kernel: tuple[int, ...]
+    kernel: tuple[Size, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[Size, ...]
 
 
-def window(call: Call, kernel: Sequence[int], sizes: Sequence[Size]) -> Window:
+def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
     """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
