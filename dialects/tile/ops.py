@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -64,7 +64,8 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
-from tessella.dialects.tile.check_schedule import check_schedule
+from tessella.dialects.tile.check_schedule import check_dot, check_schedule
+from tessella.dialects.tile.products import Factors, factors
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.sizes import Size, bounds_of
 
@@ -92,18 +93,6 @@ _MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.
 def _is_only_stored(type: Attribute) -> bool:
     element = find_element(type)
     return element is not None and element.narrow
-
-
-def _widens_argument(op: Operation) -> bool:
-    return op.name == "arith.extf" and isinstance(op.operands[0], BlockArgument)
-
-
-def _argument(value: SSAValue) -> SSAValue:
-    """The argument that a value is, directly or widened."""
-    owner = value.owner
-    if isinstance(owner, Operation) and _widens_argument(owner):
-        return owner.operands[0]
-    return value
 
 
 @irdl_op_definition
@@ -238,18 +227,15 @@ class ContractOp(IRDLOperation):
         return self.aggregation.data == "="
 
     @property
+    def factors(self) -> Factors | None:
+        """The elements of the products that the statement sums, if it only does that."""
+        return factors(self.aggregation.data, self.combine.block)
+
+    @property
     def is_multiply_add(self) -> bool:
         """Whether the statement sums products of two float operands, possibly widened."""
-        ops = [op for op in self.combine.block.ops if not _widens_argument(op)]
-        if self.aggregation.data != "+" or len(ops) != 2:
-            return False
-        product, last = ops
-        return (
-            isinstance(product, arith.MulfOp)
-            and isinstance(last, YieldOp)
-            and tuple(map(_argument, product.operands)) == tuple(self.combine.block.args)
-            and last.value == product.result
-        )
+        found = self.factors
+        return found is not None and found.accumulated.is_float
 
     @property
     def summed_product(self) -> arith.MulfOp | None:
@@ -289,6 +275,7 @@ class ContractOp(IRDLOperation):
         if self.schedule is not None:
             shared = [at.name for at in self.at_list]
             check_schedule(self.schedule.data, self.loop_list, shared)
+            check_dot(self.schedule.data, self.factors)
 
     def _verify_elements(self) -> None:
         for value in self.tensors:

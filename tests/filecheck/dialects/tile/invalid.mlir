@@ -513,3 +513,75 @@ tile.kernel @rows(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
   } : tensor<8x16xf32>
   tile.return %0 : tensor<8x16xf32>
 }
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product by one of vpdpbusd}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdq> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xi8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected sums of products u8 x i8 -> i32 for vpdpbusd, found i8 i8 i32}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdpbusd> {
+^bb0(%x: i8, %y: i8):
+  %u = arith.extsi %x : i8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected sums of products u8 x i8 -> i32 for vpdpbusd, found none}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.addi %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product over a reduced index other than that of the lanes}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot m vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product over a reduced index other than that of the lanes}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector k 4 by 1 dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product beside a vector index}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
