@@ -15,6 +15,8 @@ from tessella.dialects.tile.attributes import (
     Schedule,
     ScheduleAttr,
     SharedLoop,
+    Storage,
+    StorageAttr,
     WhereAttr,
     Window,
 )
@@ -69,6 +71,8 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
+    "Storage",
+    "StorageAttr",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -92,5 +96,5 @@ Tile = Dialect(
         *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
-    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],
+    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr],
 )
