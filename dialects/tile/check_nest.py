@@ -18,7 +18,8 @@ from tessella.dialects.tile.nest import (
 from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.order import Position, positions, steps_in_common
 from tessella.dialects.tile.windows import reads_own
-from tessella.support.sizes import Size, decided
+from tessella.support.conditions import decided
+from tessella.support.sizes import Size
 
 
 def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
