@@ -53,7 +53,7 @@ def _place(ops: Sequence[ContractOp], found: dict[ContractOp, Position]) -> None
     if not ops:
         return
     outer = len(found[ops[0]])
-    numbers: dict[ContractOp, int] = {}
+    numbers: dict[Operation, int] = {}
     for op in ops:
         loops = len(op.at_list) > outer
         earlier = (numbers[other] for other in _needed(op) if other in numbers)

@@ -30,6 +30,7 @@ from tessella.frontends.compile import open_source
 from tessella.support.sizes import Symbol, value_of
 from tessella.targets import native
 from tests.fuzz.tile import NESTS
+from tests.generators.nests import Nested
 from tests.generators.open_sizes import CLOSED
 from tests.generators.orders import shuffle
 from tests.lowering.segments import Lowered, size_of
@@ -102,16 +103,25 @@ def test_independent_statements_stand_in_any_order(name: str) -> None:
 
 @pytest.mark.parametrize("seed", sample(range(32)))
 def test_random_statements_stand_in_any_order(seed: int) -> None:
-    """Against what the statements mean in the order in which they were drawn."""
+    """Against what the statements mean in the order in which they were drawn. Shared loops run as
+    many times."""
     random = Random(seed)
     made = next(
         m
         for _ in range(DRAWN)
         if (m := random.choice(NESTS)(random, native(), CLOSED)) and orders(m.kernel)
     )
+    loops = shared_loops(made)
     shuffle(made.kernel, random)
     made.module.verify()
+    assert shared_loops(made) == loops
     made.check()
+
+
+def shared_loops(made: Nested) -> int:
+    """How many loops that statements share the code has."""
+    texts = (to_text(op) for op in Lowered(made.module, made.target).loops.ops)
+    return sum(len(re.findall(r"scf\.for %step", text)) for text in texts)
 
 
 def kernels(module: ModuleOp) -> Iterable[KernelOp]:

@@ -213,3 +213,50 @@ tile.kernel @two(%a: tensor<3x40xf32>) -> (tensor<3x40xf32>) attributes {nest = 
   } : tensor<3x40xf32>
   tile.return %t : tensor<3x40xf32>
 }
+
+// -----
+
+// A statement that does not depend on those in the loop runs before it, wherever it stands.
+
+// CHECK-LABEL: rt.kernel @between
+// CHECK-SAME:    scratch(%m: memref<8xf32>, %s: memref<16xf32>)
+// CHECK:         vector.store %{{.*}}, %s
+// CHECK:         scf.for %step
+// CHECK:           memref.store %{{.*}}, %m
+// CHECK:           vector.store %{{.*}}, %r
+// CHECK-NOT:     scf.for %step
+tile.kernel @between(%x: tensor<32x16xf32>, %y: tensor<32x16xf32>) -> (tensor<32x16xf32>) attributes {nest = #tile.nest<[32 by 8]>} {
+  %m = tile.contract > [i: 32 | j: 16] (%x[i, j]) -> [i] at [i] in a step of i: 8 schedule #tile.schedule<[i] reduce [j] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<32xf32>
+  %s = tile.contract + [j: 16 | i: 32] (%y[i, j]) -> [j] schedule #tile.schedule<[j] reduce [i] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<16xf32>
+  %r = tile.contract = [p: 32, q: 16] (%m[p], %s[q]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [] vector q 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<32x16xf32>
+  tile.return %r : tensor<32x16xf32>
+}
+
+// -----
+
+// A step may have more room than it needs.
+
+// CHECK-LABEL: rt.kernel @roomy
+// CHECK-SAME:    scratch(%m: memref<12xf32>)
+tile.kernel @roomy(%x: tensor<32x16xf32>) -> (tensor<32x16xf32>) attributes {nest = #tile.nest<[32 by 8]>} {
+  %m = tile.contract > [i: 32 | j: 16] (%x[i, j]) -> [i] at [i] in a step of i: 12 schedule #tile.schedule<[i] reduce [j] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<32xf32>
+  %r = tile.contract = [p: 32, q: 16] (%x[p, q], %m[p]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [] vector q 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.subf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<32x16xf32>
+  tile.return %r : tensor<32x16xf32>
+}
