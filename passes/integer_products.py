@@ -52,7 +52,7 @@ from tessella.passes.quantized.products import (
 from tessella.passes.quantized.rescale import Rescaler
 from tessella.passes.quantized.writer import Writer, replace
 from tessella.runtime.weights import WeightStore
-from tessella.support.sizes import at_most
+from tessella.support.decisions import at_most
 
 MOST = (2**31 - 1) // 255**2
 """The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""

@@ -22,7 +22,8 @@ from tessella.dialects.nn.movement import PadOp
 from tessella.passes.base import record_fusion
 from tessella.passes.quantized.factors import Bytes, Factor
 from tessella.passes.quantized.writer import Writer
-from tessella.support.sizes import Size, known, known_all
+from tessella.support.decisions import known, known_all
+from tessella.support.sizes import Size
 
 Product = ConvOp | MatmulOp | FcOp
 PATTERN = "integer-products"
