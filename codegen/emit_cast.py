@@ -6,7 +6,7 @@ from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
 from tessella.codegen.floats import narrow, widen
-from tessella.codegen.lltypes import LLType, Value, type_of
+from tessella.codegen.lltypes import LLType, Value, constant, type_of
 from tessella.codegen.writer import Handler, Writer
 
 
@@ -36,6 +36,27 @@ def _resize(widen: str) -> Handler:
     return emit
 
 
+NARROW = 32
+"""Bits of an integer below which LLVM converts vectors of floats to it lane by lane."""
+
+
+def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+    """A vector of floats as narrow integers: clamped, converted to integers of the float's bits, of
+    which there is an instruction, and truncated."""
+    low = -(1 << (to.bits - 1)) if signed else 0
+    high = low + (1 << to.bits) - 1
+    result = value
+    for kind, bound in (("ogt", low), ("olt", high)):
+        limit = constant(value.type, bound)
+        # a comparison with NaN is false
+        result = w.select(w.compare(f"fcmp {kind}", result, limit), result, limit)
+    whole = w.cast("fptosi", result, value.type.of("i32"))
+    if signed:
+        nan = w.compare("fcmp uno", value, value)
+        whole = w.select(nan, constant(whole.type, 0), whole)
+    return w.cast("trunc", whole, to)
+
+
 def _saturating(intrinsic: str) -> Handler:
     """A float as an integer: the nearest that fits, and 0 for NaN.
 
@@ -45,6 +66,9 @@ def _saturating(intrinsic: str) -> Handler:
     def emit(w: Writer, op: Operation) -> None:
         value = w.get(op, 0)
         to = _result_type(op, value)
+        if to.lanes and to.bits < NARROW:
+            w.set(op, _clamped(w, value, to, signed=intrinsic == "fptosi"))
+            return
         w.set(op, w.call(to, f"llvm.{intrinsic}.sat.{to.mangled}.{value.type.mangled}", value))
 
     return emit
