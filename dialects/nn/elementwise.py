@@ -13,6 +13,7 @@ from xdsl.ir import TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
     NnOp,
@@ -100,6 +101,45 @@ class LogicalOp(BinaryOp):
         return _booleans(self)
 
 
+class QuantizingOp(ElementwiseOp):
+    """A float, a scale of its type, and a zero point, whose type the result has."""
+
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    zero = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        check_float(self, self.x)
+        check_same_element(self, (self.x, self.scale))
+        element = element_of(self.zero.type)
+        if element.name not in QUANTIZED:
+            raise ShapeError(
+                f"{self.name} takes zero points of {', '.join(QUANTIZED)}",
+                found=str(self.zero.type),
+            )
+        return [tensor(tensor_type(self.zero).element_type, self.shape())]
+
+
+class DequantizingOp(ElementwiseOp):
+    """An integer, a scale, whose type the result has, and a zero point of the integer's type."""
+
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    zero = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self, (self.x, self.zero))
+        check_float(self, self.scale)
+        element = element_of(self.x.type)
+        if not element.is_integer or element.bits > 32:
+            raise ShapeError(f"{self.name} takes integers of up to 32 bits", found=str(self.x.type))
+        return [tensor(tensor_type(self.scale).element_type, self.shape())]
+
+
+QUANTIZED = ("i8", "u8", "i16", "u16")
+"""The elements that floats are quantized to."""
+
+
 def _booleans(op: ElementwiseOp) -> Sequence[Tensor]:
     types = [tensor_type(x).element_type for x in op.operands]
     if any(t != BOOL for t in types):
@@ -115,6 +155,8 @@ _BASES: Mapping[Kind, type[ElementwiseOp]] = {
     "binary": BinaryOp,
     "comparison": CompareOp,
     "logic": LogicalOp,
+    "quantize": QuantizingOp,
+    "dequantize": DequantizingOp,
 }
 
 
@@ -196,6 +238,8 @@ GreaterEqualOp = _named(CompareOp, "greater_equal")
 AndOp = _named(LogicalOp, "and")
 OrOp = _named(LogicalOp, "or")
 XorOp = _named(LogicalOp, "xor")
+QuantizeOp = _named(QuantizingOp, "quantize")
+DequantizeOp = _named(DequantizingOp, "dequantize")
 
 
 @irdl_op_definition

@@ -16,6 +16,8 @@ from tessella.dialects.tile.attributes import (
     Schedule,
     ScheduleAttr,
     SharedLoop,
+    Storage,
+    StorageAttr,
     WhereAttr,
     Window,
 )
@@ -71,6 +73,8 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
+    "Storage",
+    "StorageAttr",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -94,5 +98,5 @@ Tile = Dialect(
         *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
-    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, ScheduleAttr],
+    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr],
 )

@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent
+from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent, parse_number
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -326,6 +326,55 @@ class Dot:
     def row(self) -> Instruction:
         """The instruction's row."""
         return INSTRUCTIONS[self.instruction]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Room for the part of a tensor that one step of shared loops writes."""
+
+    step: str
+    """The index of the statement that the innermost of these loops runs over. The statements that
+    read the tensor are in the same step."""
+    shape: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return f"{self.step}: {shape_text(self.shape)}"
+
+
+def shape_text(shape: Sequence[Size]) -> str:
+    """`4 x [seq]`."""
+    return " x ".join(f"{size:d}" for size in shape)
+
+
+def parse_storage(parser: AttrParser) -> Storage:
+    """Parse ``m: 4 x 1024``."""
+    step = parser.parse_identifier(" an index")
+    parser.parse_punctuation(":")
+    shape = [parse_number(parser)]
+    while parser.parse_optional_keyword("x") is not None:
+        shape.append(parse_number(parser))
+    return Storage(step, tuple(shape))
+
+
+@irdl_attr_definition
+class StorageAttr(Data[Storage], HoldsSizes):
+    """Where the result of a statement lives, and how large: `in a step of m: 4 x 1024`.
+
+    Without it, the result lives in memory, as a whole. Each step writes its part of a tensor that
+    lives in a step to the same place, which nothing reads outside the step."""
+
+    name = "tile.storage"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Storage:
+        with parser.in_angle_brackets():
+            return parse_storage(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+    def with_sizes(self, of: Sizes) -> StorageAttr:
+        return StorageAttr(replace(self.data, shape=tuple(map(of, self.data.shape))))
 
 
 @dataclass(frozen=True)

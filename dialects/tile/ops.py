@@ -61,7 +61,9 @@ from tessella.dialects.tile.attributes import (
     Index,
     IndicesAttr,
     ScheduleAttr,
+    StorageAttr,
     WhereAttr,
+    parse_storage,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.check_schedule import check_dot, check_schedule
@@ -123,6 +125,8 @@ class ContractOp(IRDLOperation):
     less than usual are as its rounding errors are multiplied later."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
+    storage = opt_prop_def(StorageAttr)
+    """Where the result lives, if not in memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
     post = region_def()
@@ -146,6 +150,7 @@ class ContractOp(IRDLOperation):
         default: Attribute | None = None,
         parts: int | None = None,
         at: AtAttr | None = None,
+        storage: StorageAttr | None = None,
         schedule: ScheduleAttr | None = None,
     ) -> None:
         accesses = [a for _, a in inputs] + [a for _, a in post_inputs] + [out]
@@ -159,6 +164,7 @@ class ContractOp(IRDLOperation):
                 "default": default,
                 "parts": None if parts is None else IntegerAttr(parts, i64),
                 "at": at,
+                "storage": storage,
                 "schedule": schedule,
             },
             regions=[combine, post if post is not None else Region()],
@@ -479,6 +485,8 @@ class ContractOp(IRDLOperation):
         if self.at is not None:
             printer.print_string(" at ")
             self.at.print_parameter(printer)
+        if self.storage is not None:
+            printer.print_string(f" in a step of {self.storage.data}")
         if self.schedule is not None:
             printer.print_string(" schedule ")
             printer.print_attribute(self.schedule)
@@ -506,6 +514,7 @@ class ContractOp(IRDLOperation):
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
         parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
+        storage = _parse_storage(parser)
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         combine = parser.parse_region()
@@ -530,11 +539,21 @@ class ContractOp(IRDLOperation):
             default=default,
             parts=parts,
             at=AtAttr(at) if at is not None else None,
+            storage=storage,
             schedule=schedule,
         )
         if attributes is not None:
             op.attributes |= attributes.data
         return op
+
+
+def _parse_storage(parser: Parser) -> StorageAttr | None:
+    """`in a step of m: 4 x 1024`."""
+    if parser.parse_optional_keyword("in") is None:
+        return None
+    for word in ("a", "step", "of"):
+        parser.parse_keyword(word)
+    return StorageAttr(parse_storage(parser))
 
 
 def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:

@@ -24,18 +24,23 @@ from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
-NATIVE = ["native", *EVERYWHERE]
-"""This machine with all that it has, and plain targets."""
+NATIVE = ["native", *EVERYWHERE[1:]]
+"""This machine with all that it has, and other plain targets."""
 widths = pytest.mark.parametrize("target", NATIVE)
 has_dot = pytest.mark.skipif(
     not any(of_product("u8", "i8", "i32", targets.native())), reason="needs a dot product of bytes"
 )
 few = settings(
-    max_examples=sampled(12),
+    max_examples=sampled(6),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+def tile_text(model: Model) -> str:
+    """The stage `tile` without line breaks."""
+    return " ".join(model.as_text("tile").split())
 
 
 def numbers(dtype: type[np.integer[Any]], *shape: int, seed: int = 0) -> Array:
@@ -81,7 +86,7 @@ def test_the_tail_of_a_sum(k: int) -> None:
     """The values that are left after whole groups, which one masked load reads."""
     a, b = numbers(np.uint8, 5, k), numbers(np.int8, k, 33)
     model = product(a, b, "native", constant=True)
-    assert " dot k " in model.as_text("tile")
+    assert " dot k " in tile_text(model)
     assert ("vector.maskedload" in model.as_text("loops")) == (k % 4 != 0)
 
 
@@ -121,7 +126,8 @@ def convolution(x: Array, w: Array, target: str, **settings: Any) -> Model:
         g = GraphBuilder(x=x)
         return g.graph(g.op(nn.ConvOp, [g.inputs["x"], g.weight(w)], **settings))
 
-    model = build(make, target, ["x86/f32/nhwc", "x86", "arm/f32/nhwc", "arm"])
+    arch = targets.resolve(target).arch
+    model = build(make, target, [f"{arch}/f32/nhwc", arch])
     (y,) = model.run(None, {"x": x})
     (wanted,) = interpret(make(), {"x": x})
     np.testing.assert_array_equal(y, wanted)
@@ -158,7 +164,7 @@ def test_a_convolution_is_a_dot_product_of_channels(channels: int) -> None:
     x, w = numbers(np.uint8, 1, channels, 9, 9), numbers(np.int8, 24, channels, 3, 3)
     settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
     model = convolution(x, w, "native", **settings)
-    assert " dot c " in model.as_text("tile")
+    assert " dot c " in tile_text(model)
 
 
 @widths
@@ -167,7 +173,7 @@ def test_channels_apart(target: str) -> None:
     x, w = numbers(np.uint8, 1, 40, 9, 9), numbers(np.int8, 40, 1, 3, 3)
     settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 40}
     model = convolution(x, w, target, **settings)
-    assert " dot " not in model.as_text("tile")
+    assert " dot " not in tile_text(model)
 
 
 def requantized(g: GraphBuilder, y: SSAValue, other: SSAValue) -> SSAValue:
@@ -199,6 +205,7 @@ def test_what_follows_runs_in_registers() -> None:
     (y,) = model.run(None, {"x": x})
     (wanted,) = interpret(make(), {"x": x})
     np.testing.assert_allclose(y.astype(int), wanted.astype(int), atol=1)
-    text = model.as_text("tile")
-    assert len(re.findall("tile.kernel @.*conv", text)) == text.count(" dot c ") == 2
+    text = tile_text(model)
+    # both layers have the same code
+    assert len(re.findall("tile.kernel @conv", text)) == text.count(" dot c ") == 1
     assert "vcvttss2si" not in model.as_text("asm")

@@ -65,8 +65,8 @@ def triangle(schedule: str) -> str:
     return f"""
     tile.kernel @k(%a: tensor<64x256xf32>) -> (tensor<64xf32>)
         attributes {{nest = #tile.nest<[64 by 8]>}} {{
-      %s = tile.contract = [m: 64, n: 256] (%a[m, n]) -> [m, n] at [m] schedule
-          #tile.schedule<[m, n] reduce [] vector n 8 by 4> {{
+      %s = tile.contract = [m: 64, n: 256] (%a[m, n]) -> [m, n] at [m]
+          in a step of m: 8 x 256 schedule #tile.schedule<[m, n] reduce [] vector n 8 by 4> {{
       ^bb0(%x: f32):
         %m = tile.index "m"
         %n = tile.index "n"
