@@ -14,7 +14,7 @@ from bench.instruction_peak import INSTRUCTIONS, peak
 from bench.narrow_cases import CASES, Case, Made
 from tessella import targets
 from tessella.tools import measure
-from tessella.tools.peers import load_tessella
+from tessella.tools.peers import Run, load_tessella
 from tests.models import random_inputs, run_onnxruntime
 
 
@@ -86,7 +86,7 @@ def test_a_peak_is_above_that_of_multiply_adds_of_one_lane(name: str) -> None:
 def test_a_failure_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object) -> Run:
         raise RuntimeError("no such place\nand more")
 
     made = partial(Made, small(""), random_inputs(small("")))

@@ -87,7 +87,7 @@ def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
             )
         except Exception as error:  # it has many, and none that they share
             raise ExecutionError(f"ONNX Runtime cannot load the model: {error}") from error
-        return onnx.load(path)
+        return onnx.ModelProto.FromString(path.read_bytes())
 
 
 def _drop_unused_domains(model: onnx.ModelProto) -> None:

@@ -119,9 +119,8 @@ def quantize(
     _check_budget(error_budget)
     quantization()  # before work is done that would be lost
     source = load_model(model)
-    samples = list(calibrate)
-    if samples or not dynamic or error_budget is not None:
-        samples = checked(samples, open_source(source).inputs)
+    needs_samples = bool(calibrate) or not dynamic or error_budget is not None
+    samples = checked(calibrate, open_source(source).inputs) if needs_samples else []
     wide = prepared(source)
     graph = OnnxGraph(wide)
     _check_excluded(exclude, graph)

@@ -112,10 +112,12 @@ def _check_stacked(array: Array, info: ValueInfo, path: str) -> None:
 def _read(path: str) -> dict[str, Array]:
     """The arrays of an .npz file."""
     try:
-        archive: object = np.load(regular(path), allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError("this is no archive of arrays", where=path, expected="an .npz file")
-        with archive:
+        with regular(path).open("rb") as file:  # NumPy leaves one that it opens itself open
+            archive: object = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(
+                    "this is no archive of arrays", where=path, expected="an .npz file"
+                )
             found: dict[str, object] = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
         raise InputError(

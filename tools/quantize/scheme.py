@@ -65,7 +65,7 @@ class Quantizer:
         marked = onnx.ModelProto()
         marked.CopyFrom(model)
         self._quantization.quant_utils.add_pre_process_metadata(marked)
-        onnx.save(marked, self._wide)
+        self._wide.write_bytes(marked.SerializeToString())
 
     def quantized(self, wide: Collection[str]) -> onnx.ModelProto:
         """The model with all ops narrow that can be, but for the nodes with these names."""
@@ -73,7 +73,7 @@ class Quantizer:
         try:
             with _quiet():
                 quantize(sorted(wide))
-            return onnx.load(self._narrow)
+            return onnx.ModelProto.FromString(self._narrow.read_bytes())
         except Exception as error:  # it raises errors of all kinds
             raise ExecutionError(
                 f"ONNX Runtime's quantiser fails: {type(error).__name__}: {error}",
