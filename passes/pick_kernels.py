@@ -39,8 +39,8 @@ from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
+from tessella.support.decisions import differs
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
-from tessella.support.sizes import differs
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 

@@ -39,8 +39,8 @@ from tessella.kernels.registry import (
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
-from tessella.support.sizes import UndecidedSizeError
 
 STEPS = ("exact", "layout", "host")
 
