@@ -64,17 +64,7 @@ _NAMES = {
 }
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
-__all__ = [
-    "Model",
-    "Spec",
-    "TessellaError",
-    "__version__",
-    "compile",
-    "jit",
-    "load",
-    "quantize",
-    "tile",
-]
+__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "load", "tile"]
 
 
 def __getattr__(name: str) -> Any:

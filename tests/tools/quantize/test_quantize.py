@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from typing import Any
 
@@ -14,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 import tessella
 from tessella.runtime.profile import Profile, Row
 from tessella.support.errors import InputError, OptionError, TessellaError
+from tessella.tools import quantize as package
 from tessella.tools.onnx_values import OnnxGraph, OnnxRuntime
-from tessella.tools.quantize.quantize import narrow_nodes
+from tessella.tools.quantize.quantized import narrow_nodes
 from tessella.tools.quantize.report import seconds_by_node
 from tests.models import run_onnxruntime
 from tests.native import normal
@@ -124,6 +124,20 @@ def test_own_errors_leave_out_what_earlier_nodes_did() -> None:
     assert 0 < own["head"] < 0.02
 
 
+@pytest.mark.parametrize("settings", [{"dynamic": True}, {"activations": "s8"}])
+def test_other_forms_have_errors_and_times(settings: dict[str, Any]) -> None:
+    rows = {
+        row.node: row
+        for row in tessella.quantize(network(), SAMPLES, **settings).report(threads=1).rows
+    }
+    for name in ("first", "second", "head"):
+        row = rows[name]
+        assert row.precision == "int8"
+        assert row.narrow, name
+        assert 0 < (row.own_error or 0) < 0.05
+        assert (row.own_error or 0) < 1.5 * (row.error or 0)
+
+
 def test_times_belong_to_the_first_known_node_of_a_kernel() -> None:
     def row(seconds: float, *nodes: str, kind: str = "kernel") -> Row:
         return Row(kind, "k", nodes, "", 1, seconds, (seconds,))
@@ -215,13 +229,6 @@ def test_without_samples() -> None:
 
 
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("onnxruntime"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr("tessella.tools.quantize.peer.import_module", refuse)
-    with pytest.raises(TessellaError, match=r"pip install 'tessella\[quantize\]'"):
-        tessella.quantize(network(), SAMPLES)
+    monkeypatch.setattr(package, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    with pytest.raises(TessellaError, match=r"needs onnxruntime\n.*'tessella\[quantize\]'"):
+        _ = package.quantize

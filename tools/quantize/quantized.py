@@ -19,7 +19,6 @@ from tessella.support.errors import InputError, OptionError
 from tessella.support.names import did_you_mean
 from tessella.tools.onnx_values import OnnxGraph, OnnxNode
 from tessella.tools.quantize.errors import Comparison
-from tessella.tools.quantize.peer import quantization
 from tessella.tools.quantize.prepare import prepared
 from tessella.tools.quantize.report import Report, Row, seconds_by_node
 from tessella.tools.quantize.samples import Sample, checked
@@ -117,7 +116,6 @@ def quantize(
     scheme = Scheme(per_channel=per_channel, activations=activations, dynamic=dynamic)
     scheme.check()
     _check_budget(error_budget)
-    quantization()  # before work is done that would be lost
     source = load_model(model)
     needs_samples = bool(calibrate) or not dynamic or error_budget is not None
     samples = checked(calibrate, open_source(source).inputs) if needs_samples else []
