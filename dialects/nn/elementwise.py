@@ -6,10 +6,10 @@ Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
-from xdsl.ir import TypeAttribute
+from xdsl.ir import Operation, TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
@@ -229,3 +229,13 @@ class CastOp(ElementwiseOp):
             )
         dtype_of(self.to)
         return [tensor(self.to, self.shape())]
+
+
+CONVERSION = "nn.conversion"
+"""Attribute of an `nn.cast` that the program does not have: a conversion between places, which is
+in a group."""
+
+
+def is_conversion(op: Operation) -> TypeGuard[CastOp]:
+    """Whether an op is a cast between places that is in a group."""
+    return isinstance(op, CastOp) and CONVERSION in op.attributes

@@ -33,6 +33,7 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
+from tessella.dialects.nn.traits import SumsProducts
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import MOST, Size, bounds_of, decided, differs
 
@@ -120,7 +121,7 @@ class MatmulOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_b = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)
@@ -164,7 +165,7 @@ class FcOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_w = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)
@@ -211,7 +212,7 @@ class ConvOp(NnOp):
     dilations = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         rank, settings = _check_window(self), self.settings
@@ -274,7 +275,7 @@ class ConvTransposeOp(NnOp):
     output_pads = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         rank, settings = _check_window(self), self.settings

@@ -21,12 +21,7 @@ from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import (
-    Prices,
-    fused_seconds,
-    layout_matters,
-    step_seconds,
-)
+from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
 from tessella.passes.pick.selection import (
     Pair,
     Problem,
@@ -173,7 +168,7 @@ class ProblemBuilder:
         if producer is None:
             return
         value = producer.results[0]
-        most = [fused_seconds(b.kernel, op, value, self.prices.target) for b in listed]
+        most = [self.prices.of(op).fused_seconds(b.kernel, b.place, value) for b in listed]
         saved = [
             [-seconds if _fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
             for a in options[producer]
@@ -200,8 +195,10 @@ class ProblemBuilder:
 
 def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
     """Whether all candidates are one kernel whose cost does not depend on the place."""
-    first = listed[0].kernel
-    return all(c.kernel is first for c in listed) and not layout_matters(first, op)
+    first = listed[0]
+    kernel, precision = first.kernel, first.place.precision
+    same = all(c.kernel is kernel and c.place.precision == precision for c in listed)
+    return same and not layout_matters(kernel, op)
 
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:
