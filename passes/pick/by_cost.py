@@ -15,8 +15,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
-from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
+from tessella.dialects.nn.elementwise import ElementwiseOp, widened_from
+from tessella.dialects.place import CastOp, PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant
@@ -153,11 +153,16 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
-        """The conversions of a value, each identified by its target."""
+        """The conversions of a value, each identified by its target. One that undoes a cast of the
+        program costs nothing."""
         path: list[Step] = []
+        source = widened_from(value)
+        undone = None if source is None else precision_of(tensor_type(source).element_type)
         for step, start in conversions:
-            number = self._place(step[1])
-            path.append(Step(number, step_seconds(step, value, start, self.prices.target)))
+            kind, end = step
+            is_undone = kind is CastOp and end.precision.data == undone
+            cost = 0.0 if is_undone else step_seconds(step, value, start, self.prices.target)
+            path.append(Step(self._place(end), cost))
         return path
 
     def _fusion(

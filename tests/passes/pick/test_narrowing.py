@@ -48,7 +48,7 @@ def network() -> Graph:
 def precisions(picked: list[NnOp]) -> list[tuple[str, str]]:
     """Each op with the precision of its first operand."""
     found = ((op.name.removeprefix("nn."), op.places) for op in picked)
-    return [(name, (places or ())[0].precision.data) for name, places in found]
+    return [(name, places[0].precision.data) for name, places in found if places is not None]
 
 
 def test_products_are_narrowed_and_what_lies_between_them() -> None:
