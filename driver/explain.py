@@ -87,16 +87,16 @@ def _is_step(op: Operation) -> bool:
 
 def _conversions(explainer: Explainer) -> Iterator[Conversion]:
     for op in explainer.function.walk():
-        joined = is_conversion(op)
-        if joined or isinstance(op, CopyOp | CastOp | RelayoutOp):
+        alone = isinstance(op, CopyOp | CastOp | RelayoutOp)
+        if alone or is_conversion(op):
             source, result = op.operands[0], op.results[0]
             yield {
-                "op": CastOp.name if joined else op.name,
+                "op": op.name if alone else CastOp.name,
                 "value": _name(source),
                 "from": str(place_of(source.type)),
                 "to": str(place_of(result.type)),
                 "bytes": bytes_of(source),
-                "cost": 0.0 if joined else explainer.conversion_seconds(op),
+                "cost": explainer.conversion_seconds(op) if alone else 0.0,
                 "readers": list(dict.fromkeys(_readers(result))),
             }
 

@@ -13,8 +13,9 @@ from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.passes.tile.tiles import has_ends
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
+from tessella.support.sizes import Size, bounds_of, symbols_of
 
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:

@@ -20,16 +20,9 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    bounds_of,
-    decided,
-    decided_min,
-    expression,
-    known,
-    round_up,
-)
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min, known
+from tessella.support.sizes import Expr, Size, bounds_of, expression, round_up
 
 
 @dataclass

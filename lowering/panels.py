@@ -15,7 +15,8 @@ from tessella.dialects.tile.flat import Flat
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.plan import AccessPlan
-from tessella.support.sizes import bounds_of, ceil_div, known, product
+from tessella.support.decisions import known
+from tessella.support.sizes import bounds_of, ceil_div, product
 
 
 @dataclass(frozen=True)

@@ -39,18 +39,9 @@ from tessella.passes.tile.tiles import (
     split,
     with_ends,
 )
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    UndecidedSizeError,
-    at_most,
-    ceil_div,
-    decided,
-    expression,
-    known,
-    product,
-    symbols_of,
-)
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import at_most, known
+from tessella.support.sizes import Expr, Size, ceil_div, expression, product, symbols_of
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It

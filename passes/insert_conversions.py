@@ -85,8 +85,9 @@ class _Function:
                 self._place(op, op.places)
         _check(self.function)
         for op in reversed(list(self.function.body.block.ops)):
-            known = isinstance(op, ConstantOp | Conversion | ElementwiseCastOp)
-            if known and op.res.first_use is None:
+            if not isinstance(op, ConstantOp | Conversion | ElementwiseCastOp):
+                continue
+            if op.res.first_use is None:
                 Rewriter.erase_op(op)
         self.function.update_function_type()
 

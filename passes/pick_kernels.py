@@ -40,8 +40,8 @@ from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
+from tessella.support.decisions import differs
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
-from tessella.support.sizes import differs
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 

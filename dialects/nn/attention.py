@@ -33,8 +33,9 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.host_work import STEPS, WIDE
 from tessella.dialects.nn.traits import SumsProducts
 from tessella.dialects.sizes import size_def
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size
 
 
 @irdl_op_definition

@@ -34,8 +34,10 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
 from tessella.dialects.nn.traits import SumsProducts
+from tessella.support.conditions import decided
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import MOST, Size, bounds_of, decided, differs
+from tessella.support.sizes import MOST, Size, bounds_of
 
 WINDOW: Defaults = {
     "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),

@@ -15,7 +15,9 @@ from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, 
 from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
 from tessella.dialects.nn.traits import ChoosesElements
-from tessella.support.sizes import Size, decided, decided_zero
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size
 
 
 def pool_extent(

@@ -19,7 +19,9 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Expr, Size, ceil_div, decided, is_multiple, product
+from tessella.support.conditions import decided
+from tessella.support.decisions import is_multiple
+from tessella.support.sizes import Expr, Size, ceil_div, product
 
 PACKED = "tile.packed"
 """Argument attribute of a kernel: the place at which its schedules read the argument."""

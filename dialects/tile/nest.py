@@ -35,15 +35,9 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.bodies import ExtractOp
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import (
-    Size,
-    ceil_div,
-    decided,
-    decided_max,
-    decided_min,
-    estimated,
-    known,
-)
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min, known
+from tessella.support.sizes import Size, ceil_div, estimated
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ from tessella.dialects.tile.attributes import (
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.check_schedule import check_schedule
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, decided
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.sizes import Size, bounds_of
 
 
 @irdl_op_definition

@@ -23,8 +23,9 @@ from tessella.frontends.trace.effects import (
 )
 from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.size import TracedFloat, TracedSize
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Size, UndecidedSizeError, expression, product
+from tessella.support.sizes import Size, expression, product
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]

@@ -44,8 +44,8 @@ from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, narrowed
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
-from tessella.support.sizes import UndecidedSizeError
 
 STEPS = ("exact", "layout", "host")
 
@@ -184,7 +184,7 @@ class Request:
         for kernel in kernels_of(op):
             for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
                 at = [p.precision.data for p in wanted if p.device.data in (device, "any")]
-                first, *others = storage.precisions(kernel, at)
+                first, others = storage.precisions(kernel, at)
                 for layout in _layouts(kernel, op, wanted):
                     yield Site(kernel, device, layout, first), False
                     for p in others:
@@ -207,20 +207,20 @@ class Storage:
             self._known[precision] = elements_of(self._op, precision)
         return self._known[precision]
 
-    def precisions(self, kernel: Kernel, asked: Sequence[str]) -> list[str | None]:
-        """The precisions, among those that places request, in which a kernel stores the op's
-        floats; None stands for those that they have. There are several only if they may stay."""
+    def precisions(self, kernel: Kernel, asked: Sequence[str]) -> tuple[str | None, list[str]]:
+        """The precision, among those that places request, in which a kernel stores the op's floats,
+        None if they stay unchanged; and further ones, if they may."""
         own = self.elements(None)
         if own is None or kernel.elements is None or not own.floats_read:
-            return [None]
+            return None, []
         permitted = not asked or _permits(asked, own)
         if permitted and kernel.row(own) is not None:
-            return [None, *self._others(kernel, asked, own)]
+            return None, self._others(kernel, asked, own)
         if not all(ELEMENTS[name].is_native for name in own.floats_read):
-            return [None]  # no code casts them
+            return None, []  # no code casts them
         # where the op's own elements may stay, no other kernel is worth losing digits for
         named = (p for p in asked if p in FLOATS and (not permitted or _holds(p, own)))
-        return [next((p for p in named if kernel.row(self.elements(p)) is not None), None)]
+        return next((p for p in named if kernel.row(self.elements(p)) is not None), None), []
 
     def _others(self, kernel: Kernel, asked: Sequence[str], own: Elements) -> list[str]:
         """The precisions that are candidates although the op's own may stay."""

@@ -20,7 +20,8 @@ from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
-from tessella.support.sizes import Size, at_most
+from tessella.support.decisions import at_most
+from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many

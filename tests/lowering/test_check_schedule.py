@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import UndecidedSizeError
 
 FITTING = "[n, m] reduce [k] vector n 8 by 2 rows m 4 unroll 2 blocks [m 16]"
 REFUSED = [
