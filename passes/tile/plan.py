@@ -24,6 +24,7 @@ from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
 from tessella.support.conditions import decided
 from tessella.support.decisions import at_most
+from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
@@ -260,7 +261,7 @@ def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
     return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
 
 
-def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:
+def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
     """Whether strided loads are possible: the constraints can also be evaluated for the elements
     between the lanes."""
     return (
