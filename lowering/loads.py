@@ -53,7 +53,7 @@ class Loads:
             return start + lane * plan.stride
         panel, lane = divmod(lane, plan.room)
         stride = self.flat.accesses[operand].stride(self.s.vector or "")
-        return start + (panel * plan.room * stride + lane)
+        return start + (panel * plan.room * stride + lane * plan.stride)
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """An operand's vector, or the element that its lanes share."""

@@ -58,7 +58,7 @@ class Panels:
                 stride = self.flat.accesses[operand].stride(self.s.vector)
                 next_panel = point.offsets[operand] + self.s.width * stride
                 for line in range(self._asked):
-                    pos = self.e.step(next_panel, point.line + line, self.s.lanes)
+                    pos = self.e.step(next_panel, point.line + line, self.s.lanes * plan.stride)
                     self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
 
     @cached_property

@@ -18,7 +18,12 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_length, check_number, check_same_element
+from tessella.dialects.nn.checks import (
+    check_length,
+    check_number,
+    check_same_element,
+    product_element,
+)
 from tessella.dialects.nn.core import (
     ByRank,
     Defaults,
@@ -125,8 +130,7 @@ class MatmulOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.a)
+        element = product_element(self, self.a, self.b)
         a, b = shape_of(self.a), shape_of(self.b)
         if len(a) < 2 or len(b) < 2:
             raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
@@ -138,7 +142,7 @@ class MatmulOp(NnOp):
                 found=f"{a[-1]} and {k}: {shown(a)} x {shown(b)}",
             )
         batch = broadcast_shapes([a[:-2], b[:-2]])
-        return [tensor(tensor_type(self.a).element_type, (*batch, a[-2], n))]
+        return [tensor(element, (*batch, a[-2], n))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -169,8 +173,7 @@ class FcOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.x)
+        element = product_element(self, self.x, self.w, self.b)
         x, w, b = shape_of(self.x), shape_of(self.w), shape_of(self.b)
         if len(x) < 1 or len(w) != 2:
             raise ShapeError(
@@ -181,7 +184,7 @@ class FcOp(NnOp):
             raise ShapeError(
                 "nn.fc: sizes differ", expected=f"x[.., {k}] and b[{n}]", found=f"{x} and {b}"
             )
-        return [tensor(tensor_type(self.x).element_type, (*x[:-1], n))]
+        return [tensor(element, (*x[:-1], n))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -216,6 +219,8 @@ class ConvOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
+        biases = () if self.b is None else (self.b,)
+        element = product_element(self, self.x, self.w, *biases)
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         fit = groups > 0 and not w[0] % groups and not differs(x[1], w[1] * groups)
@@ -228,7 +233,7 @@ class ConvOp(NnOp):
             )
             for d in range(rank)
         ]  # fmt: skip
-        return [tensor(tensor_type(self.x).element_type, (x[0], w[0], *spatial))]
+        return [tensor(element, (x[0], w[0], *spatial))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -279,6 +284,8 @@ class ConvTransposeOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.x)
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         channels = w[1] * groups
@@ -309,8 +316,6 @@ class ConvTransposeOp(NnOp):
 
 def _check_window(op: ConvOp | ConvTransposeOp) -> int:
     """The number of spatial dimensions, if the operands and settings have as many."""
-    check_same_element(op)
-    check_number(op, op.x)
     x, w = shape_of(op.x), shape_of(op.w)
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):

@@ -22,6 +22,7 @@ from functools import cached_property
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ContractOp,
+    Dot,
     IndexOp,
     Schedule,
     YieldOp,
@@ -115,7 +116,7 @@ class Model:
         """The estimate without the traffic between the caches. It takes half the time."""
         arithmetic = loads = latency = core = 0.0
         by_lanes = s.vector in self.flat.reduced
-        points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
+        points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
         outer = math.prod(
             self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
         )
@@ -124,7 +125,7 @@ class Model:
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
             count = tiles * points
-            work, load = self._arithmetic(rows, vectors), self._loads(s, rows, vectors)
+            work, load = self._arithmetic(s, rows, vectors), self._loads(s, rows, vectors)
             arithmetic, loads = arithmetic + count * work, loads + count * load
             latency += count * wait
             core += count * (
@@ -161,7 +162,7 @@ class Model:
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
-        points = math.prod(ranges[n] for n in self.flat.reduced if n != s.vector)
+        points = math.prod(self.trips(s, n) for n in self.flat.reduced if n != s.vector)
         distinct, each_load = self._distinct(s), LOAD_CYCLES + 1.0 / t.load_ports
         sums_lanes = s.vector in self.flat.reduced
         pages, mask = self.page_cycles(s, self.plan(s).unpacked), self._mask_cycles(s)
@@ -171,7 +172,7 @@ class Model:
             cycles = 0.0
             for vectors, count in widths:
                 loads = (vectors * vectors_of + rows * elements) * distinct + others
-                work = max(self._arithmetic(rows, vectors), self._wait)
+                work = max(self._arithmetic(s, rows, vectors), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 point += pages + mask * vectors
                 finish = 0.0 if sums_lanes else self._finish(rows, vectors)
@@ -246,8 +247,13 @@ class Model:
                     break
         return cycles
 
-    def _arithmetic(self, rows: int, vectors: int) -> float:
-        return rows * vectors * self.ops / self.target.fma_ports
+    def _arithmetic(self, s: Schedule, rows: int, vectors: int) -> float:
+        ops = self.ops if s.dot is None else 1.0 / s.dot.row.rate
+        return rows * vectors * ops / self.target.fma_ports
+
+    def trips(self, s: Schedule, name: str) -> int:
+        """Points of a reduced index: its values, or the groups of them that are added up."""
+        return -(-self.flat.ranges[name] // s.group(name))
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
         total = by_row = 0.0
@@ -413,13 +419,13 @@ class Model:
 
     def plan(self, s: Schedule) -> AccessPlan:
         """How operands are read and the result is written."""
-        key = s.vector, s.rows
+        key = s.vector, s.rows, s.dot
         if key not in self._plans:
-            self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows)
+            self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows, s.dot)
         return self._plans[key]
 
     @cached_property
-    def _plans(self) -> dict[tuple[str | None, str | None], AccessPlan]:
+    def _plans(self) -> dict[tuple[str | None, str | None, Dot | None], AccessPlan]:
         return {}
 
     def bounded(self, s: Schedule) -> frozenset[str]:
