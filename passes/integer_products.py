@@ -26,12 +26,13 @@ channel of the result, and the sums fit into 32 bits. Any other one stays as it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
@@ -71,7 +72,7 @@ class IntegerProductsPass(ProgramPass):
         for function in functions(op):
             rewriter = _Rewriter(weights_of(ctx))
             for inner in list(function.body.block.ops):
-                if isinstance(inner, Product) and inner.kernel is None:
+                if isinstance(inner, Product) and inner.kernel is None and inner.parent:
                     rewriter.visit(inner)
             rewriter.finish(list(function.body.block.ops))
 
@@ -136,10 +137,10 @@ class _Rewriter:
             whole = np.abs(count - np.rint(count)) <= EXACT * np.maximum(1, np.abs(count) * 1e-3)
         return bool((whole & (np.abs(count) < 2**24)).all())
 
-    def finish(self, ops: list[object]) -> None:
+    def finish(self, ops: Sequence[Operation]) -> None:
         """Let what else reads signed bytes read the unsigned ones that were made of them."""
         rescaler = Rescaler(self.constants)
-        for op in ops:
+        for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
                 w = Writer(op)
                 zero = w.add(w.cast(op.zero, "u8"), w.splat(128, "u8"))
