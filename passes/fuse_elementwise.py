@@ -20,7 +20,8 @@ that move elements, and at most one other op, its *anchor*, such as a convolutio
 - elementwise ops of one shape, although others use their results too;
 - a dequantization before what reads it, so that bytes are in memory: before a pool, too.
 
-A reshape between two members joins as well; any other stays a view. What is read at several places
+Casts between places join like other elementwise ops (``joined_casts.py``). A reshape between two
+members joins as well; any other stays a view. What is read at several places
 joins only if it takes few operations. A group has at most ``MAX_OPS`` ops.
 """
 
@@ -51,6 +52,7 @@ from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
 from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
 from tessella.passes.base import functions
+from tessella.passes.joined_casts import with_elementwise_casts, without_lone_casts
 from tessella.passes.kinds import ProgramPass
 from tessella.support.sizes import estimated
 
@@ -73,9 +75,11 @@ class FuseElementwisePass(ProgramPass):
         kernels.load()
         for function in functions(op):
             _dequantize_for_each(function)
+            casts = with_elementwise_casts(function)
             formed = [group for group in _Groups(function).formed() if len(group.ops) > 1]
             for group in formed:
                 _outline(group.ops)
+            without_lone_casts(casts)
             if any(group.is_shared for group in formed):
                 _sort(function.body.block)
 

@@ -6,10 +6,10 @@ Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
-from xdsl.ir import TypeAttribute
+from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
@@ -26,6 +26,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.traits import Idempotent, Involution
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
+from tessella.support.elements import widens
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -273,3 +274,22 @@ class CastOp(ElementwiseOp):
             )
         dtype_of(self.to)
         return [tensor(self.to, self.shape())]
+
+
+CONVERSION = "nn.conversion"
+"""Attribute of an `nn.cast` that the program does not have: a conversion between places, which is
+in a group."""
+
+
+def is_conversion(op: Operation) -> TypeGuard[CastOp]:
+    """Whether an op is a cast between places that is in a group."""
+    return isinstance(op, CastOp) and CONVERSION in op.attributes
+
+
+def widened_from(value: SSAValue) -> SSAValue | None:
+    """What an `nn.cast` made a float of, if that has all of its numbers; None if none did."""
+    op = value.owner
+    if not isinstance(op, CastOp):
+        return None
+    start, end = (element_of(tensor_type(x).element_type) for x in (op.x, op.res))
+    return op.x if start.is_float and end.is_float and widens(start.name, end.name) else None

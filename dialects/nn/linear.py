@@ -38,6 +38,7 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
+from tessella.dialects.nn.traits import SumsProducts
 from tessella.support.conditions import decided
 from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
@@ -127,7 +128,7 @@ class MatmulOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_b = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         element = product_element(self, self.a, self.b)
@@ -170,7 +171,7 @@ class FcOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_w = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         element = product_element(self, self.x, self.w, self.b)
@@ -216,7 +217,7 @@ class ConvOp(NnOp):
     dilations = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         biases = () if self.b is None else (self.b,)
@@ -281,7 +282,7 @@ class ConvTransposeOp(NnOp):
     output_pads = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)

@@ -41,7 +41,7 @@ def _common(op: ContractOp, position: Mapping[ContractOp, Position]) -> int:
     found = depth(op)
     for use in op.res.uses:
         reader = use.operation
-        is_access = isinstance(reader, ContractOp) and use.index < len(reader.accesses) - 1
-        steps = steps_in_common(position[op], position[reader]) if is_access else 0
-        found = min(found, steps)
+        if not isinstance(reader, ContractOp) or use.index >= len(reader.accesses) - 1:
+            return 0
+        found = min(found, steps_in_common(position[op], position[reader]))
     return found
