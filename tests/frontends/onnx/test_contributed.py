@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ class Case:
     """Operands, of which the first ones named are inputs; the others are initializers."""
 
     op: str
-    operands: list[Array | None]
+    operands: Sequence[Array | None]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     inputs: tuple[int, ...] = (0,)
     output: str = ""
@@ -64,7 +64,7 @@ def cases(b: str) -> list[Case]:
     bias = draw(4, "int16", 5).astype(np.int32)
     float_a = np.random.default_rng(0).standard_normal(matrix).astype(np.float32)
     float_bias = np.random.default_rng(1).standard_normal(5).astype(np.float32)
-    products: list[tuple[list[Array | None], tuple[int, ...]]] = [
+    products: list[tuple[Sequence[Array | None], tuple[int, ...]]] = [
         ([gemm[0], weights[0], scale(), weights[1], zero(b), None, float_bias], (0,)),
         ([gemm[0], draw(1, b, 9, 5), scale(), scale(), zero(b), zero(b, 99)], (0,)),
         ([gemm[0], weights[0], scale(), scale(), zero(b)], (0, 1)),
