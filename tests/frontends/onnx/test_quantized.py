@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import tessella
 from tests.frontends.onnx.quantized import NETWORKS, dynamic, feeds, static
-from tests.models import run_onnxruntime
+from tests.models import run_onnxruntime, with_open_batch
 
 Array = npt.NDArray[Any]
 STATIC = [
@@ -25,7 +25,7 @@ STATIC = [
     {
         "activation_type": "QInt8",
         "weight_type": "QInt8",
-        "extra_options": {"ActivationSymmetric": True},
+        "extra_options": {"ActivationSymmetric": True, "AddQDQPairToWeight": True},
     },
 ]
 
@@ -89,3 +89,18 @@ def test_dynamic(network: str, weight_type: str, per_channel: bool, tmp_path: Pa
     model, own, theirs = errors(proto, *run_exactly(proto))
     assert own <= max(1.5 * theirs, 1e-3)
     assert set(products(model)) <= {"i32"} | ({"f32"} if network == "encoder" else set())
+
+
+@pytest.mark.parametrize("network", ["residual", "encoder"])
+def test_open_batch(network: str, tmp_path: Path) -> None:
+    """One program for any batch: what is added for zero points does not depend on it."""
+    options = {"activation_type": "QInt8", "weight_type": "QInt8", "per_channel": True}
+    proto = with_open_batch(static(NETWORKS[network](), tmp_path, **options))
+    model = tessella.compile(proto, dims={"batch": (1, 8)})
+    whole = np.concatenate([feeds(proto, seed)["x"] for seed in (1, 2)])
+    (found,) = model.run(None, {"x": whole})
+    for i, x in enumerate(whole):
+        (one,) = model.run(None, {"x": x[None]})
+        np.testing.assert_allclose(found[i], one[0], rtol=1e-5, atol=1e-5)
+    (expected,) = run_onnxruntime(proto, {"x": whole})
+    assert np.abs(found - expected).mean() < 2e-2 * np.abs(expected).max()
