@@ -163,6 +163,8 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.gelu_tanh": Smooth(10, 3, 64),
     **dict.fromkeys(("nn.erf", "nn.gelu"), BY_ELEMENT),
     "nn.pow": Work(1, 7.0),
+    "nn.quantize": Work(9, 6.0, 24),
+    "nn.dequantize": Work(5, 1.3, 12),
     **dict.fromkeys(("nn.mod", "nn.fmod"), Work(1, 24.0)),
     **dict.fromkeys(("nn.reduce_sum", "nn.reduce_prod", "nn.reduce_mean"), REDUCED),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), REDUCED),
