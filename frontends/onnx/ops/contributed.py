@@ -7,9 +7,8 @@ Their scales and zero points are scalars, unless said otherwise; a zero point th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-
-import numpy as np
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, concat, product, where
@@ -89,7 +88,7 @@ def qlinear_softmax(call: Call) -> Value:
     x, axis = _float(call, 0), call.axis(call.x)
     if call.integer("opset") >= 13:
         return _bytes(call, x.op(nn.SoftmaxOp, axis=axis), 3, call.x)
-    rows = x.reshape((int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
+    rows = x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return _bytes(call, rows.op(nn.SoftmaxOp, axis=1).reshape(x.shape), 3, call.x)
 
 
