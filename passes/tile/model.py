@@ -258,7 +258,7 @@ class Model:
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
         """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
         if s.dot is not None:
-            return rows * vectors / s.dot.row.rate / self.target.fma_ports
+            return rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
         ops = rows * vectors * self.ops + self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
 
