@@ -13,8 +13,11 @@ import pytest
 from onnx import helper
 
 import tessella
-from tessella.frontends.onnx import ops
+from tessella.dialects.graph import main_function
+from tessella.dialects.nn.core import shape_of
+from tessella.frontends.onnx import OnnxSource, ops
 from tessella.support.errors import UnsupportedError
+from tessella.support.sizes import Symbol
 from tests.frontends.onnx.models import model, value
 from tests.models import run_onnxruntime
 
@@ -136,6 +139,15 @@ def test_as_onnxruntime(case: Case) -> None:
     else:
         assert apart.max() <= 1
         assert apart.mean() < 0.02
+
+
+def test_rows_of_a_softmax_stay_open() -> None:
+    proto, feeds = made(next(c for c in CASES if c.attributes == {"opset": 11, "axis": 1}))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    n = Symbol("n", 2, 15).size
+    graph = OnnxSource(proto).graph({"x0": (n, *feeds["x0"].shape[1:])})
+    assert shape_of(main_function(graph.module).body.block.args[0])[0] == n
+    graph.module.verify()
 
 
 def test_every_op_has_a_case() -> None:
