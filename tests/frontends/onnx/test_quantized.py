@@ -100,7 +100,9 @@ def test_dynamic(network: str, weight_type: str, per_channel: bool, tmp_path: Pa
 
 @pytest.mark.parametrize("network", ["residual", "depthwise"])
 @pytest.mark.parametrize("activation_type", ["QUInt8", "QInt8"])
-def test_no_image_of_floats_is_in_memory(network: str, activation_type: str, tmp_path: Path) -> None:
+def test_no_image_of_floats_is_in_memory(
+    network: str, activation_type: str, tmp_path: Path
+) -> None:
     """Between the input and the output, whatever is computed: a residual, a concat, means, squeeze
     and excite."""
     options = {"activation_type": activation_type, "weight_type": "QInt8", "per_channel": True}
