@@ -26,7 +26,7 @@ from tessella.support.sizes import Size
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
 times what it uses. With 2, the images of `bench.cases` with three channels are transposed in
-registers, which takes 1.6 to 1.8 times as long."""
+registers, which takes 1.5 to 1.9 times as long."""
 
 
 class Access(Enum):
