@@ -43,7 +43,8 @@ BLOCKS = (*range(64, 129), *range(63, 15, -1))
 to add up."""
 FEW = 16
 """Results of a long sum, which each block has. With more, the mean of 256 maps of 56x56, on one
-thread, takes 1.2 times as long."""
+thread, takes 1.2 times as long; with 64, one of 500 kernels changes on avx512 (`python -m
+bench.constants sums`)."""
 LEAST = 8
 """Steps are no shorter than what fits divided by this: the range has to have such a divisor."""
 

@@ -9,6 +9,7 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat
 from tessella.passes.tile.packing import can_relayout
 from tessella.passes.tile.plan import Access, plan_accesses
+from tessella.support.decisions import at_most
 
 MAX_WINDOW = 16
 """Rows apart from which on two reads of a tensor share nothing in a register tile."""
@@ -49,6 +50,19 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
             and (b.offset - a.offset) % step == 0
             for (v, a), (w, b) in permutations(zip(op.inputs, flat.accesses, strict=False), 2)
             if v is w
+        ):
+            yield name
+
+
+def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
+    """The indices of a map whose values lie between the lanes that an operand is read by, as the
+    channels of an image between its pixels: rows read the same lines."""
+    plan = plan_accesses(op, flat, vector, None)
+    strided = [flat.accesses[i] for i, o in enumerate(plan.operands) if o.access is Access.STRIDED]
+    for name in flat.free:
+        if name != vector and any(
+            a.stride(name) == 1 and at_most(flat.ranges[name] - a.stride(vector), 0)
+            for a in strided
         ):
             yield name
 
