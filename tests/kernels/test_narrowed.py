@@ -19,8 +19,6 @@ from tests.native import EVERYWHERE, FixedSource, GraphBuilder, normal
 
 Array = npt.NDArray[Any]
 
-ROUNDING = 2.0**-8
-"""The largest relative error of rounding to bf16."""
 SUMMING = 2.0**-23
 """The relative error of an addition in f32."""
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
@@ -43,12 +41,11 @@ def run(make: Callable[[], Graph], inputs: dict[str, Array], target: str) -> Arr
     return found
 
 
-def check(found: Array, exact: Array, magnitude: Array, terms: int) -> None:
-    """Whether sums of so many terms, of this magnitude, were rounded once to bf16."""
-    allowed = ROUNDING * np.abs(exact) + terms * SUMMING * magnitude
+def check(found: Array, exact: Array, magnitude: Array, terms: int, rounding: float = 0.0) -> None:
+    """Whether these are sums of so many terms, of this magnitude, in f32: as the result of the
+    program is f32, most kernels do not round it to bf16."""
+    allowed = rounding * np.abs(exact) + terms * SUMMING * magnitude
     assert (np.abs(found - exact) <= allowed).all()
-    # they are numbers of bf16, and the operands were rounded
-    np.testing.assert_array_equal(found, found.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
 @pytest.mark.parametrize("target", EVERYWHERE)
@@ -99,7 +96,8 @@ def test_a_convolution(channels: int, filters: int, target: str) -> None:
 
 @pytest.mark.parametrize("target", EVERYWHERE)
 def test_a_transposed_convolution(target: str) -> None:
-    """With strides as long as its filters, which then do not overlap."""
+    """With strides as long as its filters, which then do not overlap. Its statements write parts of
+    one tensor, in its element."""
     x, w = normal(1, 6, 4, 5), normal(6, 3, 2, 2, seed=1)
     settings = {**WINDOW, "strides": (2, 2), "pads": (0,) * 4, "output_pads": (0, 0)}
 
@@ -111,7 +109,8 @@ def test_a_transposed_convolution(target: str) -> None:
         return np.einsum("bchw,coij->bohiwj", x, w).reshape(1, 3, 8, 10)
 
     a, c = rounded(x), rounded(w)
-    check(run(make, {"x": x}, target), spread(a, c), spread(np.abs(a), np.abs(c)), 6)
+    found, magnitude = run(make, {"x": x}, target), spread(np.abs(a), np.abs(c))
+    check(found, spread(a, c), magnitude, 6, rounding=2.0**-8)
 
 
 @pytest.mark.parametrize("target", EVERYWHERE)
