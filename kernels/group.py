@@ -24,12 +24,13 @@ from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import picked_kernel, why_misplaced
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError, InvalidModelError
 
 
 def _stays_wide(op: NnOp, result: SSAValue) -> bool:
-    """Whether a result of a narrow float is not rounded: only ops of the group read it, and compute
-    with what it was made in. The casts of a program round, and products read what is stored."""
+    """Whether a result of a narrow float is not rounded: only ops of the group read it, and widen
+    it. The casts of a program round, and products read what is stored."""
     if not element_of(result.type).narrow or (isinstance(op, CastOp) and not is_conversion(op)):
         return False
     readers = [use.operation for use in result.uses]
@@ -37,8 +38,15 @@ def _stays_wide(op: NnOp, result: SSAValue) -> bool:
         isinstance(reader, NnOp)
         and isinstance(reader.parent_op(), FusedOp)
         and not reader.has_trait(SumsProducts)
+        and _computes_wide(reader)
         for reader in readers
     )
+
+
+def _computes_wide(op: NnOp) -> bool:
+    """Whether a kernel widens the narrow floats that it reads; one that moves them does not."""
+    row = picked_kernel(op).row(elements_of(op))
+    return row is not None and not ELEMENTS[row.computes].narrow
 
 
 class GroupLowering(ABC):

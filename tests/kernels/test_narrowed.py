@@ -158,3 +158,23 @@ def test_a_recurrence_keeps_its_state(target: str) -> None:
         states.append(h)
     np.testing.assert_allclose(found, np.stack(states), rtol=0, atol=1e-3)
     assert (found != found.astype(ml_dtypes.bfloat16).astype(np.float32)).any()
+
+
+@pytest.mark.parametrize("target", EVERYWHERE)
+def test_what_is_moved_in_a_group_is_of_one_element(target: str) -> None:
+    """One of its operands is computed in the group, one is an argument of it."""
+    x, w, other = normal(5, 24), normal(24, 9, seed=1), normal(5, 9, seed=2)
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x, other=other)
+        product = g.op(nn.MatmulOp, [g.inputs["x"], g.weight(w)], transpose_b=False)
+        positive = g.op(nn.LessOp, [product, g.inputs["other"]])
+        chosen = g.op(nn.WhereOp, [positive, g.op(nn.AbsOp, [product]), g.inputs["other"]])
+        return g.graph(chosen)
+
+    arch = targets.resolve(target).arch
+    model = compile_source(FixedSource(make), target=target, places=[f"{arch}/bf16"])
+    [found] = model.run(None, {"x": x, "other": other})
+    product, b = rounded(x) @ rounded(w), rounded(other)
+    exact = np.where(product < b, np.abs(product), b)
+    np.testing.assert_allclose(found, exact, rtol=2.0**-7, atol=1e-4)
