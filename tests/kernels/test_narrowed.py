@@ -19,6 +19,8 @@ from tests.native import EVERYWHERE, FixedSource, GraphBuilder, normal
 
 Array = npt.NDArray[Any]
 
+TARGETS = (*EVERYWHERE, "native")
+"""The last one may have instructions that multiply bf16."""
 SUMMING = 2.0**-23
 """The relative error of an addition in f32."""
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
@@ -48,7 +50,7 @@ def check(found: Array, exact: Array, magnitude: Array, terms: int, rounding: fl
     assert (np.abs(found - exact) <= allowed).all()
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("m, k, n", [(5, 33, 17), (1, 200, 65), (37, 64, 48)])
 def test_a_product(m: int, k: int, n: int, target: str) -> None:
     x, w, b = normal(m, k), normal(k, n, seed=1), normal(n, seed=2)
@@ -63,7 +65,7 @@ def test_a_product(m: int, k: int, n: int, target: str) -> None:
     check(run(make, {"x": x}, target), a @ c + rounded(b), magnitude, k + 1)
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_product_of_variables(target: str) -> None:
     x, y = normal(2, 9, 40), normal(2, 40, 21, seed=1)
 
@@ -75,7 +77,7 @@ def test_a_product_of_variables(target: str) -> None:
     check(run(make, {"x": x, "y": y}, target), a @ b, np.abs(a) @ np.abs(b), 40)
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("channels, filters", [(3, 8), (16, 20)])
 def test_a_convolution(channels: int, filters: int, target: str) -> None:
     x, w = normal(1, channels, 9, 11), normal(filters, channels, 3, 3, seed=1)
@@ -94,7 +96,7 @@ def test_a_convolution(channels: int, filters: int, target: str) -> None:
     check(run(make, {"x": x}, target), convolved(a, c), magnitude, 9 * channels)
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_transposed_convolution(target: str) -> None:
     """With strides as long as its filters, which then do not overlap. Its statements write parts of
     one tensor, in its element."""
@@ -113,7 +115,7 @@ def test_a_transposed_convolution(target: str) -> None:
     check(found, spread(a, c), magnitude, 6, rounding=2.0**-8)
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("keys", [7, 80])
 def test_attention(keys: int, target: str) -> None:
     """Scores and probabilities stay in f32."""
@@ -134,7 +136,7 @@ def test_attention(keys: int, target: str) -> None:
     check(found, weights @ c, magnitude * 16, keys + 16)
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_recurrence_keeps_its_state(target: str) -> None:
     """Its product runs on bf16; what is carried from step to step does not."""
     x, w = 0.1 * normal(6, 1, 8), 0.2 * normal(8, 8, seed=1)
@@ -160,7 +162,7 @@ def test_a_recurrence_keeps_its_state(target: str) -> None:
     assert (found != found.astype(ml_dtypes.bfloat16).astype(np.float32)).any()
 
 
-@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("target", TARGETS)
 def test_what_is_moved_in_a_group_is_of_one_element(target: str) -> None:
     """One of its operands is computed in the group, one is an argument of it."""
     x, w, other = normal(5, 24), normal(24, 9, seed=1), normal(5, 9, seed=2)
