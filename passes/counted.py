@@ -20,6 +20,7 @@ from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of
 from tessella.dialects.nn.movement import ExpandOp, ReshapeOp, SliceOp, TransposeOp
 from tessella.dialects.nn.symbolic import IotaOp, SizesOp
+from tessella.dialects.nn.traits import ComputesSizes
 from tessella.passes.base import known_number
 from tessella.runtime.elements import full, widened
 from tessella.runtime.weights import WeightStore
@@ -95,12 +96,14 @@ def diagonal(value: SSAValue, weights: WeightStore) -> Diagonal | None:
 
 def compared(op: ew.CompareOp, weights: WeightStore) -> bool | None:
     """What a comparison of positions gives, if that is the same everywhere."""
-    holds = _HOLDS.get(type(op))
-    found = holds and _difference(op, weights)
-    if not holds or found is None:
+    compares = op.get_trait(ComputesSizes)
+    found = _difference(op, weights) if type(op) in _UP_TO else None
+    if compares is None or found is None:
         return None
-    low, high = (bounds_of(end)[i] for i, end in enumerate(found.ends(shape_of(op.res))))
-    return holds(low) if holds(low) == holds(high) else None
+    # what holds for the difference is monotone
+    ends = (bounds_of(end)[i] for i, end in enumerate(found.ends(shape_of(op.res))))
+    low, high = (compares.function(end, 0) for end in ends)
+    return low if low == high else None
 
 
 _UP_TO: Mapping[type, tuple[int, bool]] = {
@@ -116,13 +119,6 @@ _MIRRORED: Mapping[type, type] = {
     ew.LessOp: ew.GreaterOp,
     ew.GreaterOp: ew.LessOp,
 }
-_HOLDS: Mapping[type, Callable[[int], bool]] = {
-    ew.LessEqualOp: lambda n: n <= 0,
-    ew.LessOp: lambda n: n < 0,
-    ew.GreaterOp: lambda n: n > 0,
-    ew.GreaterEqualOp: lambda n: n >= 0,
-}
-"""What holds for the difference of operands. Each is monotone."""
 
 
 def _difference(op: NnOp, weights: WeightStore) -> Counted | None:

@@ -24,10 +24,11 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import Idempotent, Involution
+from tessella.dialects.nn.traits import ComputesSizes, Idempotent, Involution
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
 from tessella.support.elements import widens
 from tessella.support.errors import ShapeError
+from tessella.support.size_functions import where
 from tessella.support.sizes import Size
 
 
@@ -176,8 +177,9 @@ def _op_class(row: Row) -> type[ElementwiseOp]:
         "name": f"nn.{row.name}",
         **{parameter: prop_def(FloatAttr[Float64Type]) for parameter in row.parameters},
     }
-    if row.law is not None:
-        fields["traits"] = traits_def(_LAWS[row.law]())
+    laws = [] if row.law is None else [_LAWS[row.law]()]
+    sizes = [] if row.sizes is None else [ComputesSizes(row.sizes)]
+    fields["traits"] = traits_def(*laws, *sizes)
     name = "".join(map(str.capitalize, row.name.split("_")))
     found = irdl_op_definition(type(f"{name}Op", (_BASES[row.kind],), fields))
     found.DEFAULTS = row.parameters
@@ -251,6 +253,7 @@ class WhereOp(ElementwiseOp):
     condition = operand_def(base(TensorType))
     lhs = operand_def(base(TensorType))
     rhs = operand_def(base(TensorType))
+    traits = traits_def(ComputesSizes(where))
 
     def infer(self) -> Sequence[Tensor]:
         if tensor_type(self.condition).element_type != BOOL:

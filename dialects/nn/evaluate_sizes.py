@@ -6,23 +6,21 @@ has no expression left is an array of numbers again.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.nn import elementwise as ew
-from tessella.dialects.nn import reduction
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.nn.symbolic import SizesOp
-from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.nn.traits import ComputesSizes, MovesElements, ReducesSizes
 from tessella.dialects.sizes import is_static
 from tessella.runtime import host
-from tessella.support.conditions import Condition, UndecidedSizeError, decided
-from tessella.support.decisions import decided_max, decided_min, differs
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import differs
 from tessella.support.sizes import Size, symbols_of
 
 
@@ -40,7 +38,7 @@ def passes_sizes(op: NnOp) -> bool:
     """Whether an op gives sizes where its operands are sizes, each result of few of them."""
     if isinstance(op, ConstantOp | SizesOp | ew.CastOp) or op.has_trait(MovesElements):
         return True
-    return type(op) in _ELEMENTWISE
+    return op.has_trait(ComputesSizes)
 
 
 def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
@@ -51,11 +49,12 @@ def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
         result = host.KERNELS[op.name](*arrays, **op.settings)
     elif isinstance(op, ew.CastOp):
         result = _cast(arrays[0], dtype)
-    elif (function := _ELEMENTWISE.get(type(op))) is not None and dtype.kind in "iub":
-        result = np.frompyfunc(function, len(arrays), 1)(*(x.astype(object) for x in arrays))
-    elif (ufunc := _REDUCTIONS.get(type(op))) is not None:
+    elif (computes := op.get_trait(ComputesSizes)) is not None and dtype.kind in "iub":
+        function = np.frompyfunc(computes.function, len(arrays), 1)
+        result = function(*(x.astype(object) for x in arrays))
+    elif (reduces := op.get_trait(ReducesSizes)) is not None:
         axes, keepdims = op.settings["axes"], op.settings["keepdims"]
-        result = ufunc.reduce(arrays[0], axis=axes, keepdims=keepdims, dtype=object)
+        result = reduces.function.reduce(arrays[0], axis=axes, keepdims=keepdims, dtype=object)
     else:
         names = (symbol.name for x in arrays for symbol in symbols_of(x.reshape(-1)))
         raise UndecidedSizeError(f"{op.name} needs numbers, and has sizes", names)
@@ -87,78 +86,5 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
     return array.astype(dtype)
 
 
-def _truncated(a: Size, b: Size) -> Size:
-    """The quotient, rounded towards zero; 0 where the divisor is 0, as in every program."""
-    if _is_zero(b):
-        return 0
-    if is_static((a, b)) or (decided(a >= 0) and decided(b > 0)):
-        return -(-a // b) if decided(a < 0) != decided(b < 0) else a // b
-    raise _unsigned(a, b)
-
-
-def _remainder(a: Size, b: Size) -> Size:
-    if _is_zero(b):
-        return 0
-    if decided(b > 0):
-        return a % b
-    raise _unsigned(a, b)
-
-
-def _remainder_of_positive(a: Size, b: Size) -> Size:
-    if _is_zero(b):
-        return 0
-    if decided(a >= 0) and decided(b > 0):
-        return a % b
-    raise _unsigned(a, b)
-
-
-def _is_zero(a: Size) -> bool:
-    return is_static([a]) and a == 0
-
-
-def _unsigned(a: Size, b: Size) -> UndecidedSizeError:
-    names = (symbol.name for symbol in symbols_of((a, b)))
-    return UndecidedSizeError(f"{a} is divided by {b}, and both have to be positive", names)
-
-
 def _is_true(a: Size) -> bool:
     return differs(a, 0)
-
-
-def _deciding(compare: Callable[[Any, Any], bool | Condition]) -> Callable[[Size, Size], bool]:
-    """A comparison of sizes that raises UndecidedSizeError where it holds for some values only."""
-    return lambda a, b: decided(compare(a, b))
-
-
-def _equal(a: Size, b: Size) -> bool:
-    return not differs(a, b)
-
-
-def _where(condition: bool, a: Size, b: Size) -> Size:
-    return a if condition else b
-
-
-_ELEMENTWISE: Mapping[type[NnOp], Callable[..., Any]] = {
-    ew.AddOp: operator.add,
-    ew.SubOp: operator.sub,
-    ew.MulOp: operator.mul,
-    ew.DivOp: _truncated,
-    ew.ModOp: _remainder,
-    ew.FmodOp: _remainder_of_positive,
-    ew.NegOp: operator.neg,
-    ew.MinOp: decided_min,
-    ew.MaxOp: decided_max,
-    ew.EqualOp: _equal,
-    ew.LessOp: _deciding(operator.lt),
-    ew.LessEqualOp: _deciding(operator.le),
-    ew.GreaterOp: _deciding(operator.gt),
-    ew.GreaterEqualOp: _deciding(operator.ge),
-    ew.WhereOp: _where,
-}
-
-_REDUCTIONS: Mapping[type[NnOp], np.ufunc] = {
-    reduction.ReduceSumOp: np.add,
-    reduction.ReduceProdOp: np.multiply,
-    reduction.ReduceMaxOp: np.maximum,
-    reduction.ReduceMinOp: np.minimum,
-}

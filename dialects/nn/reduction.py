@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -20,7 +21,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import ReadsRows
+from tessella.dialects.nn.traits import ReadsRows, ReducesSizes
 from tessella.dialects.sizes import size_def
 from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
@@ -68,6 +69,7 @@ class ReduceSumOp(ArithmeticReduceOp):
     """The sum of the elements."""
 
     name = "nn.reduce_sum"
+    traits = traits_def(ReducesSizes(np.add))
 
 
 @irdl_op_definition
@@ -83,6 +85,7 @@ class ReduceMaxOp(ReduceOp):
     """The largest element; NaN if any is NaN; the type's least value if there are no elements."""
 
     name = "nn.reduce_max"
+    traits = traits_def(ReducesSizes(np.maximum))
 
 
 @irdl_op_definition
@@ -91,6 +94,7 @@ class ReduceMinOp(ReduceOp):
     elements."""
 
     name = "nn.reduce_min"
+    traits = traits_def(ReducesSizes(np.minimum))
 
 
 @irdl_op_definition
@@ -98,6 +102,7 @@ class ReduceProdOp(ArithmeticReduceOp):
     """The product of the elements."""
 
     name = "nn.reduce_prod"
+    traits = traits_def(ReducesSizes(np.multiply))
 
 
 class ArgOp(NnOp):

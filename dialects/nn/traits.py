@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from xdsl.traits import OpTrait
 
 
@@ -17,6 +20,20 @@ class MovesElements(OpTrait):
 
     indices: tuple[int, ...] = ()
     fills: bool = False
+
+
+@dataclass(frozen=True)
+class ComputesSizes(OpTrait):
+    """The op computes sizes of sizes, element by element: numbers, and expressions of symbols."""
+
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ReducesSizes(OpTrait):
+    """The op reduces sizes to a size, by a function of two."""
+
+    function: np.ufunc
 
 
 class SumsProducts(OpTrait):

@@ -27,7 +27,12 @@ from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
-from tessella.passes.tile.vectors import transposing_rows, vector_indices, window_rows
+from tessella.passes.tile.vectors import (
+    interleaved_rows,
+    transposing_rows,
+    vector_indices,
+    window_rows,
+)
 from tessella.support.sizes import bounds_of, ceil_div, estimated
 
 # "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
@@ -152,6 +157,8 @@ class TileFamily:
         elif self._is_transposed:
             few = MOST_OF_FEW if self._has_few_rows else self.lanes
             yield min(self.lanes, few, self.plain.ranges[self.rows])
+        elif self.rows in interleaved_rows(self.op, self.plain, self.vector):
+            yield self.plain.ranges[self.rows]
         else:
             yield from (n for n in WINDOW_ROWS if n <= self.plain.ranges[self.rows])
 
@@ -356,7 +363,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         rows = transposing_rows(op, flat, vector) if transposed else None
         yield (1 if transposed else min(4, counts[0])), rows
         if not (transposed or reaches):
-            yield from ((1, name) for name in window_rows(op, flat, vector))
+            rows = (*window_rows(op, flat, vector), *interleaved_rows(op, flat, vector))
+            yield from ((1, name) for name in dict.fromkeys(rows))
         return
     others = (n for n in flat.free if n not in (vector, *reaches, *flat.floating))
     names = [n for n in others if flat.ranges[n] > 1]

@@ -53,6 +53,18 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
             yield name
 
 
+def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
+    """The indices of a map whose values lie between the lanes that an operand is read by, as the
+    channels of an image between its pixels: rows read the same lines."""
+    plan = plan_accesses(op, flat, vector, None)
+    strided = [flat.accesses[i] for i, o in enumerate(plan.operands) if o.access is Access.STRIDED]
+    for name in flat.free:
+        if name != vector and any(
+            a.stride(name) == 1 and flat.ranges[name] <= a.stride(vector) for a in strided
+        ):
+            yield name
+
+
 def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
     """The index of rows along which a map can load all operands that would need gathers, and
     transpose them in registers."""

@@ -7,6 +7,7 @@
 - The native kernel is the same function, applied to a scalar that adds an op of `arith` or `math`
   for each function of NumPy: `kernels/elementwise.py`.
 - ONNX's operator becomes the op: `frontends/onnx/ops/elementwise.py`.
+- Where elements are sizes, `dialects/nn/evaluate_sizes.py` applies the row's function of sizes.
 - Under `jit`, NumPy's ufunc becomes the op: `frontends/trace/ufuncs.py`.
 - `tessella.ops` has the op.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,7 +30,15 @@ import numpy.typing as npt
 from tessella.runtime.elements import computing, converted, element_of
 from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.runtime.host.values import limits_of, saturate
+from tessella.support.decisions import decided_max, decided_min
 from tessella.support.elements import Element
+from tessella.support.size_functions import (
+    deciding,
+    equal,
+    remainder,
+    remainder_of_positive,
+    truncated,
+)
 
 # ``Any`` is an array, or what stands for one
 Function = Callable[..., Any]
@@ -80,6 +90,8 @@ class Row:
     law: Law | None = None
     equivalent: np.ufunc | None = None
     """The ufunc that a function of our own stands for."""
+    sizes: Function | None = None
+    """The function of integers on sizes, which may be expressions of symbols: an operand each."""
 
     @property
     def ufunc(self) -> np.ufunc | None:
@@ -261,7 +273,10 @@ def _clip(x: Any, low: float, high: float) -> Any:
 _ROWS = (
     # numbers
     Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), law="idempotent"),
-    Row("neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution"),
+    Row(
+        "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution",
+        sizes=operator.neg,
+    ),
     Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), law="idempotent"),
     Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), law="idempotent"),
     Row(
@@ -331,25 +346,52 @@ _ROWS = (
     Row("is_inf", "predicate", "test for an infinity", np.isinf),
     Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1), law="involution"),
     # two operands
-    Row("add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative"),
-    Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14)),
-    Row("mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative"),
+    Row(
+        "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative",
+        sizes=operator.add,
+    ),
+    Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), sizes=operator.sub),
+    Row(
+        "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative",
+        sizes=operator.mul,
+    ),
     Row(
         "div", "binary", "lhs / rhs; integers round towards zero", divide,
-        Onnx("Div", 1, 14), equivalent=np.true_divide,
+        Onnx("Div", 1, 14), equivalent=np.true_divide, sizes=truncated,
     ),
     Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power),
-    Row("min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative"),
-    Row("max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative"),
-    Row("mod", "binary", "remainder with the sign of rhs", np.remainder),
-    Row("fmod", "binary", "remainder with the sign of lhs", np.fmod),
-    Row("equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative"),
-    Row("less", "comparison", "lhs < rhs", np.less, Onnx("Less", 1, 13)),
-    Row("less_equal", "comparison", "lhs <= rhs", np.less_equal, Onnx("LessOrEqual", 12, 16)),
-    Row("greater", "comparison", "lhs > rhs", np.greater, Onnx("Greater", 1, 13)),
+    Row(
+        "min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative",
+        sizes=decided_min,
+    ),
+    Row(
+        "max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative",
+        sizes=decided_max,
+    ),
+    Row("mod", "binary", "remainder with the sign of rhs", np.remainder, sizes=remainder),
+    Row(
+        "fmod", "binary", "remainder with the sign of lhs", np.fmod,
+        sizes=remainder_of_positive,
+    ),
+    Row(
+        "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative",
+        sizes=equal,
+    ),
+    Row(
+        "less", "comparison", "lhs < rhs", np.less, Onnx("Less", 1, 13),
+        sizes=deciding(operator.lt),
+    ),
+    Row(
+        "less_equal", "comparison", "lhs <= rhs", np.less_equal, Onnx("LessOrEqual", 12, 16),
+        sizes=deciding(operator.le),
+    ),
+    Row(
+        "greater", "comparison", "lhs > rhs", np.greater, Onnx("Greater", 1, 13),
+        sizes=deciding(operator.gt),
+    ),
     Row(
         "greater_equal", "comparison", "lhs >= rhs", np.greater_equal,
-        Onnx("GreaterOrEqual", 12, 16),
+        Onnx("GreaterOrEqual", 12, 16), sizes=deciding(operator.ge),
     ),
     Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
     Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),

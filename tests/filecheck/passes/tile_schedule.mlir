@@ -288,3 +288,19 @@ tile.kernel @within(%a: tensor<1000xf32>) -> (tensor<64000xf32>)
   } : tensor<64000xf32>
   tile.return %r : tensor<64000xf32>
 }
+
+// -----
+
+// Three channels lie between the pixels that lanes are: as rows, they read an image once.
+
+// CHECK-LABEL: tile.kernel @image
+// CHECK:         schedule #tile.schedule<[c, y_x] reduce [] vector y_x 8 by 1 rows c 3> {
+// AVX512-LABEL: tile.kernel @image
+// AVX512:         schedule #tile.schedule<[c, y_x] reduce [] vector y_x 16 by 1 rows c 3> {
+tile.kernel @image(%x: tensor<224x224x3xf32>) -> (tensor<3x224x224xf32>) {
+  %r = tile.contract = [c: 3, y_x(y: 224, x: 224)] (%x[y, x, c]) -> [c, y, x] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<3x224x224xf32>
+  tile.return %r : tensor<3x224x224xf32>
+}
