@@ -3,6 +3,7 @@ out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,10 @@ from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
+from tessella.support.elements import ELEMENTS, FLOATS
+from tessella.targets import Target
 from tessella.targets.database import of_this_machine
+from tessella.targets.instructions import of_product
 
 
 @dataclass(frozen=True)
@@ -225,10 +229,19 @@ def _pick(function: FuncOp) -> Pick | None:
     if not (isinstance(strategy, StringAttr) and isinstance(target, StringAttr)):
         return None
     listed = places if isinstance(places, ArrayAttr) else ()
+    texts = [place.data for place in listed if isinstance(place, StringAttr)]
     return {
         "strategy": strategy.data,
         "exact": bool(exact.value.data) if isinstance(exact, IntegerAttr) else None,
-        "places": [place.data for place in listed if isinstance(place, StringAttr)],
+        "places": texts,
         "target": target.data,
         "database": database.data if isinstance(database, StringAttr) else "",
+        "widened": _widened(texts, targets.resolve(target.data)),
     }
+
+
+def _widened(places: Sequence[str], target: Target) -> list[str]:
+    """The narrow floats that places name, and that no instruction of a target multiplies."""
+    named = dict.fromkeys(parse_place(place).precision.data for place in places)
+    narrow = [name for name in named if name in FLOATS and ELEMENTS[name].narrow]
+    return [p for p in narrow if not any(of_product(p, p, ELEMENTS[p].arithmetic, target))]

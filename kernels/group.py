@@ -13,16 +13,41 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Block, Region, SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
-from tessella.dialects.nn.elementwise import is_conversion
+from tessella.dialects.nn.elementwise import CastOp, is_conversion
+from tessella.dialects.nn.fused import FusedOp
+from tessella.dialects.nn.traits import SumsProducts
 from tessella.dialects.sizes import dims
 from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import picked_kernel, why_misplaced
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.support.sizes import Size
+
+
+def _stays_wide(op: NnOp, result: SSAValue) -> bool:
+    """Whether a result of a narrow float is not rounded: only ops of the group read it, and widen
+    it. The casts of a program round, and products read what is stored."""
+    if not element_of(result.type).narrow or (isinstance(op, CastOp) and not is_conversion(op)):
+        return False
+    readers = [use.operation for use in result.uses]
+    return bool(readers) and all(
+        isinstance(reader, NnOp)
+        and isinstance(reader.parent_op(), FusedOp)
+        and not reader.has_trait(SumsProducts)
+        and _computes_wide(reader)
+        for reader in readers
+    )
+
+
+def _computes_wide(op: NnOp) -> bool:
+    """Whether a kernel widens the narrow floats that it reads; one that moves them does not."""
+    row = picked_kernel(op).row(elements_of(op))
+    return row is not None and not ELEMENTS[row.computes].narrow
 
 
 class GroupLowering(ABC):
@@ -102,7 +127,9 @@ class GroupLowering(ABC):
         results = kernel.lower(self.builder, op, *(self.values[v] for v in op.operands))
         listed = [results] if isinstance(results, SSAValue) else list(results)
         for i, (result, made) in enumerate(zip(op.results, listed, strict=True)):
-            value = self.builder.stored(made, self.builder.result_type(op, i))
+            value = made
+            if not _stays_wide(op, result):
+                value = self.builder.stored(made, self.builder.result_type(op, i))
             self.values[result] = value
             value.name_hint = value.name_hint or result.name_hint
         self.names.append(kernel.name)

@@ -35,7 +35,9 @@ def headline(pick: Pick | None) -> str:
     exact = {True: ", exact", False: ", not known to be the best", None: ""}[pick["exact"]]
     places = ", ".join(pick["places"])
     times = f", with the times in {pick['database']}" if pick["database"] else ""
-    return f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}, at {places}{times}"
+    widened = "".join(f"; {name} is widened to be multiplied" for name in pick["widened"])
+    how = f"kernels picked by {pick['strategy']}{exact}, for {pick['target']}"
+    return f"{how}, at {places}{times}{widened}"
 
 
 def headline_of_values(values: Sequence[str]) -> str:

@@ -79,6 +79,8 @@ class Pick(TypedDict):
     target: str
     database: str
     """The file of the times that count instead of estimates; empty without one."""
+    widened: list[str]
+    """The narrow floats that places name, and that the target multiplies as f32 alone."""
 
 
 class Barrier(TypedDict):

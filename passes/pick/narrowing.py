@@ -17,6 +17,7 @@ from functools import cached_property
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, OpResult, SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import NnOp, is_float, tensor_type
 from tessella.dialects.nn.elementwise import CastOp, ElementwiseOp, is_conversion
 from tessella.dialects.nn.fused import FusedOp, outside
@@ -87,9 +88,10 @@ def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
 
 
 def _carries(op: NnOp) -> bool:
-    """Whether an op hands on floats, each computed from few."""
+    """Whether an op hands on floats, each computed from few floats."""
     moves = op.has_trait(ChoosesElements) or op.get_trait(MovesElements) is not None
-    computes = isinstance(op, ElementwiseOp) and not isinstance(op, CastOp)
+    integers = any(element_of(value.type).is_integer for value in op.operands)
+    computes = isinstance(op, ElementwiseOp) and not (isinstance(op, CastOp) or integers)
     return (moves or computes) and all(
         is_float(tensor_type(result).element_type) for result in op.results
     )

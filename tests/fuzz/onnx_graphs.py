@@ -30,6 +30,7 @@ from tests.fuzz.rows import ROWS
 
 BLOCKED = ("x86/f32/nchw16c", "x86/f32", "x86", "host")
 NARROW = ("x86/bf16", "host")
+NARROWED = ("x86/bf16", "x86/f32", "host")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ def draw(random: Random) -> Trial:
             options["pick"] = "grade"
         case 3:
             options["places"] = NARROW
+            case = replace(case, stored=FLOATS[TensorProto.BFLOAT16])
+        case 4:
+            options["places"], options["pick"] = NARROWED, "grade"
             case = replace(case, stored=FLOATS[TensorProto.BFLOAT16])
         case _:
             pass

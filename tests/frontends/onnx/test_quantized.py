@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tests.frontends.onnx.quantized import NETWORKS, dynamic, feeds, static
+from tessella.dialects.elements import element_of
+from tessella.dialects.graph import main_function
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.frontends.compile import open_source
+from tests.frontends.onnx.quantized import IMAGE, NETWORKS, dynamic, feeds, static
 from tests.models import run_onnxruntime, with_open_batch
 
 Array = npt.NDArray[Any]
@@ -89,6 +96,26 @@ def test_dynamic(network: str, weight_type: str, per_channel: bool, tmp_path: Pa
     model, own, theirs = errors(proto, *run_exactly(proto))
     assert own <= max(1.5 * theirs, 1e-3)
     assert set(products(model)) <= {"i32"} | ({"f32"} if network == "encoder" else set())
+
+
+@pytest.mark.parametrize("network", ["residual", "depthwise"])
+@pytest.mark.parametrize("activation_type", ["QUInt8", "QInt8"])
+def test_no_image_of_floats_is_in_memory(
+    network: str, activation_type: str, tmp_path: Path
+) -> None:
+    """Between the input and the output, whatever is computed: a residual, a concat, means, squeeze
+    and excite."""
+    options = {"activation_type": activation_type, "weight_type": "QInt8", "per_channel": True}
+    source = open_source(static(NETWORKS[network](), tmp_path, **options))
+    placed = lower(source.graph({"x": IMAGE}), make_options(), stop="placed").stages["placed"]
+    block = main_function(placed).body.block
+    last = block.last_op
+    assert last is not None
+    made = [value for op in block.ops for value in op.results if value not in last.operands]
+    images = [tensor_type(v) for v in made if math.prod(shape_of(v)[2:]) > 1]
+    elements = [element_of(type).name for type in images if type.get_shape()[0] == IMAGE[0]]
+    assert elements.count("u8") >= 3
+    assert "f32" not in elements
 
 
 @pytest.mark.parametrize("network", ["residual", "encoder"])

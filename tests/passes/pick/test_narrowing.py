@@ -13,6 +13,7 @@ from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.elementwise import OPS as ELEMENTWISE
 from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.pick.narrowing import narrowed, narrowing_of
@@ -98,6 +99,20 @@ def test_a_comparison_hands_on_no_floats() -> None:
     graph = g.graph(g.op(nn.MatmulOp, [one, g.weight(sample(2, 8, 3), "v")], **PRODUCT))
     only = "only products, and what carries values between them, are narrowed"
     assert reasons(graph) == {"matmul": None, "less": only, "cast": only}
+
+
+def test_scales_of_integers_keep_their_digits() -> None:
+    g = GraphBuilder(x=sample(0, 4, 8), q=np.zeros((4, 8), np.int8))
+    product = g.op(nn.MatmulOp, [g.inputs["x"], g.weight(sample(1, 8, 8))], **PRODUCT)
+    scale, zero = g.weight(np.full(1, 0.1, np.float32), "s"), g.weight(np.zeros(1, np.int8), "z")
+    wide = g.op(ELEMENTWISE["dequantize"], [g.inputs["q"], scale, zero])
+    total = g.op(nn.AddOp, [product, wide])
+    graph = g.graph(g.op(nn.MatmulOp, [total, g.weight(sample(2, 8, 3), "v")], **PRODUCT))
+    found = reasons(graph)
+    assert found["add"] is None
+    assert (
+        found["dequantize"] == "only products, and what carries values between them, are narrowed"
+    )
 
 
 def test_the_rule_is_the_same_once_groups_are_formed() -> None:
