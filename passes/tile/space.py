@@ -158,7 +158,7 @@ class TileFamily:
             few = MOST_OF_FEW if self._has_few_rows else self.lanes
             yield min(self.lanes, few, self.plain.ranges[self.rows])
         elif self.rows in interleaved_rows(self.op, self.plain, self.vector):
-            yield known(self.plain.ranges[self.rows])
+            yield self.plain.ranges[self.rows]
         else:
             yield from (n for n in WINDOW_ROWS if n <= self.plain.ranges[self.rows])
 

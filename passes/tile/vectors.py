@@ -9,7 +9,6 @@ from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat
 from tessella.passes.tile.packing import can_relayout
 from tessella.passes.tile.plan import Access, plan_accesses
-from tessella.support.decisions import at_most
 
 MAX_WINDOW = 16
 """Rows apart from which on two reads of a tensor share nothing in a register tile."""
@@ -61,8 +60,7 @@ def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[s
     strided = [flat.accesses[i] for i, o in enumerate(plan.operands) if o.access is Access.STRIDED]
     for name in flat.free:
         if name != vector and any(
-            a.stride(name) == 1 and at_most(flat.ranges[name] - a.stride(vector), 0)
-            for a in strided
+            a.stride(name) == 1 and flat.ranges[name] <= a.stride(vector) for a in strided
         ):
             yield name
 

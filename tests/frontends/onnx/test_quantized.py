@@ -16,12 +16,13 @@ from onnx.reference import ReferenceEvaluator
 import tessella
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import main_function
-from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.nn.core import tensor_type
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tests.frontends.onnx.quantized import IMAGE, NETWORKS, dynamic, feeds, static
 from tests.models import run_onnxruntime, with_open_batch
+from tests.native import known_shape
 
 Array = npt.NDArray[Any]
 STATIC = [
@@ -112,7 +113,7 @@ def test_no_image_of_floats_is_in_memory(
     last = block.last_op
     assert last is not None
     made = [value for op in block.ops for value in op.results if value not in last.operands]
-    images = [tensor_type(v) for v in made if math.prod(shape_of(v)[2:]) > 1]
+    images = [tensor_type(v) for v in made if math.prod(known_shape(v)[2:]) > 1]
     elements = [element_of(type).name for type in images if type.get_shape()[0] == IMAGE[0]]
     assert elements.count("u8") >= 3
     assert "f32" not in elements
