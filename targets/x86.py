@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tessella.targets.family import Family, Jump, Level, distance
 from tessella.targets.target import KIB, Target
 
@@ -129,6 +131,10 @@ SSE = Target(
     ghz=3.0,
 )
 
+RATES: Mapping[str, tuple[tuple[str, float], ...]] = {"GenuineIntel": (("vdpbf16ps", 0.25),)}
+"""The rates of dot products that differ from the table of instructions, by the maker: Intel's cores
+leave bf16 to AMX, for which there is no code."""
+
 FAMILY = Family(
     name="x86",
     machines=("x86_64", "amd64"),
@@ -145,6 +151,7 @@ FAMILY = Family(
     pause="@llvm.x86.sse2.pause()",
     futex=202,
     reduces_minmax=False,
+    saturates=False,
     flushes_code=False,
     elf=62,
     code_alignment=64,

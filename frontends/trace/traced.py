@@ -25,7 +25,7 @@ from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Size, expression, product
+from tessella.support.sizes import Expr, Size, product
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -317,7 +317,7 @@ class Trace:
 
     def size(self, size: Size) -> int:
         """A size as the traced function sees it."""
-        return size if expression(size) is None else cast(int, TracedSize(self, size))
+        return cast(int, TracedSize(self, size)) if isinstance(size, Expr) else size
 
     def decided(self, compute: Callable[[], Any]) -> Any:
         """What follows from sizes. Raises UndecidedSizeError."""
