@@ -127,7 +127,7 @@ def quantize(
         narrow, left = quantizer.quantized(exclude), list(exclude)
         if error_budget is not None:
             comparison = Comparison(graph, samples, make_options())
-            narrow, left = _within(error_budget, quantizer, comparison, narrow, left)
+            narrow, left = _within(error_budget, quantizer, comparison, narrow, left, graph)
     return Quantized(narrow, wide, tuple(left), tuple(samples))
 
 
@@ -170,6 +170,7 @@ def _within(
     comparison: Comparison,
     narrow: onnx.ModelProto,
     left: Sequence[str],
+    graph: OnnxGraph,
 ) -> tuple[onnx.ModelProto, list[str]]:
     """The model with as few of the worst nodes in float32 as the budget takes, and these nodes.
 
@@ -181,12 +182,22 @@ def _within(
     own = comparison.own_errors(narrow)
     worst = sorted((name for name in own if name not in left), key=lambda name: -own[name])
     too_few, enough = 0, len(worst)
-    best = quantizer.quantized([*left, *worst])
+    best = quantizer.quantized([*left, *_with_makers(worst, graph)])
     while enough - too_few > 1:
         count = (too_few + enough) // 2
-        tried = quantizer.quantized([*left, *worst[:count]])
+        tried = quantizer.quantized([*left, *_with_makers(worst[:count], graph)])
         if comparison.output_error(tried) <= budget:
             enough, best = count, tried
         else:
             too_few = count
-    return best, [*left, *worst[:enough]]
+    return best, list(dict.fromkeys([*left, *_with_makers(worst[:enough], graph)]))
+
+
+def _with_makers(names: Sequence[str], graph: OnnxGraph) -> list[str]:
+    """Nodes, and those that make what they read: else that would still be rounded to 8 bits."""
+    nodes = {node.name: node for node in graph.nodes}
+    found = dict.fromkeys(names)
+    for name in names:
+        reads = (value for value in nodes[name].reads if value in graph.maker)
+        found |= dict.fromkeys(graph.node_of(value).name for value in reads)
+    return list(found)
