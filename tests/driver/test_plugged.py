@@ -114,7 +114,7 @@ def test_a_pass_without_a_spot_is_for_tessella_opt_alone(install: Installer) -> 
 @pytest.mark.parametrize(
     "body, value, message",
     [
-        (["runs_before = 'pick-kernel'"], "my_plugin:Mine", "expected: 'pick-kernels', perhaps"),
+        (["runs_before = 'pick-kernel'"], "my_plugin:Mine", "did you mean 'pick-kernels'?"),
         (["runs_after = 'elsewhere'"], "my_plugin:Mine", "no pass 'elsewhere'"),
         (
             ["runs_before = 'infer-shapes'", "runs_after = 'plan-arena'"],
