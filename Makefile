@@ -3,7 +3,7 @@
 #   SLOW=1              the slow tests too, and all of each long sweep
 #   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
 #   BENCH=kernels       what is measured: models, kernels, arrays, shapes, decode, calls, load, compile,
-#                       ship, picks, estimates, candidates, host, regression
+#                       ship, picks, estimates, candidates, host, narrow, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3

@@ -31,13 +31,13 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.merge import merge_indices, with_layouts
-from tessella.dialects.tile.windows import infer_windows
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.search import all_choices
+from tessella.passes.tile.storage import store_results
 from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
@@ -227,11 +227,11 @@ def _set_nest(kernel: KernelOp, nest: Nest) -> None:
     """Let the statements share these loops, of which they know the indices, or none."""
     if nest.loops:
         kernel.nest = NestAttr(nest)
-        infer_windows(kernel.statements)
+        store_results(kernel)
         return
     kernel.nest = None
     for op in kernel.statements:
-        op.at = None
+        op.at = op.storage = None
 
 
 def choices(problem: Problem, limit: int) -> list[Choice]:

@@ -15,6 +15,7 @@ from tessella.codegen.addresses import Scope, indices
 from tessella.codegen.emit_arith import ARITH
 from tessella.codegen.emit_cast import CASTS
 from tessella.codegen.emit_control import CONTROL
+from tessella.codegen.emit_dot import DOT
 from tessella.codegen.emit_math import MATH
 from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import emit_segment
@@ -29,7 +30,7 @@ from tessella.targets import Target
 
 KERNEL_HANDLERS: dict[str, Handler] = {
     op.name: handler
-    for table in (ARITH, CASTS, CONTROL, MATH, MEMORY, VECTOR)
+    for table in (ARITH, CASTS, CONTROL, DOT, MATH, MEMORY, VECTOR)
     for op, handler in table.items()
 }
 """By the op's name, so that an op class which only relaxes another's verifier needs no entry."""

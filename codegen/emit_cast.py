@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 from tessella.codegen.floats import narrow, widen
 from tessella.codegen.lltypes import LLType, Value, type_of
 from tessella.codegen.writer import Handler, Writer
+from tessella.dialects.arith import NearestOp
 
 
 def _result_type(op: Operation, value: Value) -> LLType:
@@ -50,6 +51,12 @@ def _saturating(intrinsic: str) -> Handler:
     return emit
 
 
+def _nearest(w: Writer, op: Operation) -> None:
+    value = w.get(op, 0)
+    to = _result_type(op, value)
+    w.set(op, w.call(to, f"llvm.lrint.{to.mangled}.{value.type.mangled}", value))
+
+
 def _extend(w: Writer, op: Operation) -> None:
     value = w.get(op, 0)
     w.set(op, widen(w, value, _result_type(op, value)))
@@ -77,6 +84,7 @@ CASTS: dict[type[Operation], Handler] = {
     arith.UIToFPOp: _cast("uitofp"),
     arith.FPToSIOp: _saturating("fptosi"),
     arith.FPToUIOp: _saturating("fptoui"),
+    NearestOp: _nearest,
     arith.ExtSIOp: _cast("sext"),
     arith.ExtUIOp: _cast("zext"),
     arith.TruncIOp: _cast("trunc"),

@@ -23,8 +23,8 @@ from tessella.codegen.sizes import floor_divide, size_value
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.dialects.sizes import SizeOp, is_static
+from tessella.support.decisions import known
 from tessella.support.errors import InternalError
-from tessella.support.sizes import known
 
 FIRST_LOOP = 2
 """The first number of metadata that modules leave to loops."""

@@ -15,7 +15,8 @@ from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Writer
 from tessella.dialects import rt
-from tessella.support.sizes import decided_zero, expression
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import expression
 
 Shares = tuple[Value, Value]
 """The number of a share, and how many there are."""

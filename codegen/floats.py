@@ -1,9 +1,15 @@
-"""Conversions between floats: f16 and bf16 by integers where LLVM would call library functions."""
+"""Conversions between floats: f16 and bf16 by integers where LLVM would call library functions.
+
+A float becomes the nearest bf16, the even one of two. Where the target has an instruction for that,
+a number that is denormal becomes a zero of its sign, as it does in the products of that target;
+elsewhere it is rounded like all others.
+"""
 
 from __future__ import annotations
 
 from tessella.codegen.lltypes import LLType, Value, constant
 from tessella.codegen.writer import Writer
+from tessella.support.elements import ELEMENTS
 
 
 def widen(w: Writer, value: Value, to: LLType) -> Value:
@@ -52,14 +58,37 @@ def _from_bf16(w: Writer, value: Value) -> Value:
 
 
 def _to_bf16(w: Writer, value: Value, to: LLType) -> Value:
+    flushes = w.target.converts("bf16")
+    if flushes and value.type.lanes * value.type.bits in _CONVERTED_BITS:
+        return _by_instruction(w, value, to)
+    half = _rounded(w, value)
+    if flushes:
+        magnitude = w.intrinsic("fabs", value)
+        tiny = w.compare("fcmp olt", magnitude, constant(value.type, ELEMENTS["f32"].least_normal))
+        half = w.select(tiny, w.binary("and", half, constant(half.type, 0x8000)), half)
+    return w.cast("bitcast", half, to)
+
+
+_CONVERTED_BITS = (256, 512)
+"""Bits of the vectors that LLVM's intrinsics narrow to bf16, all lanes of them."""
+
+
+def _by_instruction(w: Writer, value: Value, to: LLType) -> Value:
+    bits, halves = value.type.lanes * value.type.bits, f"<{value.type.lanes} x bfloat>"
+    callee = f"@llvm.x86.avx512bf16.cvtneps2bf16.{bits}"
+    made = w.push(to, f"call {halves} {callee}({value.typed})")
+    return w.push(to, f"bitcast {halves} {made.text} to {to.text}")
+
+
+def _rounded(w: Writer, value: Value) -> Value:
+    """The bits of the nearest bf16; for NaN, those of a quiet one."""
     bits = w.cast("bitcast", value, value.type.integer)
     wide = bits.type
     odd = w.binary("and", w.binary("lshr", bits, constant(wide, 16)), constant(wide, 1))
     rounded = w.binary("add", bits, w.binary("add", odd, constant(wide, 0x7FFF)))
     quiet = w.binary("or", bits, constant(wide, 0x400000))
     kept = w.select(w.compare("fcmp uno", value, value), quiet, rounded)
-    half = w.cast("trunc", w.binary("lshr", kept, constant(wide, 16)), to.integer)
-    return w.cast("bitcast", half, to)
+    return w.cast("trunc", w.binary("lshr", kept, constant(wide, 16)), wide.of("i16"))
 
 
 def _from_f16(w: Writer, value: Value) -> Value:

@@ -2,7 +2,7 @@
 
 ``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and
 the integer and float casts on vectors. The classes have the same op names and print as MLIR does;
-``Arith`` replaces xDSL's dialect of that name.
+``Arith`` replaces xDSL's dialect of that name. It has one cast more, ``arith.nearest``.
 """
 
 from __future__ import annotations
@@ -246,7 +246,18 @@ _CASTS = (
     arith.BitcastOp,
 )
 
-CASTS: dict[str, type[CastOp]] = {cast.name: _cast(cast) for cast in _CASTS}
+
+@irdl_op_definition
+class NearestOp(CastOp):
+    """The nearest integer of a float, halves to even. The float lies in the range of i32."""
+
+    name = "arith.nearest"
+
+
+CASTS: dict[str, type[CastOp]] = {
+    **{cast.name: _cast(cast) for cast in _CASTS},
+    NearestOp.name: NearestOp,
+}
 """The casts by op name."""
 
 VECTOR_FORMS: dict[str, type[Operation]] = {
@@ -260,6 +271,6 @@ VECTOR_FORMS: dict[str, type[Operation]] = {
 
 Arith = Dialect(
     "arith",
-    [VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations],
+    [NearestOp, *(VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations)],
     list(arith.Arith.attributes),
 )

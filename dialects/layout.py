@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.support.conditions import decided
+from tessella.support.decisions import at_most, decided_min, known_all
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Size, at_most, ceil_div, decided, decided_min, known_all, product
+from tessella.support.sizes import Size, ceil_div, product
 
 Array = npt.NDArray[Any]
 

@@ -46,10 +46,11 @@ from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, St
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.weights import WeightStore
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import debug
-from tessella.support.sizes import Size, UndecidedSizeError
+from tessella.support.sizes import Size
 from tessella.targets import Target
 
 _MANY = 16

@@ -17,7 +17,8 @@ from tessella.dialects import rt
 from tessella.dialects.graph import main_function
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.nn.fused import FusedOp
+from tessella.dialects.nn.elementwise import is_conversion
+from tessella.dialects.nn.fused import FusedOp, YieldOp, outside
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, place_of
 from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.explain_pick import Explainer
@@ -71,6 +72,8 @@ def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> It
     steps = (op for op in explainer.function.body.block.ops if _is_step(op))
     for outer, group in zip(steps, groups, strict=False):
         for op in list(outer.body.block.ops) if isinstance(outer, FusedOp) else [outer]:
+            if is_conversion(op):
+                continue
             if isinstance(op, NnOp):
                 yield explainer.entry(op, group)
             elif isinstance(op, CallOp):
@@ -83,24 +86,29 @@ def _is_step(op: Operation) -> bool:
 
 
 def _conversions(explainer: Explainer) -> Iterator[Conversion]:
-    for op in explainer.function.body.block.ops:
-        if isinstance(op, CopyOp | CastOp | RelayoutOp):
+    for op in explainer.function.walk():
+        alone = isinstance(op, CopyOp | CastOp | RelayoutOp)
+        if alone or is_conversion(op):
+            source, result = op.operands[0], op.results[0]
             yield {
-                "op": op.name,
-                "value": _name(op.source),
-                "from": str(place_of(op.source.type)),
-                "to": str(place_of(op.res.type)),
-                "bytes": bytes_of(op.source),
-                "cost": explainer.conversion_seconds(op),
-                "readers": list(dict.fromkeys(_readers(op.res))),
+                "op": op.name if alone else CastOp.name,
+                "value": _name(source),
+                "from": str(place_of(source.type)),
+                "to": str(place_of(result.type)),
+                "bytes": bytes_of(source),
+                "cost": explainer.conversion_seconds(op) if alone else 0.0,
+                "readers": list(dict.fromkeys(_readers(result))),
             }
 
 
 def _name(value: SSAValue) -> str:
     """The node that makes a value, seen through conversions and groups, or the value's name."""
+    value = outside(value)
     match value.owner:
         case CopyOp() | CastOp() | RelayoutOp() as op:
             return _name(op.source)
+        case NnOp() as op if is_conversion(op):
+            return _name(op.x)
         case FusedOp() as op if isinstance(value, OpResult):
             return _name(op.yielded.values[value.index])
         case NnOp() as op:
@@ -117,6 +125,10 @@ def _readers(value: SSAValue) -> Iterator[str]:
                 yield from _readers(op.res)
             case FusedOp() as op:
                 yield from _readers(op.body.block.args[use.index])
+            case YieldOp() as op if isinstance(group := op.parent_op(), FusedOp):
+                yield from _readers(group.res[use.index])
+            case NnOp() as op if is_conversion(op):
+                yield from _readers(op.res)
             case NnOp() as op:
                 yield op.node
             case op:
@@ -133,7 +145,8 @@ def _fusions(function: FuncOp) -> Iterator[Fusion]:
             names = [n.data for n in consumed if isinstance(n, StringAttr)]
             yield {"op": op.name, "node": op.node, "pattern": pattern.data, "consumed": names}
         elif isinstance(op, FusedOp):
-            inner = [i for i in op.body.block.ops if isinstance(i, NnOp)]
+            members = (i for i in op.body.block.ops if isinstance(i, NnOp))
+            inner = [i for i in members if not is_conversion(i)]
             names = [f"{i.name}@{i.node}" for i in inner]
             node = inner[-1].node if inner else ""
             yield {"op": op.name, "node": node, "pattern": "elementwise", "consumed": names}

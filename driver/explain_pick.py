@@ -14,7 +14,7 @@ from tessella import kernels, targets
 from tessella.dialects.layout import Layout
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.nn.elementwise import ElementwiseOp, is_conversion
 from tessella.dialects.nn.fused import FusedOp
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse_place, place_of
 from tessella.kernels.cost import CALL, bytes_of, moving
@@ -32,6 +32,7 @@ from tessella.passes.pick.candidates import (
 )
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
+from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.targets.database import of_this_machine
@@ -60,11 +61,13 @@ class Explainer:
         known = Path(database).is_file()  # a stage may have come here without it
         times = of_this_machine(database if known else "", self.target)
         self.prices = Prices(self.target, times, _has("shared", function))
-        ops = [op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None]
+        named = (op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None)
+        ops = [op for op in named if not is_conversion(op)]
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
             places = list(map(parse_place, self.pick["places"]))
-            request = Request(places, self.target.arch, refused=_refused(function))
+            refused, narrowing = _refused(function), narrowing_of(function)
+            request = Request(places, self.target.arch, refused=refused, narrowing=narrowing)
             picked = (op for op in ops if not isinstance(op, ConstantOp))
             self.found = {op: request.candidates(op) for op in picked}
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)

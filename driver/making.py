@@ -32,9 +32,10 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import deadline
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import UnsupportedError
 from tessella.support.memory import give_back
-from tessella.support.sizes import UndecidedSizeError, symbols_of
+from tessella.support.sizes import symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source

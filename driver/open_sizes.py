@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InputError, OptionError
 from tessella.support.names import identifiers
 from tessella.support.sizes import (
     MOST,
     Size,
     Symbol,
-    UndecidedSizeError,
     expression,
     symbols_of,
     value_of,

@@ -25,8 +25,10 @@ from tessella.passes.hoist_invariants import HoistInvariantsPass
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.insert_barriers import InsertBarriersPass
 from tessella.passes.insert_conversions import InsertConversionsPass
+from tessella.passes.integer_products import IntegerProductsPass
 from tessella.passes.kinds import asked_devices, declared, running
 from tessella.passes.move_casts import MoveCastsPass
+from tessella.passes.move_quantization import MoveQuantizationPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
@@ -68,6 +70,9 @@ def _stages(options: Options) -> Stages:
             "placed",
             [
                 InferShapesPass(),
+                MoveQuantizationPass(),
+                # the weights of products are still bytes
+                IntegerProductsPass(),
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),

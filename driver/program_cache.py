@@ -24,11 +24,11 @@ from tessella.runtime.records import NotStorableError, decoded, encoded
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import plugins
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.disk import Folder
 from tessella.support.errors import InvalidModelError, UnsupportedError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import info
-from tessella.support.sizes import UndecidedSizeError
 from tessella.targets import database
 
 T = TypeVar("T")

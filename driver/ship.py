@@ -19,8 +19,9 @@ from tessella.driver.options import Options
 from tessella.driver.stored import compiled, parts
 from tessella.driver.subprograms import interfaces, sources, whole
 from tessella.runtime.artifact import Buffer, Compiled, CompiledModel
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import OptionError, UnsupportedError
-from tessella.support.sizes import Size, UndecidedSizeError
+from tessella.support.sizes import Size
 from tessella.support.versions import versions
 from tessella.targets.table import family_of
 

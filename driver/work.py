@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region, SSAValue
 
+from tessella.dialects.arith import CASTS
 from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
@@ -21,7 +22,7 @@ from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target
 
 _COMPUTES = ("arith", "math")
-"""Dialects whose ops are arithmetic; but for constants."""
+"""Dialects whose ops are arithmetic; but for constants and conversions."""
 _LEAST_BITS = 32
 """Of floats in arithmetic: shorter ones are widened."""
 
@@ -96,7 +97,7 @@ def _operations(op: ContractOp) -> Size:
 def _computing(region: Region) -> int:
     """Arithmetic ops of a body."""
     ops: tuple[Operation, ...] = tuple(region.block.ops) if region.blocks else ()
-    names = (op.name.partition(".") for op in ops)
+    names = (op.name.partition(".") for op in ops if op.name not in CASTS)
     return sum(dialect in _COMPUTES and name != "constant" for dialect, _, name in names)
 
 

@@ -30,9 +30,9 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.artifact import Array, CompiledModel, dump
 from tessella.runtime.records import NotStorableError, decoded, encoded
 from tessella.support import deadline, disk
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.disk import file_state
 from tessella.support.errors import CompileTimeoutError, TessellaError
-from tessella.support.sizes import UndecidedSizeError
 
 NICE = 10
 """How much other processes come first: calls go on meanwhile."""

@@ -113,6 +113,15 @@ MOVED = rows(NATIVE, computes=T)
 """Elements that are moved, and not looked at."""
 FLOATING = rows(FLOATS)
 """Operands and results of one float."""
+PRODUCTS = (
+    *SAME,
+    Elements(("u8", "i8", "i32"), "i32", ("i32",)),
+    Elements(("u8", "i8"), "i32", ("i32",)),
+    Elements(("i8", "u8", "i32"), "i32", ("i32",)),
+    Elements(("i8", "u8"), "i32", ("i32",)),
+)
+"""Products of operands of one element, and of u8 and i8, added up in i32, with or without a
+bias."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))
 """Elements that indices pick."""
 

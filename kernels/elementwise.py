@@ -14,17 +14,30 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
+from tessella.dialects.arith import NearestOp
 from tessella.dialects.elements import is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import dtype_of, is_float, tensor_type
 from tessella.kernels.builder import F32, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATS, NATIVE, T, Table, has_code, rows
+from tessella.kernels.elements import FLOATS, INTEGERS, NATIVE, T, Table, has_code, rows
 from tessella.kernels.registry import native
 from tessella.kernels.remainder import REMAINDERS, floored, integer_power, truncated
-from tessella.runtime.host.elementwise import ROWS, Function, Row, divide, erf, fma, power
+from tessella.runtime.host.elementwise import (
+    ROWS,
+    Function,
+    Row,
+    divide,
+    erf,
+    fma,
+    like,
+    power,
+    whole,
+    wide,
+)
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError
 
 Code = Callable[..., SSAValue]
@@ -146,6 +159,18 @@ def _not(s: Scalars, x: SSAValue) -> SSAValue:
     return s.op(arith.XOrIOp(x, s.constant(1, BOOL)))
 
 
+def _wide(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.cast(x, i32)
+
+
+def _whole(s: Scalars, x: SSAValue) -> SSAValue:
+    return s.op(NearestOp(x, i32))
+
+
+def _like(s: Scalars, x: SSAValue, other: SSAValue) -> SSAValue:
+    return s.cast(x, other.type)
+
+
 def _is_nan(s: Scalars, x: SSAValue) -> SSAValue:
     return s.op(arith.CmpfOp(x, x, "uno"))
 
@@ -166,6 +191,11 @@ CODE: Mapping[Function, Code] = {
     np.fmod: truncated,
     np.minimum: _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
     np.maximum: _by_kind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
+    np.fmin: _one(arith.MinnumfOp),
+    np.fmax: _one(arith.MaxnumfOp),
+    wide: _wide,
+    whole: _whole,
+    like: _like,
     np.negative: _negative,
     np.absolute: _absolute,
     np.sign: _sign,
@@ -220,6 +250,9 @@ _OPERANDS: Mapping[str, Sequence[str]] = {
 """The elements of the operands; those of other kinds of ops have any."""
 
 
+DEQUANTIZED = tuple(x for x in INTEGERS if ELEMENTS[x].bits <= 32)
+
+
 def _functions(row: Row) -> frozenset[str]:
     """The ops of `math` in the scalar code for floats."""
     block = Block(arg_types=[F32] * len(ew.OPS[row.name].get_irdl_definition().operands))
@@ -229,6 +262,10 @@ def _functions(row: Row) -> frozenset[str]:
 
 def table(row: Row) -> Table:
     """The elements of an op's kernel: those for which there is vector code of all its functions."""
+    if row.kind == "quantize":
+        return tuple(x for to in ew.QUANTIZED for x in rows(FLOATS, (T, T, to), (to,)))
+    if row.kind == "dequantize":
+        return tuple(x for of in DEQUANTIZED for x in rows(FLOATS, (of, T, of), (T,)))
     if row.function in (np.remainder, np.fmod):
         return REMAINDERS
     operands = _OPERANDS.get(row.kind, NATIVE)

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type
+from tessella.dialects.nn.elementwise import is_conversion
 from tessella.dialects.sizes import dims
 from tessella.dialects.tile import KernelOp, ReturnOp, weight_of
 from tessella.kernels.builder import KernelBuilder
@@ -104,7 +105,8 @@ class GroupLowering(ABC):
             self.values[result] = value
             value.name_hint = value.name_hint or result.name_hint
         self.names.append(kernel.name)
-        self.nodes.append(op.node)
+        if not is_conversion(op):
+            self.nodes.append(op.node)
 
     def kernel(self, results: Sequence[SSAValue]) -> KernelOp:
         """Close the kernel. It must be called with ``arguments``."""

@@ -14,6 +14,7 @@ from tessella.dialects.nn.core import is_float, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.cost import Work, bytes_of
+from tessella.kernels.elements import PRODUCTS
 from tessella.kernels.registry import native
 
 
@@ -45,7 +46,7 @@ def batch_forms(shape: Sequence[int], out: Sequence[int]) -> list[Form]:
     return [f"b{skip + d}" if n > 1 or out[skip + d] == 1 else 0 for d, n in enumerate(shape)]
 
 
-@native(linear.MatmulOp, "matmul", NCHW)
+@native(linear.MatmulOp, "matmul", NCHW, elements=PRODUCTS)
 def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> SSAValue:
     """R[b.., m, n] = +(A[b.., m, k] * B[b.., k, n])."""
     type = k.result_type(op)
@@ -65,7 +66,7 @@ def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> S
     )
 
 
-@native(linear.FcOp, "fc", NCHW)
+@native(linear.FcOp, "fc", NCHW, elements=PRODUCTS)
 def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue) -> SSAValue:
     """R[m.., n] = +(X[m.., k] * W[k, n]), then + B[n]."""
     type = k.result_type(op)
@@ -109,7 +110,16 @@ def products(op: linear.ConvOp) -> Work:
     return Work(op.operations, element_of(op.res.type).bits, bytes_of(op.w))
 
 
-@native(linear.ConvOp, "conv", NHWC, NCHW, BLOCKED, operands={1: NCHW}, work=products)
+@native(
+    linear.ConvOp,
+    "conv",
+    NHWC,
+    NCHW,
+    BLOCKED,
+    elements=PRODUCTS,
+    operands={1: NCHW},
+    work=products,
+)
 def conv(
     k: KernelBuilder,
     op: linear.ConvOp,

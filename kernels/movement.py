@@ -18,7 +18,8 @@ from tessella.kernels.elements import MOVED
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
 from tessella.runtime.host.values import saturate
-from tessella.support.sizes import are_ordered, bounds_of, is_multiple
+from tessella.support.decisions import are_ordered, is_multiple
+from tessella.support.sizes import bounds_of
 
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)

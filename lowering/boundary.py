@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from tessella.dialects.tile import Linear
 from tessella.dialects.tile.flat import Constraint
 from tessella.passes.tile.tiles import Tiles
-from tessella.support.sizes import Size, decided, decided_max, decided_min, known
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min, known
+from tessella.support.sizes import Size
 
 Rows = tuple[int, ...]
 

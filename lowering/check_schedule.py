@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tessella.dialects.tile import ContractOp, Schedule, ScheduleAttr
+from tessella.dialects.tile import ContractOp, Dot, Schedule, ScheduleAttr
 from tessella.dialects.tile.flat import Flat, FlatAccess
-from tessella.dialects.tile.nest import depth
+from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.space import tiles_end
 from tessella.passes.tile.tiles import has_ends
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
+from tessella.support.sizes import Size, bounds_of, symbols_of
 
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
@@ -56,11 +57,27 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
+    if s.dot is not None:
+        yield from _dot_rules(op, flat, s, s.dot)
     yield from _access_rules(op, flat, s)
 
 
+def _dot_rules(op: ContractOp, flat: Flat, s: Schedule, dot: Dot) -> Iterator[tuple[str, bool]]:
+    yield (
+        "a dot product over a number of values that nothing else depends on",
+        dot.index in flat.ranges
+        and dot.index not in {*flat.pinned, *reaches(op), *shared_loops(op)}
+        and not symbols_of([flat.ranges[dot.index]]),
+    )
+    yield "a dot product whose lanes no constraint leaves out", s.vector not in flat.pinned
+    yield (
+        f"partial sums of whole groups of {dot.row.k}",
+        s.partial is None or s.partial[0] != dot.index or s.partial[1] % dot.row.k == 0,
+    )
+
+
 def _access_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
-    plan = plan_accesses(op, flat, s.vector, s.rows)
+    plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     misfit = plan.misfit(s)
     yield misfit or "", misfit is None
     yield (
@@ -95,7 +112,10 @@ def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
     """Whether only the index of the lanes runs in tiles of memory, and register tiles are as wide
     as one, or without rows as several, of whole vectors."""
-    return all(name == s.vector and _is_whole(a.room[name], s) for name in a.lanes)
+    return all(
+        _is_whole(a.room[name], s) if name == s.vector else a.room[name] == s.group(name)
+        for name in a.lanes
+    )
 
 
 def _is_whole(panel: Size, s: Schedule) -> bool:

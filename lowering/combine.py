@@ -16,6 +16,7 @@ from tessella.dialects.tile import ContractOp, YieldOp
 from tessella.dialects.tile.attributes import Schedule
 from tessella.lowering.aggregate import accumulate, greater
 from tessella.lowering.body import Bodies
+from tessella.lowering.dots import Dots
 from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
 from tessella.lowering.point import Point
@@ -94,6 +95,21 @@ class Combine:
     # ** sums **
 
     @cached_property
+    def _dots(self) -> Dots | None:
+        if self.s.dot is None:
+            return None
+        return Dots(
+            self.e,
+            self.op,
+            self.s,
+            self.plan,
+            self.loads.buffers,
+            self.bodies,
+            self.loads,
+            self.s.dot,
+        )
+
+    @cached_property
     def _is_multiply_add(self) -> bool:
         return self.op.is_multiply_add
 
@@ -106,6 +122,8 @@ class Combine:
         return self.op.greatest_number
 
     def _added(self, point: Point, row: int, u: int, old: SSAValue) -> Val:
+        if self._dots is not None:
+            return Val(self._dots.added(point, row, u, old), self._varies)
         mask, inputs = self.loads.mask(point, row, u), range(self.plan.inputs)
         if self._is_multiply_add:
             args = [self.loads.load_or_zero(n, point, row, u, mask) for n in inputs]

@@ -20,16 +20,9 @@ from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    bounds_of,
-    decided,
-    decided_min,
-    expression,
-    known,
-    round_up,
-)
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min, known
+from tessella.support.sizes import Expr, Size, bounds_of, expression, round_up
 
 
 @dataclass
@@ -60,7 +53,7 @@ class Loads:
             return start + lane * plan.stride
         panel, lane = divmod(lane, plan.room)
         stride = self.flat.accesses[operand].stride(self.s.vector or "")
-        return start + (panel * plan.room * stride + lane)
+        return start + (panel * plan.room * stride + lane * plan.stride)
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """An operand's vector, or the element that its lanes share."""

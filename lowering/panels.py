@@ -15,7 +15,8 @@ from tessella.dialects.tile.flat import Flat
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.plan import AccessPlan
-from tessella.support.sizes import bounds_of, ceil_div, known, product
+from tessella.support.decisions import known
+from tessella.support.sizes import bounds_of, ceil_div, product
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Panels:
                 stride = self.flat.accesses[operand].stride(self.s.vector)
                 next_panel = point.offsets[operand] + self.s.width * stride
                 for line in range(self._asked):
-                    pos = self.e.step(next_panel, point.line + line, self.s.lanes)
+                    pos = self.e.step(next_panel, point.line + line, self.s.lanes * plan.stride)
                     self.e.effect(PrefetchOp(self.buffers[operand], self.e.at(pos)))
 
     @cached_property

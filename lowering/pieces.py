@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.rt import ALONE, PartAttr
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import depth, shared_loops
+from tessella.dialects.tile.order import in_order
 from tessella.passes.hazards import Hazards, Use
 from tessella.passes.tile.parts import joined, roots_of, uses
 from tessella.support.errors import InvalidModelError
@@ -71,7 +72,7 @@ def check_results(kernel: KernelOp) -> None:
 def pieces(kernel: KernelOp) -> list[Piece]:
     """The pieces of a kernel, in order."""
     roots = roots_of(kernel)
-    ops = kernel.statements
+    ops = in_order(kernel.statements)
     used = {op: list(uses(op, roots)) for op in ops}
     groups = _groups(ops, used)
     results = [roots[value] for value in kernel.returned.values]

@@ -51,6 +51,8 @@ class Point:
     """Lanes of the last vector that count; 0 where all do."""
     line: Pos | None = None
     """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
+    left: int = 0
+    """Values of the last group of a dot product that count; 0 where all do."""
     part: Size = 0
     """How many values of the index of partial sums the current sum has; 0 outside of them."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])

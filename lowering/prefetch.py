@@ -25,7 +25,9 @@ from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.plan import Access, plan_accesses, streams
-from tessella.support.sizes import Size, decided, decided_zero
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size
 
 STREAM = 4096
 """Bytes ahead in a stream from memory: the processor's own prefetches end with a page. Sums over

@@ -39,18 +39,9 @@ from tessella.passes.tile.tiles import (
     split,
     with_ends,
 )
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    UndecidedSizeError,
-    at_most,
-    ceil_div,
-    decided,
-    expression,
-    known,
-    product,
-    symbols_of,
-)
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import at_most, known
+from tessella.support.sizes import Expr, Size, ceil_div, expression, product, symbols_of
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
@@ -88,7 +79,7 @@ class Statement:
         self.s = schedule
         self.step = step
         self.buffers = [buffers[v] for v in op.tensors]
-        self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows)
+        self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows, schedule.dot)
         self.constraints = self.plan.constraints
         self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
         self.reduces_lanes = self.plan.sums_lanes
@@ -306,6 +297,8 @@ class Statement:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
             return self._reduce_lanes(name, rest, point, sums, rows)
+        if self.s.group(name) > 1:
+            return self._reduce_groups(name, rest, point, sums, rows)
         constraint = next((c for c in self.constraints.rows if c.form.coefficient(name)), None)
         if constraint is not None and point.cut.starts:
             return self._reduce_rows(constraint, name, rest, point, sums, rows)
@@ -369,13 +362,13 @@ class Statement:
         takes as long to compile as all other tiles'. 0 keeps a short loop from becoming one with
         the positions.
         """
-        extent = self._extent(name, point)
+        extent = ceil_div(self._extent(name, point), self.s.group(name))
         if point.cut.starts and not (point.cut.inside and len(rows) == len(point.rows)):
             if decided(extent <= self.s.unroll):
                 return 0
             if self._boundary_is_small:
                 return 1
-        points = product(self.flat.ranges[n] for n in inner)
+        points = product(ceil_div(self.flat.ranges[n], self.s.group(n)) for n in inner)
         if isinstance(points, Expr):
             return 1
         most = self.s.unroll // points
@@ -387,6 +380,37 @@ class Statement:
         low, high = self.constraints.interior(self.flat, self.s.rows)
         inside = known((high - low) // self.s.row_tile * self.s.row_tile)
         return inside >= FEW * known(self.flat.ranges[self.s.rows])
+
+    def _reduce_groups(
+        self,
+        name: str,
+        rest: Sequence[str],
+        point: Point,
+        sums: list[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        """A reduced index in groups of values that one instruction adds up; the last may be a part
+        of a group."""
+        extent, size = known(self._extent(name, point)), self.s.group(name)
+        whole, left = extent // size * size, extent % size
+
+        def body(start: Pos, carried: Sequence[SSAValue]) -> list[SSAValue]:
+            return self._reduce(rest, self._move(point, name, start), list(carried), rows)
+
+        def loop_body(iv: SSAValue, carried: Sequence[SSAValue]) -> list[SSAValue]:
+            iv.name_hint = name
+            return body(Pos(iv), carried)
+
+        if whole == size:
+            sums = body(Pos(), sums)
+        elif whole:
+            unroll = self._unroll_count(name, rest, point, rows)
+            start, stop = self.e.index(0), self.e.index(whole)
+            sums = self.e.loop(start, stop, size, sums, loop_body, unroll)
+        if left:
+            moved = replace(self._move(point, name, Pos(None, whole)), left=left)
+            sums = self._reduce(rest, moved, sums, rows)
+        return sums
 
     def _reduce_lanes(
         self,

@@ -16,7 +16,8 @@ from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.windows import needed
 from tessella.lowering.point import Step
 from tessella.lowering.values import Emitter, Pos
-from tessella.support.sizes import Expr, Size, known
+from tessella.support.decisions import known
+from tessella.support.sizes import Expr, Size
 
 
 def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:

@@ -22,7 +22,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
-from tessella.support.sizes import decided
+from tessella.support.conditions import decided
 
 
 @dataclass(frozen=True)

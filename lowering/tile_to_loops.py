@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 
 from xdsl.context import Context
@@ -48,7 +49,8 @@ from tessella.dialects.tile import (
     through_views,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of
-from tessella.dialects.tile.nest import depth, memory_shape
+from tessella.dialects.tile.nest import memory_shape
+from tessella.dialects.tile.order import Position, positions
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
 from tessella.lowering.prefetch import Part, asked, streamed
@@ -164,11 +166,16 @@ class _Statements:
     def emit(self) -> None:
         self._inside(self.ops, ())
 
+    @cached_property
+    def position(self) -> Mapping[ContractOp, Position]:
+        return positions(self.kernel.statements)
+
     def _inside(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
         """Statements inside these steps of their shared loops: those that are in further loops
         together, and those between them."""
-        for deeper, group in groupby(ops, key=lambda op: depth(op) > len(steps)):
-            (self._loop if deeper else self._step)(list(group), steps)
+        number = len(steps)
+        for place, group in groupby(ops, key=lambda op: self.position[op][number]):
+            (self._step if place % 2 else self._loop)(list(group), steps)
 
     def _loop(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
         """The next of the shared loops around statements."""

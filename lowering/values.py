@@ -24,14 +24,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from tessella.dialects.arith import ConstantOp
 from tessella.dialects.rt import UNROLL
 from tessella.dialects.sizes import SizeOp
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    are_ordered,
-    decided_max,
-    decided_min,
-    terms_of,
-)
+from tessella.support.decisions import are_ordered, decided_max, decided_min
+from tessella.support.sizes import Expr, Size, terms_of
 
 INDEX = IndexType()
 _NONE: Mapping[str, Attribute] = {}

@@ -54,7 +54,8 @@ from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.counted import compared
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
-from tessella.support.sizes import Size, at_most, bounds_of
+from tessella.support.decisions import at_most
+from tessella.support.sizes import Size, bounds_of
 
 MAX_ROUNDS = 8
 """A limit for safety: a round seldom leaves more than the next one finds."""

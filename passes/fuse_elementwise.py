@@ -17,9 +17,11 @@ that move elements, and at most one other op, its *anchor*, such as a convolutio
 - elementwise ops after the anchor, whose result is used by them alone and has their shape;
 - ops before a reduction, which reads each element once; before a product only where it does;
 - elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
-- elementwise ops of one shape, although others use their results too.
+- elementwise ops of one shape, although others use their results too;
+- a dequantization before what reads it, so that bytes are in memory: before a pool, too.
 
-A reshape between two members joins as well; any other stays a view. What is read at several places
+Casts between places join like other elementwise ops (``joined_casts.py``). A reshape between two
+members joins as well; any other stays a view. What is read at several places
 joins only if it takes few operations. A group has at most ``MAX_OPS`` ops.
 """
 
@@ -39,16 +41,18 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import kernels
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp, shape_of
-from tessella.dialects.nn.elementwise import ElementwiseOp
+from tessella.dialects.nn.elementwise import DequantizeOp, DequantizingOp, ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.linear import MatmulOp
 from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, TransposeOp
+from tessella.dialects.nn.pooling import PoolOp
 from tessella.dialects.nn.reduction import ReduceOp
 from tessella.dialects.nn.traits import ReadAsAccess, ReadsRows
 from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
 from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
 from tessella.passes.base import functions
+from tessella.passes.joined_casts import with_elementwise_casts, without_lone_casts
 from tessella.passes.kinds import ProgramPass
 from tessella.support.sizes import estimated
 
@@ -70,9 +74,12 @@ class FuseElementwisePass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
         for function in functions(op):
+            _dequantize_for_each(function)
+            casts = with_elementwise_casts(function)
             formed = [group for group in _Groups(function).formed() if len(group.ops) > 1]
             for group in formed:
                 _outline(group.ops)
+            without_lone_casts(casts)
             if any(group.is_shared for group in formed):
                 _sort(function.body.block)
 
@@ -201,7 +208,7 @@ class _Groups:
 
     def _joins(self, producer: _Group, consumer: _Group) -> bool:
         """Whether a group becomes one with the group of its reader."""
-        if len(producer.ops) + len(consumer.ops) > MAX_OPS:
+        if len(producer.ops) + len(consumer.ops) > MAX_OPS or _is_left_to_readers(consumer):
             return False
         edges = list(self._edges(producer, consumer))
         if not all(_same_order(value, op) for value, op in edges):
@@ -261,6 +268,52 @@ def _is_computed_where_read(op: NnOp) -> bool:
     return isinstance(op, ElementwiseOp) or op.has_trait(ReadAsAccess)
 
 
+def _dequantize_for_each(function: FuncOp) -> None:
+    """Let each op that computes a dequantization where it reads it have one of its own."""
+    for op in list(function.body.block.ops):
+        if not isinstance(op, DequantizeOp):
+            continue
+        for use in list(op.res.uses)[1:]:
+            if _takes_in(use.operation, op.res):
+                own = op.clone()
+                Rewriter.insert_op(own, InsertPoint.before(use.operation))
+                use.operation.operands[use.index] = own.res
+
+
+def _shared(group: list[NnOp]) -> list[NnOp]:
+    """The ops without dequantizations that another one of them does, too."""
+    known: dict[object, DequantizingOp] = {}
+    left: list[NnOp] = []
+    for op in group:
+        if isinstance(op, DequantizeOp):
+            first = known.setdefault((tuple(op.operands), op.res.type), op)
+            if first is not op:
+                op.res.replace_all_uses_with(first.res)
+                Rewriter.erase_op(op)
+                continue
+        left.append(op)
+    return left
+
+
+def _is_left_to_readers(group: _Group) -> bool:
+    """Whether a group is a dequantization that all its readers compute for themselves: what is then
+    written are the bytes before it."""
+    op = group.ops[0]
+    if len(group.ops) > 1 or not isinstance(op, DequantizeOp) or op.res.first_use is None:
+        return False
+    return all(_takes_in(use.operation, op.res) for use in op.res.uses)
+
+
+def _takes_in(op: Operation, value: SSAValue) -> bool:
+    """Whether an op computes an operand where it reads it."""
+    if not isinstance(op, NnOp) or not _is_fusable(op):
+        return False
+    if _is_computed_where_read(op):
+        return not isinstance(op, ReshapeOp)
+    rows = op.has_trait(ReadsRows) and value not in op.operands[1:]
+    return rows or isinstance(op, PoolOp)
+
+
 def _readers(group: _Group) -> Iterator[Operation]:
     """The ops that read results of a group."""
     for op in group.ops:
@@ -295,6 +348,8 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]
+    if isinstance(op, PoolOp):
+        return all(isinstance(inner, DequantizeOp) for inner in producer.ops)
     if not isinstance(op, MatmulOp):
         return False
     return estimated(op.operations) <= 2 * estimated(prod(shape_of(value)))
@@ -319,6 +374,7 @@ def _same_order(value: SSAValue, op: NnOp) -> bool:
 
 def _outline(group: list[NnOp]) -> None:
     """Move the ops into a group at the position of the last one."""
+    group = _shared(group)
     last = group[-1]
     members = set(group)
     outside: list[SSAValue] = []

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from xdsl.ir import SSAValue
 
 from tessella.dialects.rt import Part
-from tessella.support.sizes import Size, at_most
+from tessella.support.decisions import at_most
+from tessella.support.sizes import Size
 
 Box = Sequence[tuple[Size, Size]]
 """The least and the greatest index along each dimension of a tensor."""

@@ -8,7 +8,8 @@
 
 Inputs and outputs of the program are row-major. A constant gets the place that its user wants, at
 no cost. Equal conversions of a value are shared, and inverse ones cancel: a converted value is
-converted again from its source, unless it was rounded on the way.
+converted again from its source, unless it was rounded on the way. A cast of the program that loses
+nothing counts as a conversion.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
+from tessella.dialects.nn.elementwise import CastOp as ElementwiseCastOp
+from tessella.dialects.nn.elementwise import widened_from
 from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import (
     CastOp,
@@ -82,7 +85,9 @@ class _Function:
                 self._place(op, op.places)
         _check(self.function)
         for op in reversed(list(self.function.body.block.ops)):
-            if isinstance(op, ConstantOp | Conversion) and op.res.first_use is None:
+            if not isinstance(op, ConstantOp | Conversion | ElementwiseCastOp):
+                continue
+            if op.res.first_use is None:
                 Rewriter.erase_op(op)
         self.function.update_function_type()
 
@@ -168,12 +173,17 @@ def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
     """A value, and the values that it is a lossless conversion of."""
     yield value
     later = {precision_of(tensor_type(value).element_type)}
-    while isinstance(value.owner, Conversion):
-        value = value.owner.source
+    while (source := _converted_from(value)) is not None:
+        value = source
         own = precision_of(tensor_type(value).element_type)
         if all(own == precision or widens(own, precision) for precision in later):
             yield value
         later.add(own)
+
+
+def _converted_from(value: SSAValue) -> SSAValue | None:
+    """What a value is converted from, by the program too if that loses nothing."""
+    return value.owner.source if isinstance(value.owner, Conversion) else widened_from(value)
 
 
 def _check(function: FuncOp) -> None:

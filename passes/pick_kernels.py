@@ -37,10 +37,11 @@ from tessella.passes.pick.candidates import Candidate, Candidates, Request, layo
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
+from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
+from tessella.support.decisions import differs
 from tessella.support.errors import OptionError, Unsupported, UnsupportedError
-from tessella.support.sizes import differs
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
@@ -116,7 +117,8 @@ class PickKernelsPass(ProgramPass):
         """The kernels that can run each op. Raises UnsupportedError for an op without any."""
         places = list(map(parse_place, self.places))
         refused = ("winograd",) if self.winograd == "off" else ()
-        request = Request(places, self._machine.arch, self.fallback == "allow", refused)
+        allowed, narrowing = self.fallback == "allow", narrowing_of(function)
+        request = Request(places, self._machine.arch, allowed, refused, narrowing)
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops

@@ -5,10 +5,10 @@
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] ..
     ->
     tile.kernel @softmax(%x: ..) -> (..) attributes {nest = #tile.nest<[4096 by 2]>} {
-      %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] ..
+      %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 2 ..
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ..
 
-A tensor that only statements of the kernel read then has the size of one step.
+A tensor that only statements of the same step read lives in the step, and has the size of one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tessella.targets import Target
 class TileShareLoopsPass(KernelPass):
     """Choose the loops that the statements of a kernel share, and their steps, for a target.
 
-    A kernel whose statements have schedules stays as it is. That steps read what they write
+    A kernel whose statements have schedules stays as it is. Of a nest that is written by hand, only
+    where results live is chosen, unless a statement says it. That steps read what they write
     themselves is checked in every compilation.
     """
 

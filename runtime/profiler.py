@@ -15,8 +15,8 @@ from tessella.runtime.events import Call, Scale, Stream, Work
 from tessella.runtime.profile import Profile, Row, Span, roof
 from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.clock import now
+from tessella.support.decisions import known
 from tessella.support.errors import OptionError
-from tessella.support.sizes import known
 
 Array = npt.NDArray[Any]
 Works = Mapping[str, Work]

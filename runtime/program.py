@@ -28,9 +28,10 @@ from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
 from tessella.support.foreign import is_of_handler
-from tessella.support.sizes import Expr, Size, known, known_all, value_of
+from tessella.support.sizes import Expr, Size, value_of
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.support.sizes import Size, known_all, value_of
+from tessella.support.decisions import known_all
+from tessella.support.sizes import Size, value_of
 
 Array = npt.NDArray[Any]
 

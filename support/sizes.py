@@ -4,15 +4,14 @@ A size is a number, or an expression of symbols: a sum of products of symbols an
 by constants, such as ``64 * seq + 1`` or ``batch * ((seq + 15) floordiv 16)``. A symbol is a
 dimension that a program leaves open, from one number to another.
 
-Code on sizes uses ``+ - * // %`` and the functions here. ``a < b`` is a ``Condition``, which may
-hold for some values of the symbols only. ``decided`` gives its truth, and raises
-``UndecidedSizeError`` there; ``always`` says whether it holds for all values. What needs a number
-takes an ``int``: ``known`` makes one, or raises. A program that raises is then compiled for
-numbers. ``==`` compares expressions: different ones may still have the same value. Where that is
-an error of the program, ``differs`` is the question.
+Code on sizes uses ``+ - * // %`` and the functions here. ``==`` compares expressions: different
+ones may still have the same value. A comparison ``a < b`` is a ``Condition``
+(``support/conditions.py``), which may hold for some values of the symbols only.
+``support/decisions.py`` has the questions on sizes, says what they answer there, and makes the
+number that an ``int`` needs.
 
-``at_most`` says where code may be unrolled. ``estimated`` gives the number that costs are modelled
-for. ``value_of`` gives the number for values of the symbols.
+``estimated`` gives the number that costs are modelled for. ``value_of`` gives the number for values
+of the symbols.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
-from tessella.support.errors import TessellaError
+from tessella.support.bounds import Factor, bounds_of_terms
+from tessella.support.conditions import Condition, UndecidedSizeError, decided
 
 MOST = (1 << 31) - 1
 """The greatest value of a symbol without bounds."""
@@ -33,19 +33,6 @@ MOST_FACTORS, MOST_TERMS = 10, 1024
 """Of a size. Bounds of a product take as many steps as it has subsets of factors."""
 USUAL = 128
 """What costs are estimated for where a symbol has no narrower bounds."""
-
-
-class UndecidedSizeError(TessellaError):
-    """A number or a decision was needed that some values of symbols would change.
-
-    ``symbols`` are their names. ``turn`` is where a decision changes that one symbol alone makes:
-    it is another one from this value on.
-    """
-
-    def __init__(self, what: str, symbols: Iterable[str], turn: int | None = None) -> None:
-        self.symbols = frozenset(symbols)
-        self.turn = turn
-        super().__init__(what, hint="the program is compiled for the numbers instead")
 
 
 @dataclass(frozen=True, order=True)
@@ -89,11 +76,11 @@ class Quotient:
     numerator: Expr
     divisor: int
 
-    @cached_property
+    @property
     def low(self) -> int:
         return self.numerator.bounds[0] // self.divisor
 
-    @cached_property
+    @property
     def high(self) -> int:
         return self.numerator.bounds[1] // self.divisor
 
@@ -213,10 +200,10 @@ class Expr:
     @cached_property
     def bounds(self) -> tuple[int, int]:
         """Numbers that no value is below and above."""
-        plain = _bounds(self.terms)
+        plain = bounds_of_terms(self.terms)
         if not any(_quotient_of(atoms) for atoms in self.terms):
             return plain
-        rounded = _bounds(*_without_quotients(self.terms))
+        rounded = bounds_of_terms(*_without_quotients(self.terms))
         return max(plain[0], rounded[0]), min(plain[1], rounded[1])
 
     def __eq__(self, other: object) -> bool:
@@ -239,7 +226,29 @@ class Expr:
 
     def __bool__(self) -> object:
         """No `bool`, so that type checkers refuse it: `decided_zero` is the question."""
-        return not decided_zero(self)
+        return not self.decided_zero()
+
+    def decided_zero(self) -> bool:
+        """Whether it is 0. Raises UndecidedSizeError where it is for some values only."""
+        low, high = self.bounds
+        if low > 0 or high < 0:
+            return False
+        raise UndecidedSizeError(f"{self} is 0 for some sizes only", self.names, _is_zero_at(self))
+
+    @property
+    def negative(self) -> bool | None:
+        """Whether it is below 0, for all values or for none; None if neither is known."""
+        low, high = self.bounds
+        return high < 0 if high < 0 or low >= 0 else None
+
+    @property
+    def sign_changes(self) -> int | None:
+        """The value of its one symbol from which on it is negative, or is not any more."""
+        match _linear(self):
+            case (_, factor, number):
+                return -(number // factor) if factor > 0 else number // -factor + 1
+            case None:
+                return None
 
     # ** numbers **
 
@@ -296,33 +305,6 @@ class Expr:
         return Expr.of, (self.terms,)
 
 
-@dataclass(frozen=True)
-class Condition:
-    """An ordering of two sizes. `decided` and `always` say what it counts for if it holds for some
-    values of symbols only."""
-
-    left: Size
-    relation: str
-    right: Size
-    apart: Expr
-    """Negative where the condition holds."""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the condition holds for all values or for none; None if neither is known."""
-        low, high = self.apart.bounds
-        return high < 0 if high < 0 or low >= 0 else None
-
-    def undecided(self) -> UndecidedSizeError:
-        what = f"{self.left} {self.relation} {self.right} holds for some sizes only"
-        return UndecidedSizeError(what, self.apart.names, _sign_changes(self.apart))
-
-    def __bool__(self) -> object:
-        """For what compares inside, as sorting does: no `bool`, so that type checkers refuse a
-        condition of code that does not say what it counts for."""
-        return decided(self)
-
-
 def _compared(left: Size, relation: str, right: Size) -> bool | Condition:
     apart = left - right if relation in ("<", "<=") else right - left
     negative = apart - 1 if relation in ("<=", ">=") else apart
@@ -361,52 +343,6 @@ def symbols_of(sizes: Iterable[object]) -> frozenset[Symbol]:
     return frozenset(s for size in sizes if isinstance(size, Expr) for s in size.symbols)
 
 
-def differs(a: Size, b: Size) -> bool:
-    """Whether two sizes differ. Raises UndecidedSizeError where they do for some values only."""
-    if a == b:
-        return False
-    apart = expression(a - b)
-    if apart is not None and apart.bounds[0] <= 0 <= apart.bounds[1]:
-        names = (symbol.name for symbol in symbols_of([a, b]))
-        raise UndecidedSizeError(f"{a} and {b} are equal for some sizes only", names)
-    return True
-
-
-def decided(condition: bool | Condition) -> bool:
-    """Whether a condition holds. Raises UndecidedSizeError where it does for some values only."""
-    if not isinstance(condition, Condition):
-        return condition
-    holds = condition.holds
-    if holds is None:
-        raise condition.undecided()
-    return holds
-
-
-def always(condition: bool | Condition) -> bool:
-    """Whether a condition is known to hold for all values."""
-    return condition.holds is True if isinstance(condition, Condition) else condition
-
-
-def decided_zero(size: Size) -> bool:
-    """Whether a size is 0. Raises UndecidedSizeError where it is for some values only."""
-    if not isinstance(size, Expr):
-        return size == 0
-    low, high = size.bounds
-    if low > 0 or high < 0:
-        return False
-    raise UndecidedSizeError(f"{size} is 0 for some sizes only", size.names, _is_zero_at(size))
-
-
-def decided_max(*sizes: Size) -> Size:
-    """The largest size. Raises UndecidedSizeError where that is another one for some values."""
-    return reduce(lambda a, b: b if decided(a < b) else a, sizes)
-
-
-def decided_min(*sizes: Size) -> Size:
-    """The smallest size. Raises UndecidedSizeError where that is another one for some values."""
-    return reduce(lambda a, b: b if decided(b < a) else a, sizes)
-
-
 def product(sizes: Iterable[Size]) -> Size:
     """All sizes multiplied; 1 of none."""
     return reduce(lambda a, b: a * b, sizes, cast(Size, 1))
@@ -425,37 +361,6 @@ def ceil_div(size: Size, divisor: Size) -> Size:
 def round_up(size: Size, multiple: Size) -> Size:
     """The next multiple from a size on."""
     return ceil_div(size, multiple) * multiple
-
-
-def are_ordered(a: Size, b: Size) -> bool:
-    """Whether one of two sizes is known to be no less than the other one."""
-    low, high = bounds_of(a - b)
-    return low >= 0 or high <= 0
-
-
-def is_multiple(size: Size, of: Size) -> bool:
-    """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
-    if isinstance(of, int) and of == 0:
-        return False
-    try:
-        return size % of == 0
-    except UndecidedSizeError:
-        return False
-
-
-def known(size: Size) -> int:
-    """The number that a size is. Raises UndecidedSizeError for one that depends on symbols."""
-    return operator.index(size)
-
-
-def known_all(sizes: Iterable[Size]) -> tuple[int, ...]:
-    """The numbers that sizes are. Raises UndecidedSizeError if one depends on symbols."""
-    return tuple(map(known, sizes))
-
-
-def at_most(size: Size, most: int) -> bool:
-    """Whether a size is no larger than this; not for one that depends on symbols."""
-    return not isinstance(size, Expr) and size <= most
 
 
 def estimated(size: Size) -> int:
@@ -554,15 +459,6 @@ def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
             return None
 
 
-def _sign_changes(size: Expr) -> int | None:
-    """The value of its one symbol from which on a size is negative, or is not any more."""
-    match _linear(size):
-        case (_, factor, number):
-            return -(number // factor) if factor > 0 else number // -factor + 1
-        case None:
-            return None
-
-
 def _is_zero_at(size: Expr) -> int | None:
     """The value of its one symbol for which a size is 0; the next one, if this is the least."""
     match _linear(size):
@@ -575,47 +471,18 @@ def _is_zero_at(size: Expr) -> int | None:
 
 # ** bounds **
 
-_Factor = int | Fraction
-_Terms = Mapping[Monomial, _Factor]
-
-
-def _bounds(terms: _Terms, least: _Factor = 0, most: _Factor = 0) -> tuple[int, int]:
-    """The least and greatest value of a sum, to which something from ``least`` to ``most`` is
-    added. Each atom counts from its least value on, so that ``n * m - n`` is seen to be positive.
-    """
-    shifted: dict[Monomial, _Factor] = {}
-    for atoms, factor in terms.items():
-        parts: _Terms = {(): factor}
-        for atom in atoms:
-            parts = _times(parts, atom)
-        for key, value in parts.items():
-            shifted[key] = shifted.get(key, 0) + value
-    constant = shifted.pop((), 0)
-    ends = [c * math.prod(a.high - a.low for a in atoms) for atoms, c in shifted.items()]
-    low = constant + least + sum(end for end in ends if end < 0)
-    high = constant + most + sum(end for end in ends if end > 0)
-    return math.ceil(low), math.floor(high)
-
-
-def _times(parts: _Terms, atom: Atom) -> _Terms:
-    """Products with ``atom.low + (atom - atom.low)``, the second being the new variable; its text
-    comes after those of theirs."""
-    found: dict[Monomial, _Factor] = {}
-    for atoms, factor in parts.items():
-        found[atoms] = found.get(atoms, 0) + factor * atom.low
-        found[*atoms, atom] = found.get((*atoms, atom), 0) + factor
-    return found
-
 
 def _quotient_of(atoms: Monomial) -> Quotient | None:
     """The quotient that is a term by itself."""
     return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Quotient) else None
 
 
-def _without_quotients(terms: Mapping[Monomial, int]) -> tuple[_Terms, Fraction, Fraction]:
+def _without_quotients(
+    terms: Mapping[Monomial, int],
+) -> tuple[Mapping[Monomial, Factor], Fraction, Fraction]:
     """The sum with ``n / d - r / d`` for each ``n floordiv d`` that is a term of its own, where the
     remainder ``r`` is from 0 to ``d - 1``: then what cancels is seen."""
-    found: dict[Monomial, _Factor] = {}
+    found: dict[Monomial, Factor] = {}
     least = most = Fraction(0)
     for atoms, factor in terms.items():
         if quotient := _quotient_of(atoms):

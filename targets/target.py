@@ -97,6 +97,11 @@ class Target:
     ghz: float
     """Clock under vector load, for cost estimates; not a promise."""
 
+    def converts(self, element: str) -> bool:
+        """Whether instructions convert between an element that is only stored and f32: those that
+        narrow to bf16 make zeros of denormal numbers."""
+        return self.converts_half if element == "f16" else "avx512bf16" in self.features
+
     def bandwidth(self, size: int) -> float:
         """Bytes per cycle at which one core reads so many bytes, one after the other: those of the
         first level of memory of which they are at most half, as others use it too."""

@@ -19,8 +19,9 @@ from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import OpenSizes
 from tessella.passes.infer_shapes import InferShapesPass
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Size, Symbol, UndecidedSizeError, symbols_of
+from tessella.support.sizes import Size, Symbol, symbols_of
 from tests.generators.nn_sketch import Program
 from tests.native import Array
 

@@ -26,11 +26,13 @@ FIRST_IR_VERSION = 4
 """Of ONNX files whose weights need not be listed as inputs."""
 
 
-def load_tessella(path: Path, threads: int) -> Run:
-    """Tessella with its default places, or an artifact."""
+def load_tessella(path: Path, threads: int, places: Sequence[str] | None = None) -> Run:
+    """Tessella at these places, its default ones if None; or an artifact."""
     tessella: Any = importlib.import_module("tessella")
-    load = tessella.load if path.suffix == ".tsl" else tessella.compile
-    model = load(str(path), threads=threads)
+    if path.suffix == ".tsl":
+        model = tessella.load(str(path), threads=threads)
+    else:
+        model = tessella.compile(str(path), threads=threads, places=places)
     return lambda feeds: model.run(None, feeds)
 
 
@@ -44,12 +46,13 @@ def load_onnxruntime(path: Path, threads: int) -> Run:
     return lambda feeds: session.run(None, feeds)
 
 
-def load_openvino(path: Path, threads: int) -> Run:
-    """OpenVINO's CPU device, told to compute in float32 and to answer one request quickly."""
+def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
+    """OpenVINO's CPU device, told to answer one request quickly and to compute what is not
+    quantised in ``precision``."""
     openvino: Any = importlib.import_module("openvino")
     core = openvino.Core()
     options: dict[str, Any] = {
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }

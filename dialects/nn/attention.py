@@ -31,9 +31,11 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.host_work import STEPS, WIDE
+from tessella.dialects.nn.traits import SumsProducts
 from tessella.dialects.sizes import size_def
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size
 
 
 @irdl_op_definition
@@ -68,7 +70,7 @@ class AttentionOp(NnOp):
     past = size_def()
     nan_as_zero = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     @property
     def operations(self) -> Size:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, shapes_differ, shown, tensor_type
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 BOOL = IntegerType(1)
+MIXED = {attribute_of("u8"), attribute_of("i8")}
+"""Elements whose products are added up in i32."""
 
 
 def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
@@ -20,6 +23,20 @@ def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> No
     elements = {tensor_type(x).element_type: None for x in operands}
     if len(elements) > 1:
         raise ShapeError(f"{op.name}: element types differ", found=" and ".join(map(str, elements)))
+
+
+def product_element(op: NnOp, a: SSAValue, b: SSAValue, *others: SSAValue) -> Attribute:
+    """The element of a product of two operands, which other operands have too: their own if it is
+    one, or i32 of u8 and i8."""
+    first, second = (tensor_type(x).element_type for x in (a, b))
+    if {first, second} == MIXED:
+        check_same_element(op, (*others,))
+        if others and tensor_type(others[0]).element_type != i32:
+            raise ShapeError(f"{op.name}: expected i32 beside u8 and i8", found=str(others[0].type))
+        return i32
+    check_same_element(op)
+    check_number(op, a)
+    return first
 
 
 def check_float(op: NnOp, value: SSAValue) -> None:

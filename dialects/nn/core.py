@@ -59,18 +59,10 @@ from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify
 from tessella.dialects.sizes import SizeAttr, dims, size_attribute, sizes_attribute
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import decided_max, differs
 from tessella.support.errors import InternalError, ShapeError
-from tessella.support.sizes import (
-    Expr,
-    Size,
-    Symbol,
-    UndecidedSizeError,
-    bounds_of,
-    decided_max,
-    differs,
-    product,
-    symbols_of,
-)
+from tessella.support.sizes import Expr, Size, Symbol, bounds_of, product, symbols_of
 
 Array = npt.NDArray[Any]
 PyValue = bool | Size | float | str | tuple[Size, ...] | tuple[float, ...] | Attribute

@@ -6,13 +6,14 @@ Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
-from xdsl.ir import TypeAttribute
+from xdsl.ir import Operation, SSAValue, TypeAttribute
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative, OpTrait, Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
 from tessella.dialects.nn.core import (
     NnOp,
@@ -25,6 +26,7 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.traits import Idempotent, Involution
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
+from tessella.support.elements import widens
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -100,6 +102,45 @@ class LogicalOp(BinaryOp):
         return _booleans(self)
 
 
+class QuantizingOp(ElementwiseOp):
+    """A float, a scale of its type, and a zero point, whose type the result has."""
+
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    zero = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        check_float(self, self.x)
+        check_same_element(self, (self.x, self.scale))
+        element = element_of(self.zero.type)
+        if element.name not in QUANTIZED:
+            raise ShapeError(
+                f"{self.name} takes zero points of {', '.join(QUANTIZED)}",
+                found=str(self.zero.type),
+            )
+        return [tensor(tensor_type(self.zero).element_type, self.shape())]
+
+
+class DequantizingOp(ElementwiseOp):
+    """An integer, a scale, whose type the result has, and a zero point of the integer's type."""
+
+    x = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    zero = operand_def(base(TensorType))
+
+    def infer(self) -> Sequence[Tensor]:
+        check_same_element(self, (self.x, self.zero))
+        check_float(self, self.scale)
+        element = element_of(self.x.type)
+        if not element.is_integer or element.bits > 32:
+            raise ShapeError(f"{self.name} takes integers of up to 32 bits", found=str(self.x.type))
+        return [tensor(tensor_type(self.scale).element_type, self.shape())]
+
+
+QUANTIZED = ("i8", "u8", "i16", "u16")
+"""The elements that floats are quantized to."""
+
+
 def _booleans(op: ElementwiseOp) -> Sequence[Tensor]:
     types = [tensor_type(x).element_type for x in op.operands]
     if any(t != BOOL for t in types):
@@ -115,6 +156,8 @@ _BASES: Mapping[Kind, type[ElementwiseOp]] = {
     "binary": BinaryOp,
     "comparison": CompareOp,
     "logic": LogicalOp,
+    "quantize": QuantizingOp,
+    "dequantize": DequantizingOp,
 }
 
 
@@ -196,6 +239,8 @@ GreaterEqualOp = _named(CompareOp, "greater_equal")
 AndOp = _named(LogicalOp, "and")
 OrOp = _named(LogicalOp, "or")
 XorOp = _named(LogicalOp, "xor")
+QuantizeOp = _named(QuantizingOp, "quantize")
+DequantizeOp = _named(DequantizingOp, "dequantize")
 
 
 @irdl_op_definition
@@ -229,3 +274,22 @@ class CastOp(ElementwiseOp):
             )
         dtype_of(self.to)
         return [tensor(self.to, self.shape())]
+
+
+CONVERSION = "nn.conversion"
+"""Attribute of an `nn.cast` that the program does not have: a conversion between places, which is
+in a group."""
+
+
+def is_conversion(op: Operation) -> TypeGuard[CastOp]:
+    """Whether an op is a cast between places that is in a group."""
+    return isinstance(op, CastOp) and CONVERSION in op.attributes
+
+
+def widened_from(value: SSAValue) -> SSAValue | None:
+    """What an `nn.cast` made a float of, if that has all of its numbers; None if none did."""
+    op = value.owner
+    if not isinstance(op, CastOp):
+        return None
+    start, end = (element_of(tensor_type(x).element_type) for x in (op.x, op.res))
+    return op.x if start.is_float and end.is_float and widens(start.name, end.name) else None

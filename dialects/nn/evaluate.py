@@ -20,14 +20,10 @@ from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.runtime.elements import full, unpacked
 from tessella.runtime.weights import WeightStore
+from tessella.support.conditions import decided
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
-from tessella.support.sizes import (
-    Size,
-    decided,
-    known,
-    known_all,
-    total,
-)
+from tessella.support.sizes import Size, total
 
 DEFAULT_LIMIT = 64 << 20
 """Bytes of an array that is computed at compile time, at most."""

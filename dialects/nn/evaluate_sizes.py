@@ -21,16 +21,9 @@ from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.sizes import is_static
 from tessella.runtime import host
-from tessella.support.sizes import (
-    Condition,
-    Size,
-    UndecidedSizeError,
-    decided,
-    decided_max,
-    decided_min,
-    differs,
-    symbols_of,
-)
+from tessella.support.conditions import Condition, UndecidedSizeError, decided
+from tessella.support.decisions import decided_max, decided_min, differs
+from tessella.support.sizes import Size, symbols_of
 
 
 def sizes_array(op: SizesOp) -> Array:

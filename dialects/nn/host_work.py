@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import shape_of
-from tessella.support.sizes import Size, decided_zero, product
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size, product
 
 WIDE = 3 * 8
 """Bytes for each element: kernels compute in float64 and hold temporaries."""

@@ -31,8 +31,9 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.traits import MovesElements
+from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, decided
+from tessella.support.sizes import Size
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

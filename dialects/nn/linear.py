@@ -18,7 +18,12 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_length, check_number, check_same_element
+from tessella.dialects.nn.checks import (
+    check_length,
+    check_number,
+    check_same_element,
+    product_element,
+)
 from tessella.dialects.nn.core import (
     ByRank,
     Defaults,
@@ -33,8 +38,11 @@ from tessella.dialects.nn.core import (
     to_python,
 )
 from tessella.dialects.nn.host_work import POINT, STEPS, WIDE, elements, padded
+from tessella.dialects.nn.traits import SumsProducts
+from tessella.support.conditions import decided
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import MOST, Size, bounds_of, decided, differs
+from tessella.support.sizes import MOST, Size, bounds_of
 
 WINDOW: Defaults = {
     "strides": ByRank("ones", lambda rank: (1,) * (rank - 2)),
@@ -120,11 +128,10 @@ class MatmulOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_b = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.a)
+        element = product_element(self, self.a, self.b)
         a, b = shape_of(self.a), shape_of(self.b)
         if len(a) < 2 or len(b) < 2:
             raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
@@ -136,7 +143,7 @@ class MatmulOp(NnOp):
                 found=f"{a[-1]} and {k}: {shown(a)} x {shown(b)}",
             )
         batch = broadcast_shapes([a[:-2], b[:-2]])
-        return [tensor(tensor_type(self.a).element_type, (*batch, a[-2], n))]
+        return [tensor(element, (*batch, a[-2], n))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -164,11 +171,10 @@ class FcOp(NnOp):
     b = operand_def(base(TensorType))
     transpose_w = prop_def(BoolAttr)
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
-        check_same_element(self)
-        check_number(self, self.x)
+        element = product_element(self, self.x, self.w, self.b)
         x, w, b = shape_of(self.x), shape_of(self.w), shape_of(self.b)
         if len(x) < 1 or len(w) != 2:
             raise ShapeError(
@@ -179,7 +185,7 @@ class FcOp(NnOp):
             raise ShapeError(
                 "nn.fc: sizes differ", expected=f"x[.., {k}] and b[{n}]", found=f"{x} and {b}"
             )
-        return [tensor(tensor_type(self.x).element_type, (*x[:-1], n))]
+        return [tensor(element, (*x[:-1], n))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -211,9 +217,11 @@ class ConvOp(NnOp):
     dilations = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
+        biases = () if self.b is None else (self.b,)
+        element = product_element(self, self.x, self.w, *biases)
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         fit = groups > 0 and not w[0] % groups and not differs(x[1], w[1] * groups)
@@ -226,7 +234,7 @@ class ConvOp(NnOp):
             )
             for d in range(rank)
         ]  # fmt: skip
-        return [tensor(tensor_type(self.x).element_type, (x[0], w[0], *spatial))]
+        return [tensor(element, (x[0], w[0], *spatial))]
 
     @property
     def contracted(self) -> Mapping[int, int]:
@@ -274,9 +282,11 @@ class ConvTransposeOp(NnOp):
     output_pads = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
     res = result_def(base(TensorType))
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
+        check_same_element(self)
+        check_number(self, self.x)
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         channels = w[1] * groups
@@ -307,8 +317,6 @@ class ConvTransposeOp(NnOp):
 
 def _check_window(op: ConvOp | ConvTransposeOp) -> int:
     """The number of spatial dimensions, if the operands and settings have as many."""
-    check_same_element(op)
-    check_number(op, op.x)
     x, w = shape_of(op.x), shape_of(op.w)
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):

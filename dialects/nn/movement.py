@@ -51,8 +51,9 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.host_work import elements
 from tessella.dialects.nn.traits import MovesElements, ReadAsAccess
 from tessella.dialects.sizes import sizes_def
+from tessella.support.decisions import decided_zero, differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, decided_zero, differs
+from tessella.support.sizes import Size
 
 PAD_MODES = ("constant", "reflect", "edge", "wrap")
 RESIZE_MODES = ("nearest", "linear")

@@ -39,8 +39,9 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.host_work import POINT, elements
 from tessella.dialects.nn.traits import ReadsRows
+from tessella.support.decisions import decided_min
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, decided_min
+from tessella.support.sizes import Size
 
 
 class NormalizationOp(NnOp):

@@ -14,7 +14,10 @@ from tessella.dialects.nn.checks import check_float, check_length, check_number,
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
-from tessella.support.sizes import Size, decided, decided_zero
+from tessella.dialects.nn.traits import ChoosesElements
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size
 
 
 def pool_extent(
@@ -86,6 +89,7 @@ class MaxPoolOp(PoolOp):
     """The largest element of each window. Padding counts as the type's least value."""
 
     name = "nn.max_pool"
+    traits = traits_def(Pure(), ChoosesElements())
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)

@@ -22,8 +22,9 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.nn.traits import ReadsRows
 from tessella.dialects.sizes import size_def
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size
 
 
 def reduced_shape(shape: Sequence[Size], axes: Sequence[int], keepdims: bool) -> tuple[Size, ...]:

@@ -19,6 +19,14 @@ class MovesElements(OpTrait):
     fills: bool = False
 
 
+class SumsProducts(OpTrait):
+    """The op sums products of elements of its operands, and spends its time on that."""
+
+
+class ChoosesElements(OpTrait):
+    """The op's results hold unchanged elements of its operand, chosen by their values."""
+
+
 class ReadAsAccess(OpTrait):
     """A kernel that needs the op's result reads its operands instead, with other accesses."""
 

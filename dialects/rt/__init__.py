@@ -2,6 +2,7 @@
 
 from xdsl.ir import Dialect
 
+from tessella.dialects.rt.dot import DotOp
 from tessella.dialects.rt.functions import (
     Buffer,
     BufferCall,
@@ -65,6 +66,7 @@ __all__ = [
     "CallOp",
     "CheckOp",
     "ContextOp",
+    "DotOp",
     "IotaOp",
     "KernelOp",
     "Kind",
@@ -97,7 +99,7 @@ Rt = Dialect(
     [
         *(KernelOp, SegmentOp, CallOp, ScanOp, LaunchOp, ReturnOp),
         *(ContextOp, CheckOp, StopOp, WatchOp, IotaOp, PrefetchOp, ArenaOp, WeightOp, SizeOp),
-        *(ShareOp, BarrierOp),
+        *(ShareOp, BarrierOp, DotOp),
     ],
     [PartAttr],
 )

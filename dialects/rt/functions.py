@@ -66,7 +66,8 @@ from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
 from tessella.dialects.tile import check_order
-from tessella.support.sizes import Size, decided
+from tessella.support.conditions import decided
+from tessella.support.sizes import Size
 
 Buffer = MemRefType[Attribute]
 THREADS = ("thread", "threads")

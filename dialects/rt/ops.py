@@ -44,7 +44,8 @@ from tessella.dialects.sizes import (
 )
 from tessella.runtime.pool import CONTEXT as CONTEXT_ENTRIES
 from tessella.runtime.pool import CONTEXT_SLOTS
-from tessella.support.sizes import Size, decided, round_up
+from tessella.support.conditions import decided
+from tessella.support.sizes import Size, round_up
 
 UNROLL = "rt.unroll"
 """Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM

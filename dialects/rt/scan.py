@@ -22,7 +22,8 @@ from tessella.dialects.rt.ops import CONDITION, PRIVATE, ArenaOp, buffer_bytes
 from tessella.dialects.sizes import opt_size_def, size_attribute, size_of
 from tessella.dialects.symbols import body_above, check_types
 from tessella.runtime.scan import Loop
-from tessella.support.sizes import Size, decided
+from tessella.support.conditions import decided
+from tessella.support.sizes import Size
 
 
 class _RunsSegment(SymbolUserOpInterface):

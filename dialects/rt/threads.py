@@ -28,7 +28,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.assembly import parse_operand
 from tessella.dialects.sizes import opt_size_def, parse_number, size_attribute, size_def, size_of
-from tessella.support.sizes import Size, ceil_div, decided, decided_max, decided_zero, known
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_zero, known
+from tessella.support.sizes import Size, ceil_div
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from xdsl.parser import AttrParser
 
 from tessella.dialects.sizes import Sizes, parse_size
-from tessella.support.sizes import Size, decided, decided_zero, expression
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero
+from tessella.support.sizes import Size, expression
 
 
 @dataclass(frozen=True)

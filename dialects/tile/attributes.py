@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent
+from tessella.dialects.sizes import HoldsSizes, Sizes, parse_extent, parse_number
 from tessella.dialects.tile.access import (
     Access,
     Linear,
@@ -19,7 +19,10 @@ from tessella.dialects.tile.access import (
     parse_linear,
     print_access,
 )
-from tessella.support.sizes import Expr, Size, ceil_div, decided, is_multiple, product
+from tessella.support.conditions import decided
+from tessella.support.decisions import is_multiple
+from tessella.support.sizes import Expr, Size, ceil_div, product
+from tessella.targets.instructions import INSTRUCTIONS, Instruction
 
 PACKED = "tile.packed"
 """Argument attribute of a kernel: the place at which its schedules read the argument."""
@@ -312,6 +315,69 @@ class AtAttr(Data[tuple[At, ...]]):
 
 
 @dataclass(frozen=True)
+class Dot:
+    """A reduced index whose values one instruction multiplies and adds in groups."""
+
+    index: str
+    instruction: str
+    """Its name in ``targets.instructions``."""
+
+    @property
+    def row(self) -> Instruction:
+        """The instruction's row."""
+        return INSTRUCTIONS[self.instruction]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Room for the part of a tensor that one step of shared loops writes."""
+
+    step: str
+    """The index of the statement that the innermost of these loops runs over. The statements that
+    read the tensor are in the same step."""
+    shape: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return f"{self.step}: {shape_text(self.shape)}"
+
+
+def shape_text(shape: Sequence[Size]) -> str:
+    """`4 x [seq]`."""
+    return " x ".join(f"{size:d}" for size in shape)
+
+
+def parse_storage(parser: AttrParser) -> Storage:
+    """Parse ``m: 4 x 1024``."""
+    step = parser.parse_identifier(" an index")
+    parser.parse_punctuation(":")
+    shape = [parse_number(parser)]
+    while parser.parse_optional_keyword("x") is not None:
+        shape.append(parse_number(parser))
+    return Storage(step, tuple(shape))
+
+
+@irdl_attr_definition
+class StorageAttr(Data[Storage], HoldsSizes):
+    """Where the result of a statement lives, and how large: `in a step of m: 4 x 1024`.
+
+    Without it, the result lives in memory, as a whole. Each step writes its part of a tensor that
+    lives in a step to the same place, which nothing reads outside the step."""
+
+    name = "tile.storage"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Storage:
+        with parser.in_angle_brackets():
+            return parse_storage(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+    def with_sizes(self, of: Sizes) -> StorageAttr:
+        return StorageAttr(replace(self.data, shape=tuple(map(of, self.data.shape))))
+
+
+@dataclass(frozen=True)
 class Schedule:
     """How the loops of a statement run, over its indices of more than one value in a step.
 
@@ -346,6 +412,12 @@ class Schedule:
     """Rows of the last tile, which lies over the one before it, where their number depends on
     symbols: it has the least of these that are no fewer than the rows that are left, or else as
     many as all tiles."""
+    dot: Dot | None = None
+    """The instruction that multiplies and adds; None is a multiply-add of single values."""
+
+    def group(self, name: str) -> int:
+        """Number of values of a reduced index that one instruction adds up."""
+        return self.dot.row.k if self.dot is not None and self.dot.index == name else 1
 
     @property
     def width(self) -> int:
@@ -379,6 +451,7 @@ class ScheduleAttr(Data[Schedule]):
         lanes = vectors = row_tile = unroll = 1
         blocks: list[tuple[str, int]] = []
         ends: Sequence[int] = ()
+        dot: Dot | None = None
         with parser.in_angle_brackets():
             order = names()
             parser.parse_keyword("reduce")
@@ -398,6 +471,8 @@ class ScheduleAttr(Data[Schedule]):
                     )
             if parser.parse_optional_keyword("unroll"):
                 unroll = parser.parse_integer(allow_negative=False)
+            if parser.parse_optional_keyword("dot"):
+                dot = Dot(parser.parse_identifier(" an index"), parser.parse_identifier())
             partial = block() if parser.parse_optional_keyword("partial") else None
             if parser.parse_optional_keyword("blocks"):
                 blocks = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, block)
@@ -405,7 +480,7 @@ class ScheduleAttr(Data[Schedule]):
             parallel = block() if parser.parse_optional_keyword("parallel") else None
         return Schedule(
             *(order, reduction, vector, lanes, vectors, rows, row_tile, unroll, tuple(blocks)),
-            *(partial, prefetch, parallel, tuple(ends)),
+            *(partial, prefetch, parallel, tuple(ends), dot),
         )
 
     def print_parameter(self, printer: Printer) -> None:
@@ -419,6 +494,8 @@ class ScheduleAttr(Data[Schedule]):
             text += f" ends [{', '.join(map(str, s.ends))}]"
         if s.unroll > 1:
             text += f" unroll {s.unroll}"
+        if s.dot is not None:
+            text += f" dot {s.dot.index} {s.dot.instruction}"
         if s.partial is not None:
             text += f" partial {s.partial[0]} {s.partial[1]}"
         if s.blocks:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Use
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.tile.attributes import At, NestAttr, SharedLoop
+from tessella.dialects.tile.attributes import At, NestAttr, SharedLoop, shape_text
 from tessella.dialects.tile.nest import (
     can_divide,
     can_share,
-    common_depth,
     lives_within,
     shared_loops,
+    written_shape,
 )
 from tessella.dialects.tile.ops import ContractOp
+from tessella.dialects.tile.order import Position, positions, steps_in_common
 from tessella.dialects.tile.windows import reads_own
+from tessella.support.conditions import decided
+from tessella.support.sizes import Size
 
 
 def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
@@ -28,9 +31,9 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                 f"tile.kernel: a shared loop of {loop.extent} has no steps of {loop.step}"
             )
     _check_parallel(kernel, loops)
-    for op in kernel.regions[0].block.ops:
-        if not isinstance(op, ContractOp):
-            continue
+    statements = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp)]
+    position = positions(statements)
+    for op in statements:
         ats = op.at_list
         names = [at.name for at in ats]
         if len(names) > len(loops) or len(set(names)) != len(names):
@@ -38,13 +41,15 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
                 f"tile.contract: expected an index for each of the outermost of the kernel's "
                 f"{len(loops)} shared loops, found [{', '.join(names)}]"
             )
+        _check_step(op, names)
         for number, (at, loop) in enumerate(zip(ats, loops, strict=False)):
             if not _fits(op, number, at, loop) or not can_share(op, at.name):
                 raise VerifyException(
                     f"tile.contract: the loop over {at} cannot be one of {loop.extent} by "
                     f"{loop.step} that is shared"
                 )
-        _check_reads(op)
+        _check_storage(op, position)
+        _check_reads(op, position)
 
 
 def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
@@ -86,13 +91,56 @@ def _are_one(*divided: tuple[int, SharedLoop]) -> bool:
     return len(divided) == 2 and inner == outer + 1 and loop.step == loop.parallel == 1
 
 
-def _check_reads(op: ContractOp) -> None:
+def _check_step(op: ContractOp, names: Sequence[str]) -> None:
+    """Check that a result lives in a step of one of the statement's shared loops, or in memory."""
+    if op.storage is not None and op.storage.data.step not in names:
+        raise VerifyException(
+            f"tile.contract: expected a step of one of the indices [{', '.join(names)}] that "
+            f"shared loops run over, found one of {op.storage.data.step}"
+        )
+
+
+def _check_storage(op: ContractOp, position: Mapping[ContractOp, Position]) -> None:
+    """Check that a step has room for a result that lives in it, and that what reads the result is
+    in the same step."""
+    if op.storage is None:
+        return
+    storage, within = op.storage.data, lives_within(op.res)
+    written = written_shape(op, within)
+    if len(storage.shape) != len(written) or any(map(_is_less, storage.shape, written)):
+        raise VerifyException(
+            f"tile.contract: expected room for {shape_text(written)} elements in a step of "
+            f"{storage.step}, found {shape_text(storage.shape)}"
+        )
+    if not all(_is_in_step(op, use, within, position) for use in op.res.uses):
+        raise VerifyException(
+            f"tile.contract: a result that lives in a step of {storage.step} is read outside it; "
+            "let it live in memory"
+        )
+
+
+def _is_less(room: Size, needed: Size) -> bool:
+    return room != needed and decided(room < needed)
+
+
+def _is_in_step(
+    op: ContractOp, use: Use, within: int, position: Mapping[ContractOp, Position]
+) -> bool:
+    """Whether the same step of shared loops that writes a tensor reads an element of it by an
+    access."""
+    reader = use.operation
+    if not isinstance(reader, ContractOp) or use.index >= len(reader.accesses) - 1:
+        return False
+    return steps_in_common(position[op], position[reader]) >= within
+
+
+def _check_reads(op: ContractOp, position: Mapping[ContractOp, Position]) -> None:
     """Check that what other statements of the step write is read by the same step."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if not isinstance(writer, ContractOp):
             continue
-        for number in range(common_depth(writer, op)):
+        for number in range(steps_in_common(position[writer], position[op])):
             if not reads_own(writer, op, access, number):
                 name = list(shared_loops(op))[number]
                 raise VerifyException(

@@ -8,6 +8,8 @@ from itertools import chain
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.tile.attributes import Index, Schedule, ScheduleAttr
+from tessella.dialects.tile.products import Factors
+from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024
 """Far more than is of use, and little enough for code generation to end."""
@@ -22,6 +24,30 @@ def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str
         raise VerifyException(
             f"tile.contract: the schedule does not fit the statement: expected {broken}, found "
             f"{ScheduleAttr(s)}"
+        )
+
+
+def check_dot(s: Schedule, factors: Factors | None) -> None:
+    """Raise VerifyException if a schedule's dot product does not fit the products that a statement
+    sums."""
+    if s.dot is None:
+        return
+    row = INSTRUCTIONS.get(s.dot.instruction)
+    if row is None:
+        raise VerifyException(
+            f"tile.contract: expected a dot product by one of {', '.join(INSTRUCTIONS)}, found "
+            f"{s.dot.instruction}"
+        )
+    if (
+        factors is None
+        or factors.accumulated.name != row.accumulates
+        or row.swaps(factors.a.name, factors.b.name) is None
+    ):
+        pairs = " or ".join(f"{a} x {b}" for a, b in row.operands)
+        found = "none" if factors is None else " ".join(e.name for e in factors)
+        raise VerifyException(
+            f"tile.contract: expected sums of products {pairs} -> {row.accumulates} for "
+            f"{row.name}, found {found}"
         )
 
 
@@ -46,6 +72,11 @@ def _name_rules(
         "partial sums over a reduced index",
         s.partial is None or s.partial[0] in s.reduction,
     )
+    yield (
+        "a dot product over a reduced index other than that of the lanes",
+        s.dot is None or (s.dot.index in s.reduction and s.dot.index != s.vector),
+    )
+    yield "a dot product beside a vector index", s.dot is None or s.vector is not None
     yield "a parallel index that is free", s.parallel is None or s.parallel[0] in s.order
 
 

@@ -12,7 +12,9 @@ from itertools import pairwise
 
 from tessella.dialects.layout import Piece
 from tessella.dialects.tile.access import Linear
-from tessella.support.sizes import Size, decided, decided_min
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min
+from tessella.support.sizes import Size
 
 
 def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:

@@ -23,8 +23,8 @@ from tessella.dialects.tile.ops import (
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
-from tessella.support.sizes import known, known_all
 
 _MOST = 1 << 22
 """Points that are computed at once."""

@@ -21,8 +21,9 @@ from tessella.dialects.tile.bodies import IndexOp
 from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp
+from tessella.support.conditions import decided
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, decided
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)

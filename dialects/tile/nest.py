@@ -1,13 +1,16 @@
 """Loops that the statements of a kernel share.
 
     tile.kernel @softmax(%x: ..) -> (..) attributes {nest = #tile.nest<[4096 by 4]>} {
-      %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] ...
+      %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 4 ...
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ...
 
 The statements keep their full ranges. Each step of the shared loops runs statements in turn, on a
 part of the indices that ``at`` names. A statement that names fewer indices than there are loops is
-in the outer ones alone: between two runs of the inner ones, before or after them. A tensor that
-only statements of the same step read has room for one step.
+in the outer ones alone: between two runs of the inner ones, before or after them, as statements
+need each other's results (``order.py``).
+
+A result lives in memory, as a whole, or in a step of some of the loops, with room for what one step
+writes, if only statements of that step read it: `in a step of i: 4`.
 
 An index that counts blocks of a loop's values is in it too. So a sum over a shared loop is one of
 each block, which steps make, and then one over the blocks:
@@ -18,7 +21,8 @@ each block, which steps make, and then one over the blocks:
 A statement whose result lives within a step may run more of an index than others count, as its
 readers look at neighbours. What two steps need is then computed in both:
 
-    %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
+    %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10]
+           in a step of y: 10 x 56 ...
     %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
 """
 
@@ -35,15 +39,10 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.bodies import ExtractOp
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import (
-    Size,
-    ceil_div,
-    decided,
-    decided_max,
-    decided_min,
-    estimated,
-    known,
-)
+from tessella.dialects.tile.order import positions, steps_in_common
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min, known
+from tessella.support.sizes import Size, ceil_div, estimated
 
 
 @dataclass(frozen=True)
@@ -132,38 +131,30 @@ def steps(op: ContractOp) -> int:
     return estimated(prod(loop.trips for loop in shared_loops(op).values()))
 
 
-def common_depth(first: ContractOp, second: Operation) -> int:
-    """How many shared loops run two statements in the same step: a statement between them ends the
-    loops that it is not in."""
-    common = min(depth(first), depth(second))
-    op = first.next_op
-    while common and op is not None and op is not second:
-        common = min(common, depth(op)) if isinstance(op, ContractOp) else common
-        op = op.next_op
-    return common
-
-
 def lives_within(value: SSAValue) -> int:
-    """How many shared loops a tensor lives within a step of: those that run the statement that
-    writes it with all that read it."""
+    """How many shared loops a tensor lives within a step of; 0 if it lives in memory."""
     op = value.owner
-    if not isinstance(op, ContractOp) or not shared_loops(op):
+    if not isinstance(op, ContractOp) or op.storage is None:
         return 0
-    return min((common_depth(op, use.operation) for use in value.uses), default=depth(op))
+    return [at.name for at in op.at_list].index(op.storage.data.step) + 1
 
 
-def memory_shape(value: SSAValue) -> list[Size]:
-    """The shape of a tensor in memory: a part of it if it lives within a step."""
-    shape: list[Size] = list(shape_of(value))
-    within = lives_within(value)
-    if within:
-        assert isinstance(value.owner, ContractOp)
-        loops = list(shared_loops(value.owner).items())[:within]
-        for dim, form in enumerate(value.owner.out_access):
-            for name, loop in loops:
-                if (block := form.coefficient(name)) != 0:
-                    shape[dim] = block * loop.step
-    return shape
+def memory_shape(value: SSAValue) -> tuple[Size, ...]:
+    """The shape of a tensor in memory: of the part that one step writes if it lives in a step."""
+    op = value.owner
+    if isinstance(op, ContractOp) and op.storage is not None:
+        return op.storage.data.shape
+    return tuple(shape_of(value))
+
+
+def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
+    """The shape of what a statement writes in one step of so many shared loops."""
+    shape: list[Size] = list(shape_of(op.res))
+    for name, loop in list(shared_loops(op).items())[:within]:
+        for dim, form in enumerate(op.out_access):
+            if (block := form.coefficient(name)) != 0:
+                shape[dim] = block * loop.step
+    return tuple(shape)
 
 
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
@@ -219,9 +210,15 @@ def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size])
 def can_divide(kernel: Operation, number: int) -> bool:
     """Whether threads can divide the steps of a shared loop: each reads in it what it has written
     itself."""
-    inside = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp) and depth(op)]
+    statements = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp)]
+    inside = [op for op in statements if depth(op)]
+    position = positions(statements)
     pairs = [(op, use.operation) for op in inside for use in op.res.uses]
-    common = [common_depth(op, reader) for op, reader in pairs if isinstance(reader, ContractOp)]
+    common = [
+        steps_in_common(position[op], position[reader])
+        for op, reader in pairs
+        if isinstance(reader, ContractOp)
+    ]
     return min(map(depth, inside), default=0) > number and all(
         within == 0 or within > number for within in common
     )

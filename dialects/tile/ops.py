@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -61,11 +61,15 @@ from tessella.dialects.tile.attributes import (
     Index,
     IndicesAttr,
     ScheduleAttr,
+    StorageAttr,
     WhereAttr,
+    parse_storage,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
-from tessella.dialects.tile.check_schedule import check_schedule
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, decided
+from tessella.dialects.tile.check_schedule import check_dot, check_schedule
+from tessella.dialects.tile.products import Factors, factors
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.sizes import Size, bounds_of
 
 
 @irdl_op_definition
@@ -91,18 +95,6 @@ _MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.
 def _is_only_stored(type: Attribute) -> bool:
     element = find_element(type)
     return element is not None and element.narrow
-
-
-def _widens_argument(op: Operation) -> bool:
-    return op.name == "arith.extf" and isinstance(op.operands[0], BlockArgument)
-
-
-def _argument(value: SSAValue) -> SSAValue:
-    """The argument that a value is, directly or widened."""
-    owner = value.owner
-    if isinstance(owner, Operation) and _widens_argument(owner):
-        return owner.operands[0]
-    return value
 
 
 @irdl_op_definition
@@ -133,6 +125,8 @@ class ContractOp(IRDLOperation):
     less than usual are as its rounding errors are multiplied later."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
+    storage = opt_prop_def(StorageAttr)
+    """Where the result lives, if not in memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
     post = region_def()
@@ -156,6 +150,7 @@ class ContractOp(IRDLOperation):
         default: Attribute | None = None,
         parts: int | None = None,
         at: AtAttr | None = None,
+        storage: StorageAttr | None = None,
         schedule: ScheduleAttr | None = None,
     ) -> None:
         accesses = [a for _, a in inputs] + [a for _, a in post_inputs] + [out]
@@ -169,6 +164,7 @@ class ContractOp(IRDLOperation):
                 "default": default,
                 "parts": None if parts is None else IntegerAttr(parts, i64),
                 "at": at,
+                "storage": storage,
                 "schedule": schedule,
             },
             regions=[combine, post if post is not None else Region()],
@@ -237,18 +233,15 @@ class ContractOp(IRDLOperation):
         return self.aggregation.data == "="
 
     @property
+    def factors(self) -> Factors | None:
+        """The elements of the products that the statement sums, if it only does that."""
+        return factors(self.aggregation.data, self.combine.block)
+
+    @property
     def is_multiply_add(self) -> bool:
         """Whether the statement sums products of two float operands, possibly widened."""
-        ops = [op for op in self.combine.block.ops if not _widens_argument(op)]
-        if self.aggregation.data != "+" or len(ops) != 2:
-            return False
-        product, last = ops
-        return (
-            isinstance(product, arith.MulfOp)
-            and isinstance(last, YieldOp)
-            and tuple(map(_argument, product.operands)) == tuple(self.combine.block.args)
-            and last.value == product.result
-        )
+        found = self.factors
+        return found is not None and found.accumulated.is_float
 
     @property
     def summed_product(self) -> arith.MulfOp | None:
@@ -288,6 +281,7 @@ class ContractOp(IRDLOperation):
         if self.schedule is not None:
             shared = [at.name for at in self.at_list]
             check_schedule(self.schedule.data, self.loop_list, shared)
+            check_dot(self.schedule.data, self.factors)
 
     def _verify_elements(self) -> None:
         for value in self.tensors:
@@ -486,6 +480,8 @@ class ContractOp(IRDLOperation):
         if self.at is not None:
             printer.print_string(" at ")
             self.at.print_parameter(printer)
+        if self.storage is not None:
+            printer.print_string(f" in a step of {self.storage.data}")
         if self.schedule is not None:
             printer.print_string(" schedule ")
             printer.print_attribute(self.schedule)
@@ -513,6 +509,7 @@ class ContractOp(IRDLOperation):
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
         parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
+        storage = _parse_storage(parser)
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         combine = parser.parse_region()
@@ -537,11 +534,21 @@ class ContractOp(IRDLOperation):
             default=default,
             parts=parts,
             at=AtAttr(at) if at is not None else None,
+            storage=storage,
             schedule=schedule,
         )
         if attributes is not None:
             op.attributes |= attributes.data
         return op
+
+
+def _parse_storage(parser: Parser) -> StorageAttr | None:
+    """`in a step of m: 4 x 1024`."""
+    if parser.parse_optional_keyword("in") is None:
+        return None
+    for word in ("a", "step", "of"):
+        parser.parse_keyword(word)
+    return StorageAttr(parse_storage(parser))
 
 
 def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:

@@ -30,7 +30,8 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import decided_max, estimated, known
+from tessella.support.decisions import decided_max, known
+from tessella.support.sizes import estimated
 
 GRANULE = 128
 """Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that

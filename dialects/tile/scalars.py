@@ -255,6 +255,10 @@ def _whole(kind: str) -> Cast:
     return apply
 
 
+def _nearest(x: Array, to: np.dtype[Any]) -> Array:
+    return np.rint(x).astype(to)
+
+
 def _from(kind: str) -> Cast:
     def apply(x: Array, to: np.dtype[Any]) -> Array:
         return _as(kind, x).astype(to)
@@ -287,6 +291,7 @@ _CASTS: Mapping[str, Cast] = {
     "arith.uitofp": _from("u"),
     "arith.fptosi": _whole("i"),
     "arith.fptoui": _whole("u"),
+    "arith.nearest": _nearest,
     "arith.extf": _extended,
     "arith.truncf": converted,
     "arith.bitcast": _same_bits,

@@ -31,8 +31,10 @@ from tessella.dialects.tile.bodies import ExtractOp, IndexOp
 from tessella.dialects.tile.digits import cuts, nested
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.ops import ContractOp, EmptyOp
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero, known
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import Size, ceil_div, decided, decided_zero, known
+from tessella.support.sizes import Size, ceil_div
 
 Widths = dict[str, tuple[int, ...]]
 """The indices to split, and the steps that go together, from the most to the fewest."""

@@ -20,7 +20,9 @@ from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.attributes import At, AtAttr, Window
 from tessella.dialects.tile.nest import Steps, blocks_of, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
-from tessella.support.sizes import Expr, Size, decided, decided_max, decided_min, known_all
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min, known_all
+from tessella.support.sizes import Expr, Size
 
 
 @dataclass(frozen=True)

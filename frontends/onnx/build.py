@@ -16,8 +16,9 @@ from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
+from tessella.support.decisions import known
 from tessella.support.errors import ResourceError
-from tessella.support.sizes import Size, Symbol, bounds_of, known
+from tessella.support.sizes import Size, Symbol, bounds_of
 
 __all__ = ["Array", "Builder", "arguments_read", "check_size", "passes_sizes_to", "symbols_read"]
 

@@ -23,6 +23,8 @@ from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import widened
 from tessella.runtime.rest import FUNCTIONS
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import known
 from tessella.support.errors import (
     InvalidModelError,
     ShapeError,
@@ -30,7 +32,7 @@ from tessella.support.errors import (
     Unsupported,
     UnsupportedError,
 )
-from tessella.support.sizes import Size, UndecidedSizeError, known
+from tessella.support.sizes import Size
 
 
 def _is_data(value: Value) -> bool:

@@ -20,13 +20,14 @@ from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.signature import HELD, UNKNOWN
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import (
     InputError,
     ShapeError,
     UnknownValueError,
     UnsupportedError,
 )
-from tessella.support.sizes import Size, Symbol, UndecidedSizeError, symbols_of
+from tessella.support.sizes import Size, Symbol, symbols_of
 
 MAX_BYTES = 16 << 30
 """The largest tensor that a model may have by default, in bytes."""

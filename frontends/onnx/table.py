@@ -69,9 +69,12 @@ other, from machine to machine, or from tessella, which decides:
   position of the first NaN. The maximum of elements that are all -inf is -inf. ONNX Runtime passes
   over NaN in pools and reductions.
 - A cast of NaN to an integer is 0, and a cast of a number beyond the range is the nearest end of
-  it. So `QuantizeLinear` gives 0 for NaN, whatever the zero point. ONNX Runtime gives what the
-  machine's instruction does: the least value on x86, 0 on Arm.
+  it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
+- `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
+- A quantized network is computed in integers where it can be ([quantization.md](quantization.md)):
+  a number that lies half-way between two steps may be rounded to the other one than in
+  `onnx.reference`, as in ONNX Runtime.
 - `ReduceMean` of integers divides a sum of 64 bits, towards zero, where `onnx.reference` adds up in
   the type of the elements.
 - `Gelu` is x/2 * (1 + erf(x/sqrt(2))), computed as it is written: far below zero the sum cancels

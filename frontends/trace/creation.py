@@ -16,7 +16,8 @@ from tessella.frontends.trace.movement import Shape, as_sizes
 from tessella.frontends.trace.promote import check_fits
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Array, Trace
-from tessella.support.sizes import known, symbols_of
+from tessella.support.decisions import known
+from tessella.support.sizes import symbols_of
 
 _FLOAT = np.dtype(np.float32)
 

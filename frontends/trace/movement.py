@@ -18,8 +18,9 @@ from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import common
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size
 
 Shape = SupportsIndex | Sequence[SupportsIndex]
 

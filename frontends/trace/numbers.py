@@ -40,9 +40,6 @@ MEANINGS: Mapping[np.ufunc, Callable[..., Any]] = {
     np.negative: operator.neg,
     np.absolute: abs,
     np.invert: operator.invert,
-    np.bitwise_and: operator.and_,
-    np.bitwise_or: operator.or_,
-    np.bitwise_xor: operator.xor,
 }
 """What Python computes, by the ufunc that an operator of traced numbers becomes. Other ufuncs make
 arrays of them, as with NumPy."""
@@ -62,7 +59,7 @@ class Step:
     high: int = MOST
 
     def check(self, number: float, names: Sequence[str]) -> None:
-        """Raise InputError for a number that what it is combined with cannot hold, or is no integer."""
+        """Raise InputError for a number that is no element of what it is combined with."""
         if type(number) is int and self.low <= number <= self.high:
             return
         shown = " and ".join(repr(names[i]) for i in sorted(self.arguments))

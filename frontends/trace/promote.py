@@ -11,8 +11,9 @@ from tessella.dialects.nn.core import element_type
 from tessella.frontends.emitter import Value
 from tessella.frontends.trace.size import TracedNumber, TracedSize
 from tessella.frontends.trace.traced import DType, Trace, Traced
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, UndecidedSizeError, bounds_of, symbols_of
+from tessella.support.sizes import Size, bounds_of, symbols_of
 
 Kind = DType | type[int] | type[float]
 """What decides about types: the dtype of an array, or ``int`` or ``float`` of a Python number."""

@@ -19,8 +19,8 @@ from tessella.frontends.trace.movement import Shape, as_axes, as_axis
 from tessella.frontends.trace.promote import cast, floating, precise
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import differs
 
 
 def _dtype(reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None) -> DType:

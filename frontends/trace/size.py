@@ -9,14 +9,9 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from tessella.frontends.trace.dispatch import Dispatched, call_ufunc
-from tessella.support.sizes import (
-    Size,
-    UndecidedSizeError,
-    bounds_of,
-    differs,
-    product,
-    symbols_of,
-)
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import differs
+from tessella.support.sizes import Size, bounds_of, product, symbols_of
 
 E = TypeVar("E", bound=Exception)
 _MOST_POWER = 8

@@ -24,8 +24,9 @@ from tessella.frontends.trace.effects import (
 from tessella.frontends.trace.location import caller
 from tessella.frontends.trace.numbers import Numbers
 from tessella.frontends.trace.size import TracedFloat, TracedSize
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Size, UndecidedSizeError, expression, product, symbols_of
+from tessella.support.sizes import Size, expression, product, symbols_of
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]

@@ -15,18 +15,13 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
-from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.place import PlaceAttr, conversion_steps, precision_of
+from tessella.dialects.nn.elementwise import ElementwiseOp, widened_from
+from tessella.dialects.place import CastOp, PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
 from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
-from tessella.passes.pick.kernel_cost import (
-    Prices,
-    fused_seconds,
-    layout_matters,
-    step_seconds,
-)
+from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
 from tessella.passes.pick.selection import (
     Pair,
     Problem,
@@ -158,11 +153,16 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
-        """The conversions of a value, each identified by its target."""
+        """The conversions of a value, each identified by its target. One that undoes a cast of the
+        program costs nothing."""
         path: list[Step] = []
+        source = widened_from(value)
+        undone = None if source is None else precision_of(tensor_type(source).element_type)
         for step, start in conversions:
-            number = self._place(step[1])
-            path.append(Step(number, step_seconds(step, value, start, self.prices.target)))
+            kind, end = step
+            is_undone = kind is CastOp and end.precision.data == undone
+            cost = 0.0 if is_undone else step_seconds(step, value, start, self.prices.target)
+            path.append(Step(self._place(end), cost))
         return path
 
     def _fusion(
@@ -173,7 +173,7 @@ class ProblemBuilder:
         if producer is None:
             return
         value = producer.results[0]
-        most = [fused_seconds(b.kernel, op, value, self.prices.target) for b in listed]
+        most = [self.prices.of(op).fused_seconds(b.kernel, b.place, value) for b in listed]
         saved = [
             [-seconds if _fuses(a, b) else 0.0 for b, seconds in zip(listed, most, strict=True)]
             for a in options[producer]
@@ -200,8 +200,10 @@ class ProblemBuilder:
 
 def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
     """Whether all candidates are one kernel whose cost does not depend on the place."""
-    first = listed[0].kernel
-    return all(c.kernel is first for c in listed) and not layout_matters(first, op)
+    first = listed[0]
+    kernel, precision = first.kernel, first.place.precision
+    same = all(c.kernel is kernel and c.place.precision == precision for c in listed)
+    return same and not layout_matters(kernel, op)
 
 
 def _fuses(producer: Candidate, consumer: Candidate) -> bool:

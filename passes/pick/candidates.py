@@ -15,6 +15,10 @@ no floats run at all precisions: how integers are stored, the model says. The fl
 reads are stored in another precision, the first one that a place names and the kernel reads, where
 no place at its device takes their own; or, if that is wider, where the kernel does not read their
 own.
+
+Where their own may stay, two more are candidates beside it, if a place names them: the element that
+the floats are computed in, for f16 and bf16, which loses nothing; and a narrower one of the same
+range, for the ops that may be narrowed (``narrowing.py``).
 """
 
 from __future__ import annotations
@@ -37,10 +41,11 @@ from tessella.kernels.registry import (
     why_unreadable,
 )
 from tessella.passes.pick.cost_key import exact_key
+from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, narrowed
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
-from tessella.support.sizes import UndecidedSizeError
 
 STEPS = ("exact", "layout", "host")
 
@@ -129,6 +134,7 @@ class Request:
     """Whether kernels at other places are candidates too."""
     refused: Collection[str] = ()
     """Methods of kernels that are none."""
+    narrowing: Narrowing = NOTHING_NARROWED
 
     def candidates(self, op: NnOp) -> Candidates:
         """The candidates of an op."""
@@ -136,7 +142,7 @@ class Request:
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
         undecided: UndecidedSizeError | None = None
-        for site in self._sites(op, wanted, storage):
+        for site, is_narrowed in self._sites(op, wanted, storage):
             step, rank, reason = _step(site, wanted, storage)
             try:
                 reason = reason or site.kernel.applies(op) or _unreadable(site, op)
@@ -144,6 +150,8 @@ class Request:
                 undecided, reason = undecided or error, error.what
             if site.kernel.method in self.refused:
                 reason = reason or f"the option {site.kernel.method} is off"
+            if is_narrowed:
+                reason = reason or self.narrowing.why_wide(op)
             if step != "exact" and not self.fallback:
                 reason = reason or f"a fallback ({step}), and those are refused"
             if reason is None:
@@ -165,17 +173,22 @@ class Request:
         ]
         return Candidates(by_step[chosen], chosen, rejected)
 
-    def _sites(self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage) -> Iterator[Site]:
-        """The op's kernels with the devices where they could run. A kernel for every CPU counts for
-        each requested CPU, or for this machine's if none is requested."""
+    def _sites(
+        self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage
+    ) -> Iterator[tuple[Site, bool]]:
+        """The op's kernels with the devices where they could run, and whether its floats would be
+        narrowed there, although they may stay. A kernel for every CPU counts for each requested
+        CPU, or for this machine's if none is requested."""
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
         for kernel in kernels_of(op):
             for device in (cpus or [self.arch]) if kernel.device == CPU else [kernel.device]:
                 at = [p.precision.data for p in wanted if p.device.data in (device, "any")]
-                precision = storage.precision(kernel, at)
+                first, others = storage.precisions(kernel, at)
                 for layout in _layouts(kernel, op, wanted):
-                    yield Site(kernel, device, layout, precision)
+                    yield Site(kernel, device, layout, first), False
+                    for p in others:
+                        yield Site(kernel, device, layout, p), storage.narrows(p)
 
 
 class Storage:
@@ -194,20 +207,43 @@ class Storage:
             self._known[precision] = elements_of(self._op, precision)
         return self._known[precision]
 
-    def precision(self, kernel: Kernel, asked: Sequence[str]) -> str | None:
-        """The precision, among those that places request, in which a kernel stores the op's floats;
-        None if they stay unchanged."""
+    def precisions(self, kernel: Kernel, asked: Sequence[str]) -> tuple[str | None, list[str]]:
+        """The precision, among those that places request, in which a kernel stores the op's floats,
+        None if they stay unchanged; and further ones, if they may."""
         own = self.elements(None)
         if own is None or kernel.elements is None or not own.floats_read:
-            return None
+            return None, []
         permitted = not asked or _permits(asked, own)
         if permitted and kernel.row(own) is not None:
-            return None
+            return None, self._others(kernel, asked, own)
         if not all(ELEMENTS[name].is_native for name in own.floats_read):
-            return None  # no code casts them
+            return None, []  # no code casts them
         # where the op's own elements may stay, no other kernel is worth losing digits for
         named = (p for p in asked if p in FLOATS and (not permitted or _holds(p, own)))
-        return next((p for p in named if kernel.row(self.elements(p)) is not None), None)
+        return next((p for p in named if kernel.row(self.elements(p)) is not None), None), []
+
+    def _others(self, kernel: Kernel, asked: Sequence[str], own: Elements) -> list[str]:
+        """The precisions that are candidates although the op's own may stay."""
+        if self.is_of_a_function:
+            return []
+        named = (p for p in dict.fromkeys(asked) if p in FLOATS)
+        return [
+            p
+            for p in named
+            if (_is_arithmetic_of(p, own) or self.narrows(p))
+            and kernel.row(self.elements(p)) is not None
+        ]
+
+    def narrows(self, precision: str) -> bool:
+        """Whether the op's floats lose digits in a precision, and none of their range."""
+        own = self.elements(None)
+        return own is not None and narrowed(precision, own.floats_read)
+
+
+def _is_arithmetic_of(precision: str, found: Elements) -> bool:
+    """Whether all floats that are read are only stored, and computed in this precision."""
+    read = [ELEMENTS[name] for name in found.floats_read]
+    return all(each.narrow and each.arithmetic == precision for each in read)
 
 
 def _holds(precision: str, found: Elements) -> bool:

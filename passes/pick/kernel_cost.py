@@ -15,6 +15,7 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import ElementwiseOp
@@ -23,7 +24,7 @@ from tessella.kernels.cost import CALL, SHUFFLING, bytes_of, moving
 from tessella.kernels.registry import CPUS, Kernel
 from tessella.passes.pick.cost_key import CostKey, cost_key, exact_key, op_text
 from tessella.passes.pick.scratch import scratch_kernel
-from tessella.passes.pick.usual import usual_op
+from tessella.passes.pick.usual import stored_op, usual_op
 from tessella.passes.tile.cost import cost_after
 from tessella.passes.tile_stage import kernel_passes
 from tessella.support.elements import ELEMENTS
@@ -117,21 +118,37 @@ class OpCost:
         wrong = (s / self.modelled(*site) for s, site in known if s is not None)
         return max(wrong, default=1.0)
 
-    def at_least(self, kernel: Kernel) -> float:
-        """Seconds of one call that no estimate of a kernel is below, at any place."""
-        return 0.0 if kernel.work is None else kernel.work(self._usual).seconds(self.target)
+    def at_least(self, kernel: Kernel, place: PlaceAttr) -> float:
+        """Seconds of one call that no estimate of a kernel at a place's precision is below."""
+        return 0.0 if kernel.work is None else kernel.work(self._at(place)).seconds(self.target)
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Bytes of the constants that a generated kernel reads."""
         if kernel.work is not None:
-            return kernel.work(self.op).weights
+            return kernel.work(self._at(place)).weights
         return self.estimate(kernel, place).weights
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
         """Estimated seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
-            return kernel.cost(self._usual, self.target)
+            return kernel.cost(self._at(place), self.target)
         return CALL + self.estimate(kernel, place).seconds
+
+    def _at(self, place: PlaceAttr) -> NnOp:
+        """The op of usual sizes, on floats that are stored as a place says."""
+        return stored_op(self._usual, place.precision.data)
+
+    def fused_seconds(self, kernel: Kernel, place: PlaceAttr, value: SSAValue) -> float:
+        """Seconds saved if an elementwise op takes an operand in registers: the call, and the write
+        and read of the value, up to the cost of the op. The tile model's estimates contain all
+        three."""
+        element = ELEMENTS[element_of(value.type).name]
+        stored = ELEMENTS.get(place.precision.data, element) if element.is_float else element
+        size = stored.bytes(estimated(math.prod(shape_of(value))))
+        saved = CALL + moving(size, size, self.target)
+        return (
+            saved if kernel.cost is None else min(saved, kernel.cost(self._at(place), self.target))
+        )
 
     def estimate(self, kernel: Kernel, place: PlaceAttr) -> Estimate:
         """What a generated kernel costs at a place."""
@@ -187,11 +204,3 @@ def conversion_seconds(value: SSAValue, start: PlaceAttr, end: PlaceAttr, target
     return sum(
         step_seconds(step, value, at, target) for step, at in zip(steps, starts, strict=False)
     )
-
-
-def fused_seconds(kernel: Kernel, consumer: NnOp, value: SSAValue, target: Target) -> float:
-    """Seconds saved if an elementwise consumer takes a value in registers: the call, and the write
-    and read of the value, up to the cost of the consumer. The tile model's estimates contain all
-    three."""
-    saved = CALL + moving(bytes_of(value), bytes_of(value), target)
-    return saved if kernel.cost is None else min(saved, kernel.cost(usual_op(consumer), target))

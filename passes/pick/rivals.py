@@ -41,7 +41,7 @@ class _Rival:
         """Seconds that it takes at the least, which takes no estimate to tell."""
         kernel, place = self.candidate.kernel, self.candidate.place
         measured = self.cost.measured(kernel, place)
-        return self.error * self.cost.at_least(kernel) if measured is None else measured
+        return self.error * self.cost.at_least(kernel, place) if measured is None else measured
 
     @cached_property
     def weights(self) -> float:

@@ -1,14 +1,19 @@
-"""An op of usual sizes, which costs are estimated for in the place of one of symbols."""
+"""Ops that stand for others where costs are estimated: of usual sizes instead of symbols, and on
+floats of another precision."""
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, SSAValue
 
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.nn.constants import SplatOp, WeightOp
-from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.nn.core import NnOp, Tensor, tensor_type
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.nn.traits import RunsFunction
 from tessella.dialects.sizes import symbols_around, with_sizes
+from tessella.kernels.elements import elements_of
+from tessella.support.elements import FLOATS
 from tessella.support.sizes import estimated
 
 
@@ -27,6 +32,35 @@ def usual_op(op: NnOp) -> NnOp:
         },
         attributes=dict(op.attributes),
     )
+
+
+def stored_op(op: NnOp, precision: str) -> NnOp:
+    """The op where the floats that it reads are stored in a precision, outside any program; the op
+    itself where they are, or where that is no precision of floats."""
+    found = elements_of(op, precision) if precision in FLOATS else None
+    if found is None or found == elements_of(op):
+        return op
+    operands = map(_stored, op.operands, found.reads)
+    return type(op).create(
+        operands=list(operands),
+        result_types=list(map(_of_element, op.results, found.writes)),
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+
+
+def _stored(value: SSAValue, element: str) -> SSAValue:
+    owner, type = outside(value).owner, _of_element(value, element)
+    if isinstance(owner, SplatOp):
+        return SplatOp(owner.number, type).res
+    if isinstance(owner, WeightOp):
+        return WeightOp(owner.symbol.root_reference.data, type).res
+    return Block(arg_types=[type]).args[0]
+
+
+def _of_element(value: SSAValue, name: str) -> Tensor:
+    type = tensor_type(value)
+    return TensorType(attribute_of(name), type.shape)
 
 
 def _type(value: SSAValue) -> Attribute:

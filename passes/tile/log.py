@@ -52,7 +52,8 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     for operand, layout in choice.layouts.items():
         yield f"  operand {operand} packed as {layout}"
     flat = with_layouts(op, choice.layouts)
-    plan = plan_accesses(op, flat, choice.schedule.vector, choice.schedule.rows)
+    s = choice.schedule
+    plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
         yield f"  threads: {_threads(Model(op, flat, target), choice.schedule)}"

@@ -19,15 +19,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ContractOp,
+    Dot,
     IndexOp,
     Schedule,
     YieldOp,
     fused_products,
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
+from tessella.passes.tile.conversions import FREE, Conversion, conversion, converting_ops
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
@@ -115,7 +118,7 @@ class Model:
         """The estimate without the traffic between the caches. It takes half the time."""
         arithmetic = loads = latency = core = 0.0
         by_lanes = s.vector in self.flat.reduced
-        points = math.prod(self.flat.ranges[n] for n in s.reduction if n != s.vector)
+        points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
         outer = math.prod(
             self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
         )
@@ -124,7 +127,7 @@ class Model:
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
             count = tiles * points
-            work, load = self._arithmetic(rows, vectors), self._loads(s, rows, vectors)
+            work, load = self._work(s, rows, vectors), self._loads(s, rows, vectors)
             arithmetic, loads = arithmetic + count * work, loads + count * load
             latency += count * wait
             core += count * (
@@ -161,7 +164,7 @@ class Model:
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
-        points = math.prod(ranges[n] for n in self.flat.reduced if n != s.vector)
+        points = math.prod(self.trips(s, n) for n in self.flat.reduced if n != s.vector)
         distinct, each_load = self._distinct(s), LOAD_CYCLES + 1.0 / t.load_ports
         sums_lanes = s.vector in self.flat.reduced
         pages, mask = self.page_cycles(s, self.plan(s).unpacked), self._mask_cycles(s)
@@ -171,7 +174,7 @@ class Model:
             cycles = 0.0
             for vectors, count in widths:
                 loads = (vectors * vectors_of + rows * elements) * distinct + others
-                work = max(self._arithmetic(rows, vectors), self._wait)
+                work = max(self._work(s, rows, vectors, least=True), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 point += pages + mask * vectors
                 finish = 0.0 if sums_lanes else self._finish(rows, vectors)
@@ -211,11 +214,13 @@ class Model:
         # a maximum that keeps NaN takes a comparison and a blend
         accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
         fused = self.op.summed_product is not None
-        return accumulate + body_ops(self.op) - fused
+        converting = converting_ops(self.op.combine.block, self.target)
+        return accumulate + body_ops(self.op) + converting - fused
 
     @cached_property
     def _post_ops(self) -> float:
-        return _cost(self.op, "post") if self.op.post_block is not None else 0.0
+        block = self.op.post_block
+        return 0.0 if block is None else _cost(self.op, "post") + converting_ops(block, self.target)
 
     def _mask_cycles(self, s: Schedule) -> float:
         """Cycles of the masks of vectors, averaged over all tiles."""
@@ -246,8 +251,39 @@ class Model:
                     break
         return cycles
 
-    def _arithmetic(self, rows: int, vectors: int) -> float:
-        return rows * vectors * self.ops / self.target.fma_ports
+    def trips(self, s: Schedule, name: str) -> int:
+        """Points of a reduced index: its values, or the groups of them that are added up."""
+        return -(-self.flat.ranges[name] // s.group(name))
+
+    def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
+        """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
+        if s.dot is not None:
+            return rows * vectors / s.dot.row.rate / self.target.fma_ports
+        ops = rows * vectors * self.ops + self._widening(s, rows, vectors, least=least)
+        return ops / self.target.fma_ports
+
+    def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
+        """Operations that widen what a point of a product loads."""
+        if not self._widens:
+            return 0.0
+        ops = 0.0
+        for widened, (o, a) in zip(self._widened, self._inputs(s), strict=False):
+            if not o.by_vector:
+                ops += widened.element * (rows if o.by_row else 1)
+            elif not o.is_window:
+                ops += widened.vector * vectors
+            elif not least:
+                ops += widened.vector * vectors * rows * self._fresh(s, a, rows)
+        return ops
+
+    @cached_property
+    def _widened(self) -> list[Conversion]:
+        """What it takes to widen each input of a product; other bodies count it themselves."""
+        return [conversion(element_of(value.type), self.target) for value in self.op.inputs]
+
+    @cached_property
+    def _widens(self) -> bool:
+        return self.op.is_multiply_add and any(each != FREE for each in self._widened)
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
         total = by_row = 0.0
@@ -413,13 +449,13 @@ class Model:
 
     def plan(self, s: Schedule) -> AccessPlan:
         """How operands are read and the result is written."""
-        key = s.vector, s.rows
+        key = s.vector, s.rows, s.dot
         if key not in self._plans:
-            self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows)
+            self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows, s.dot)
         return self._plans[key]
 
     @cached_property
-    def _plans(self) -> dict[tuple[str | None, str | None], AccessPlan]:
+    def _plans(self) -> dict[tuple[str | None, str | None, Dot | None], AccessPlan]:
         return {}
 
     def bounded(self, s: Schedule) -> frozenset[str]:

@@ -30,9 +30,9 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.nest import can_share, counted, depth, lives_within, shared_loops
-from tessella.dialects.tile.windows import infer_windows
 from tessella.passes.tile.estimates import bytes_in, count_of, points, shape_in
 from tessella.passes.tile.model import body_ops
+from tessella.passes.tile.storage import store_results
 from tessella.passes.tile.sums import (
     block_of,
     in_blocks,
@@ -102,6 +102,8 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
         stream, block = found
         in_blocks(kernel, stream, block)
         kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
+    if kernel.nest is not None and all(op.storage is None for op in kernel.statements):
+        store_results(kernel)
 
 
 def _share_all(kernel: KernelOp, target: Target) -> None:
@@ -141,7 +143,7 @@ def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
     made.nest = NestAttr(nest)
     for op, other in zip(kernel.statements, made.statements, strict=True):
         other.at = AtAttr.of(*(each.names[op] for each in loops if op in each.names))
-    infer_windows(made.statements)
+    store_results(made)
     return made
 
 

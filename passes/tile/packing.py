@@ -9,7 +9,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from tessella.dialects.layout import Layout, Piece
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, precision_of
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.dialects.tile.nest import shared_loops
 from tessella.dialects.tile.split import constant_layouts, is_split, split_indices
@@ -45,10 +45,12 @@ def packed_layouts(
     vector: str,
     rows: str | None,
     width: int | None,
+    dot: Dot | None = None,
 ) -> dict[int, Layout]:
     """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for those
     that do not depend on the rows, and are constants or need a copy anyhow; the vector index
-    innermost for others that need a copy, and for all where there is no width."""
+    innermost for others that need a copy, and for all where there is no width. An instruction that
+    adds up groups of products has all that moves with the lanes in panels of groups."""
     layouts: dict[int, Layout] = {}
     if op.is_map:
         return layouts
@@ -58,10 +60,12 @@ def packed_layouts(
         argument = argument_of(op, kernel, i)
         assert argument is not None
         forms = op.input_accesses[i]
-        dim = next(d for d, f in enumerate(forms) if f.single == vector)
+        dim = _dim_of(op, i, vector)
         moves_by_row = rows is not None and a.stride(rows) != 0
         constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
-        if width is not None and not moves_by_row and (constant or not contiguous):
+        if dot is not None:
+            layouts[i] = _panels(op, i, dim, width or 0, dot)
+        elif width is not None and not moves_by_row and (constant or not contiguous):
             layouts[i] = _panels(op, i, dim, width)
         elif not contiguous:
             order = [*(d for d in range(len(forms)) if d != dim), dim]
@@ -69,14 +73,22 @@ def packed_layouts(
     return layouts
 
 
-def _panels(op: ContractOp, operand: int, dim: int, width: int) -> Layout:
-    """Panels of a tile's width along one dimension, in the order in which loops read them."""
+def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None = None) -> Layout:
+    """Panels of a tile's width along one dimension, in the order in which loops read them; with the
+    values of a group that an instruction adds up innermost."""
     ranks = {d: _loop_rank(op, operand, d) for d in range(len(op.input_accesses[operand]))}
     others = sorted((d for d in ranks if d != dim), key=ranks.__getitem__)
     outer = [Piece(d) for d in others if ranks[d][0] == 0]
-    inner = [Piece(d) for d in others if ranks[d][0] == 1]
-    pieces = (*outer, Piece(dim, div=width), *inner, Piece(dim, mod=width))
+    groups = {} if dot is None else {_dim_of(op, operand, dot.index): dot.row.k}
+    inner = [Piece(d, div=groups.get(d, 1)) for d in others if ranks[d][0] == 1]
+    within = [Piece(d, mod=size) for d, size in groups.items()]
+    pieces = (*outer, Piece(dim, div=width), *inner, Piece(dim, mod=width), *within)
     return Layout("packed", pieces)
+
+
+def _dim_of(op: ContractOp, operand: int, index: str) -> int:
+    """The dimension that an index alone runs over."""
+    return next(d for d, f in enumerate(op.input_accesses[operand]) if f.single == index)
 
 
 def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:

@@ -49,7 +49,7 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
     sizes = _USUAL if (n := op.part_count) is None else _Sizes(2 * n, n, n)
     found, inside = None, 1
     for name in reversed(s.reduction):
-        unit = s.width if name == s.vector else 1
+        unit = s.width if name == s.vector else s.group(name)
         steps = max(1, flat.ranges[name] // unit)
         if inside * steps > sizes.largest and found is None:
             found = _cut(flat, s, name, inside, unit, sizes)

@@ -13,7 +13,8 @@ from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import FlatAccess, flatten
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.passes.hazards import Use
-from tessella.support.sizes import Size, UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)

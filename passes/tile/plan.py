@@ -17,10 +17,11 @@ from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp, ExtractOp, IndexOp, Schedule
+from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
-from tessella.support.sizes import Size, at_most
+from tessella.support.decisions import at_most
+from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
 """The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
@@ -173,15 +174,18 @@ class AccessPlan:
             yield from (f"constraint 0 <= {c.form} < {c.extent}: {kind}" for c in group)
 
 
-def plan_accesses(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> AccessPlan:
-    """The plan of a statement for a vector index and an index of rows. Without a vector index, each
-    operand is read element by element. ``flat`` has the layouts of the operands.
+def plan_accesses(
+    op: ContractOp, flat: Flat, vector: str | None, rows: str | None, dot: Dot | None = None
+) -> AccessPlan:
+    """The plan of a statement for a vector index, an index of rows, and the instruction that adds
+    up groups of products, if one does. Without a vector index, each operand is read element by
+    element. ``flat`` has the layouts of the operands.
 
     Raises InvalidModelError for a result that can leave its tensor along the lanes.
     """
     constraints = classify(flat, Schedule((), (), vector, rows=rows))
     operands = tuple(
-        _operand(op, flat, i, value, vector, rows, constraints)
+        _operand(op, flat, i, value, vector, rows, constraints, dot if i < flat.inputs else None)
         for i, value in enumerate(op.tensors)
     )
     extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
@@ -209,10 +213,13 @@ def _operand(
     vector: str | None,
     rows: str | None,
     constraints: Constraints,
+    dot: Dot | None,
 ) -> OperandPlan:
     a, element = flat.accesses[number], element_of(value.type)
     return OperandPlan(
-        access=_access(op, flat, number, value, vector, rows),
+        access=_access(op, flat, number, value, vector, rows)
+        if dot is None or vector is None
+        else _grouped(a, vector, dot),
         stride=a.lane_stride(vector) if vector is not None else 0,
         row_stride=a.stride(rows) if rows is not None else 0,
         element=element.name,
@@ -236,6 +243,19 @@ def _access(
     if number < flat.inputs and _is_strided(flat, number, vector, stride):
         return Access.STRIDED
     return Access.TRANSPOSED if _is_transposed(op, flat, a, rows) else Access.GATHER
+
+
+def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
+    """How the groups of an operand are read that an instruction multiplies: the values of a group
+    lie side by side, and so do the groups of lanes."""
+    if a.lane_stride(dot.index) != 1:
+        return Access.GATHER
+    stride = a.lane_stride(vector)
+    if stride == 0:
+        return Access.BROADCAST
+    if stride != dot.row.k:
+        return Access.GATHER
+    return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
 
 
 def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:

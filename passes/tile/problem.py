@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tessella.dialects.layout import Layout
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_layouts
 from tessella.dialects.tile.reach import Reach, reaches
@@ -32,8 +32,8 @@ class Problem:
     _models: dict[tuple[tuple[int, Layout], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, Layout], ...], Model]
     )
-    _packed: dict[tuple[str, int, tuple[bool, ...]], Layouts] = field(
-        default_factory=dict[tuple[str, int, tuple[bool, ...]], Layouts]
+    _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None], Layouts] = field(
+        default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None], Layouts]
     )
 
     @cached_property
@@ -76,13 +76,13 @@ class Problem:
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
         return any(a is not None and self.kernel.is_constant(a.index) for a in arguments)
 
-    def packed(self, vector: str, rows: str | None, width: int) -> Layouts:
+    def packed(self, vector: str, rows: str | None, width: int, dot: Dot | None = None) -> Layouts:
         """The operand layouts that register tiles of this width require."""
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
-        key = vector, width, by_row
+        key = vector, width, by_row, dot
         if key not in self._packed:
             # the last panel of a range that depends on symbols has edges that no tile lies in
             panels = width if vector not in self.symbolic else None
-            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, panels)
+            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, panels, dot)
             self._packed[key] = packed
         return self._packed[key]

@@ -5,7 +5,7 @@ loop order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -16,12 +16,13 @@ from xdsl.dialects.builtin import i1
 
 from tessella.dialects.elements import element_of, find_element
 from tessella.dialects.layout import Layout
-from tessella.dialects.tile import ContractOp, Schedule
+from tessella.dialects.tile import ContractOp, Dot, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.cycles import copy_cycles
+from tessella.passes.tile.dots import dots
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
@@ -108,6 +109,8 @@ class TileFamily:
     """The family of one vector, whose panels differ in their width alone."""
     panel: int = 0
     """Vectors of the panels that its constants have; 0 where they are as wide as tiles."""
+    dot: Dot | None = None
+    """The instruction that adds up groups of products."""
 
     @property
     def op(self) -> ContractOp:
@@ -204,6 +207,7 @@ class TileFamily:
             vectors=self.vectors,
             rows=self.rows,
             blocks=self._transposed_blocks(),
+            dot=self.dot,
         )
 
     @cached_property
@@ -211,7 +215,7 @@ class TileFamily:
         if self.vector not in self.plain.free:
             return {}
         width = (self.panel or self.vectors) * self.lanes
-        return self.problem.packed(self.vector, self.rows, width)
+        return self.problem.packed(self.vector, self.rows, width, self.dot)
 
     @cached_property
     def _model(self) -> Model:
@@ -248,7 +252,7 @@ class TileFamily:
         keeps the loads in registers for the shortest time. Among equals, larger strides are
         outside."""
         model = self._model
-        lowest = Schedule((), (), self.vector, rows=self.rows)
+        lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
         inputs = self._flat.accesses[: self._flat.inputs]
 
@@ -278,14 +282,14 @@ class TileFamily:
         largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
-        extents = [self._flat.ranges[name] for name in inside]
+        extents = [model.trips(s, name) for name in inside]
         whole = 1
         for points in accumulate(extents, mul):
             if points * body > largest:
                 break
             whole = points
         full = model.registers(s) + self._ahead(s) >= self.problem.target.vector_registers
-        complete = whole == prod(self._flat.ranges[name] for name in s.reduction)
+        complete = whole == prod(model.trips(s, name) for name in s.reduction)
         if full and not (complete and model.apart(s)):
             return 1
         most = max(1, self.problem.target.loop_ops // body)
@@ -304,14 +308,23 @@ def families(problem: Problem) -> Iterator[TileFamily]:
     """The families of register tiles of a statement, those with the most vectors first."""
     op, lanes = problem.op, problem.target.lanes
     bits, widest = element_bits(op), widest_bits(op)
+    for vector, dot in dots(problem):
+        yield from _families(problem, lanes(bits), [vector], dot=dot)
     if widest < bits:  # more lanes of narrower elements, but no in-register transposes of them
         yield from _families(problem, lanes(widest), transposing=False)
     yield from _families(problem, lanes(bits))
 
 
-def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iterator[TileFamily]:
+def _families(
+    problem: Problem,
+    lanes: int,
+    indices: Sequence[str] | None = None,
+    *,
+    transposing: bool = True,
+    dot: Dot | None = None,
+) -> Iterator[TileFamily]:
     op, flat = problem.op, problem.plain
-    for vector in vector_indices(op, problem.kernel, flat):
+    for vector in vector_indices(op, problem.kernel, flat) if indices is None else indices:
         gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
@@ -323,8 +336,8 @@ def _families(problem: Problem, lanes: int, *, transposing: bool = True) -> Iter
             if panel and (vectors % panel or (rows is not None and vectors > panel)):
                 continue
             if rows not in narrow:
-                narrow[rows] = TileFamily(problem, vector, lanes, rows)
-            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows], panel)
+                narrow[rows] = TileFamily(problem, vector, lanes, rows, dot=dot)
+            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows], panel, dot)
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:

@@ -31,7 +31,8 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.nest import can_share, counted
 from tessella.passes.tile.estimates import bytes_in, count_of
 from tessella.passes.tile.rebuild import inputs_of, posts_of, read_indices
-from tessella.support.sizes import MOST, at_most
+from tessella.support.decisions import at_most
+from tessella.support.sizes import MOST
 from tessella.targets import Target
 
 PART = 0.25

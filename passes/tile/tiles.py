@@ -9,15 +9,8 @@ from math import gcd
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
-from tessella.support.sizes import (
-    Size,
-    bounds_of,
-    ceil_div,
-    expression,
-    known,
-    round_up,
-    terms_of,
-)
+from tessella.support.decisions import known
+from tessella.support.sizes import Size, bounds_of, ceil_div, expression, round_up, terms_of
 
 OVERLAPPED = 16
 """Tiles of a reduction that may be computed once more in part: the work of one in 16 at most.

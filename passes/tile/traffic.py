@@ -49,7 +49,7 @@ def loop_nest(flat: Flat, s: Schedule) -> list[Loop]:
         extents[name] = size
     steps = {s.rows: s.row_tile, s.vector: s.width}
     for name in (*s.order, *s.reduction):
-        step = steps.get(name, 1)
+        step = steps.get(name, s.group(name))
         loops.append(Loop(name, -(-extents[name] // step), step))
     return loops
 
@@ -100,6 +100,8 @@ class Traffic:
             extents[s.rows] = s.row_tile
         if s.vector is not None:
             extents[s.vector] = s.width
+        if s.dot is not None:
+            extents[s.dot.index] = s.group(s.dot.index)
         result = [[self._bytes(i, extents) for i in range(len(self._moving))]]
         for loop in reversed(loops):
             extents[loop.name] = min(self.flat.ranges[loop.name], loop.trips * loop.step)

@@ -33,7 +33,10 @@ from tessella.support.elements import Element
 # ``Any`` is an array, or what stands for one
 Function = Callable[..., Any]
 
-Kind = Literal["unary", "float", "predicate", "boolean", "binary", "comparison", "logic"]
+Kind = Literal[
+    "unary", "float", "predicate", "boolean", "binary", "comparison", "logic", "quantize",
+    "dequantize",
+]  # fmt: skip
 """Operands and result:
 
 - unary, binary: numbers of one type, which the result has too
@@ -41,6 +44,8 @@ Kind = Literal["unary", "float", "predicate", "boolean", "binary", "comparison",
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
+- quantize: a float, a scale of its type and a zero point, an integer whose type the result has
+- dequantize: an integer, a scale and a zero point of the integer's type, to the scale's type
 """
 
 
@@ -137,6 +142,24 @@ def _integer_power(lhs: Array, rhs: Array) -> Array:
     return np.where(negative & (np.abs(lhs) != 1), 0, power).astype(lhs.dtype)
 
 
+@primitive
+def wide(x: Array) -> Array:
+    """An integer in 32 bits."""
+    return x.astype(np.int32)
+
+
+@primitive
+def whole(x: Array) -> Array:
+    """The nearest integer in 32 bits, halves to even, of a float that lies in their range."""
+    return np.rint(x).astype(np.int32)
+
+
+@primitive
+def like(x: Array, other: Array) -> Array:
+    """The elements in the type of another array; integers wrap."""
+    return x.astype(other.dtype)
+
+
 # ** formulas **
 
 _where: Callable[[Any, Any, Any], Any] = np.where
@@ -210,6 +233,21 @@ def _celu(x: Any, alpha: float) -> Any:
     scale = 1 / alpha if alpha else math.copysign(math.inf, alpha)
     below = np.minimum(0, np.expm1(x * scale) * alpha)
     return np.maximum(x, 0) + below
+
+
+def _quantize(x: Any, scale: Any, zero: Any) -> Any:
+    # the bounds are applied to the float: beyond 32 bits there is no nearest integer
+    element = element_of(zero.dtype)
+    assert element is not None
+    low, high = limits_of(element)
+    shift = wide(zero)
+    offset = like(shift, x)
+    inside = np.fmin(np.fmax(x / scale, low - offset), high - offset)
+    return like(whole(inside) + shift, zero)
+
+
+def _dequantize(x: Any, scale: Any, zero: Any) -> Any:
+    return like(wide(x) - wide(zero), scale) * scale
 
 
 def _clip(x: Any, low: float, high: float) -> Any:
@@ -316,6 +354,13 @@ _ROWS = (
     Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
     Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
     Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
+    # quantized numbers
+    Row(
+        "quantize", "quantize",
+        "x / scale, rounded to nearest, halves to even, plus zero, saturated; NaN is the least",
+        _quantize,
+    ),
+    Row("dequantize", "dequantize", "(x - zero) * scale", _dequantize),
 )  # fmt: skip
 
 ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}

@@ -10,15 +10,22 @@ from tessella.runtime.host.registry import Array, kernel
 from tessella.runtime.host.windows import Ints, kernel_points
 
 
+def _factors(a: Array, b: Array) -> tuple[Array, Array]:
+    """The operands of a product in the element of its result: i32 of u8 and i8."""
+    return (a, b) if a.dtype == b.dtype else (a.astype(np.int32), b.astype(np.int32))
+
+
 @kernel("matmul")
 def matmul(a: Array, b: Array, *, transpose_b: bool) -> Array:
     """NumPy's matmul; with `transpose_b`, b is [.., N, K]."""
+    a, b = _factors(a, b)
     return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
 
 
 @kernel("fc")
 def fc(x: Array, w: Array, b: Array, *, transpose_w: bool) -> Array:
     """x[.., K] * w[K, N] + b[N]; with `transpose_w`, w is [N, K]."""
+    x, w = _factors(x, w)
     return np.matmul(x, np.transpose(w) if transpose_w else w) + b
 
 
@@ -34,6 +41,7 @@ def conv(
     groups: int,
 ) -> Array:
     """x[N, C, spatial..], w[O, C / groups, kernel..], b[O]: a matrix product per kernel element."""
+    x, w = _factors(x, w)
     rank = x.ndim - 2
     padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
     columns = zip(padded.shape[2:], w.shape[2:], strides, dilations, strict=True)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tessella.frontends.trace import jit as jit
     from tessella.runtime.loaded import load as load
     from tessella.support.errors import TessellaError as TessellaError
+    from tessella.tools.quantize import quantize as quantize
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ _NAMES = {
     "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model",
     "ops": "tessella.frontends.eager",
+    "quantize": "tessella.tools.quantize",
     "TileProgram": "tessella.frontends.tile",
     "tile": "tessella.frontends.tile",
     **dict.fromkeys(_SESSION, "tessella.frontends.session"),

@@ -34,6 +34,7 @@ EMULATED = [NEON] if NEON not in RUNNABLE and aarch64.AVAILABLE else []
 """Targets for which a kernel, but not a library, can be run."""
 
 DTYPES: dict[str, type[np.generic]] = {
+    "bf16": np.uint16,
     "f32": np.float32,
     "f64": np.float64,
     "i1": np.uint8,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+from tessella import targets
 from tessella.codegen.lltypes import float_constant
 from tessella.targets import Target
 from tests.codegen.harness import DTYPES, Array, Case, call, elementwise, kernel_text
@@ -125,6 +129,27 @@ def test_bfloat_rounds_to_nearest_even(any_target: Target) -> None:
     rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32)
     expected = np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32))
     np.testing.assert_array_equal(result, expected)
+
+
+WITH_BF16 = replace(targets.get("avx512"), features=("avx512bf16",))
+
+
+@pytest.mark.skipif(not targets.can_run(WITH_BF16), reason="needs avx512_bf16")
+@pytest.mark.parametrize("lanes", [0, 4, 8, 16])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_an_instruction_makes_zeros_of_denormals(element: str, lanes: int) -> None:
+    """All lanes, and scalars, which no instruction narrows, are alike; the rest is rounded."""
+    tiny = float(np.finfo(np.float32).tiny)
+    least = [tiny, tiny * (1 - 2.0**-23), tiny / 2, 2.0**-133, 2.0**-149, 0.0, 3e38, 3.4e38]
+    numbers = _padded(np.array([*least, 1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-20, np.inf, np.nan]))
+    x = np.concatenate([numbers, -numbers]).astype(DTYPES[element])
+    cases = {"h": Case("arith.truncf", ("x",), "bf16")}
+    found = elementwise(WITH_BF16, lanes, {"x": (element, x)}, cases)["h"]
+    normal = np.where(np.abs(x) < tiny, np.copysign(0, x), x)
+    exact = normal.astype(np.float64).astype(ml_dtypes.bfloat16).astype(np.float32)
+    wide = found.view(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(wide, exact)
+    np.testing.assert_array_equal(np.signbit(wide)[x == x], np.signbit(exact)[x == x])
 
 
 def test_vector_bitcast_and_index_casts(target: Target) -> None:

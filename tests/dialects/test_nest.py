@@ -10,15 +10,15 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.tile import At, AtAttr, ContractOp, KernelOp, Window
 from tessella.dialects.tile.flat import flatten
 from tessella.dialects.tile.nest import memory_shape, shared_loops, steps
-from tessella.dialects.tile.windows import infer_windows
 from tessella.dialects.verify import verify
 from tessella.driver.located import LocatedParser, Problem
 from tessella.driver.stage_file import stage_context
+from tessella.passes.tile.storage import store_results
 
 CENTERED = """
 tile.kernel @centered(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
   attributes {nest = #tile.nest<[6 by 4]>} {
-  %s = tile.contract + [i: 6 | j: 8] (%x[i, j]) -> [i] at [i] {
+  %s = tile.contract + [i: 6 | j: 8] (%x[i, j]) -> [i] at [i] in a step of i: 4 {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<6xf32>
@@ -49,7 +49,7 @@ def kernel_of(text: str) -> KernelOp:
 def test_what_is_printed_is_parsed() -> None:
     text = to_text(parse(f"builtin.module {{{CENTERED}}}"))
     assert "nest = #tile.nest<[6 by 4]>" in text
-    assert "-> [i] at [i] {" in text
+    assert "-> [i] at [i] in a step of i: 4 {" in text
     assert to_text(parse(text)) == text
 
 
@@ -60,7 +60,7 @@ def test_prefetching_is_printed() -> None:
 
 def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:
     first, second = (op for op in kernel_of(CENTERED).body.block.ops if isinstance(op, ContractOp))
-    assert (memory_shape(first.res), memory_shape(second.res)) == ([4], [6, 8])
+    assert (memory_shape(first.res), memory_shape(second.res)) == ((4,), (6, 8))
     assert flatten(second).ranges == {"p": 4, "q": 8}
     assert flatten(second).accesses[0].strides == {"p": 8, "q": 1}
     assert steps(first) == 2
@@ -71,11 +71,21 @@ def test_a_tensor_of_the_kernel_has_room_for_one_step() -> None:
     [
         ("-> [i] at [i]", "-> [i] at [i, j]", "the kernel's 1 shared loops, found [i, j]"),
         ("-> [i] at [i]", "-> [i] at [i, i]", "the kernel's 1 shared loops, found [i, i]"),
+        (" at [i] in", " in", "one of the indices [] that shared loops run over, found one of i"),
+        ("a step of i", "a step of j", "of the indices [i] that shared loops run over, found one"),
+        ("step of i: 4", "step of i: 3", "room for 4 elements in a step of i, found 3"),
+        ("step of i: 4", "step of i: 4 x 1", "room for 4 elements in a step of i, found 4 x 1"),
+        ("[p, q] at [p]", "[p, q]", "lives in a step of i is read outside it"),
+        (
+            "[p, q] at [p]",
+            "[p, q] at [p] in a step of p: 4 x 8",
+            "lives in a step of p is read outside it",
+        ),
         ("attributes {nest = #tile.nest<[6 by 4]>}", "", "0 shared loops, found [i]"),
         ("6 by 4", "6 by 7", "a shared loop of 6 has no steps of 7"),
         ("6 by 4", "6 by 0", "a shared loop of 6 has no steps of 0"),
         ("6 by 4", "8 by 4", "the loop over i cannot be one of 8 by 4 that is shared"),
-        ("-> [i] at [i]", "-> [i] at [j]", "the loop over j cannot be one of 6"),
+        ("at [i] in a step of i: 4", "at [j]", "the loop over j cannot be one of 6"),
         ("[p, q] at [p]", "[p, q] at [q]", "the loop over q cannot be one of 6"),
     ],
 )
@@ -127,7 +137,8 @@ tile.kernel @windows(%x: tensor<6xf32>) -> (tensor<6xf32>)
 NEIGHBOURS = """
 tile.kernel @neighbours(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
   attributes {nest = #tile.nest<[6 by 2]>} {
-  %t = tile.contract = [i: 6, j: 8] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] {
+  %t = tile.contract = [i: 6, j: 8] (%x[i, j]) -> [i, j] at [i: step - 1 by 4]
+         in a step of i: 4 x 8 {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<6x8xf32>
@@ -163,19 +174,19 @@ def test_windows_of_open_loops_are_not_inferred() -> None:
     assert isinstance(kernel, KernelOp)
     first, _ = kernel.statements
     first.at = AtAttr.of("i")
-    infer_windows(kernel.statements)
+    store_results(kernel)
     assert first.at == AtAttr.of("i")
 
 
 def test_a_window_of_a_step() -> None:
     kernel = kernel_of(NEIGHBOURS)
     first, _ = kernel.statements
-    assert memory_shape(first.res) == [4, 8]
+    assert memory_shape(first.res) == (4, 8)
     (own,) = shared_loops(first).values()
     assert [own.first(i) for i in range(own.trips)] == [0, 1, 2]
-    assert "at [i: step - 1 by 4] {" in to_text(kernel)
+    assert "at [i: step - 1 by 4] in a step of i: 4 x 8 {" in to_text(kernel)
     first.at = AtAttr.of("i")
-    infer_windows(kernel.statements)
+    store_results(kernel)
     assert first.at == AtAttr((At("i", Window(1, -1, 4)),))
 
 

@@ -6,16 +6,9 @@ import pytest
 
 from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
+from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.errors import InputError, OptionError, ResourceError
-from tessella.support.sizes import (
-    MOST,
-    Expr,
-    Size,
-    Symbol,
-    UndecidedSizeError,
-    bounds_of,
-    decided,
-)
+from tessella.support.sizes import MOST, Expr, Size, Symbol, bounds_of
 from tessella.tools.commands.shared import dims_of
 
 SIGNATURE = (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -15,6 +16,7 @@ import tessella
 from tessella import targets
 from tessella.support.errors import OptionError
 from tests.models import run_onnxruntime
+from tests.native import normal
 
 ARCH = targets.native().arch
 EPSILONS = {"f16": 2.0**-11, "bf16": 2.0**-8}
@@ -78,11 +80,120 @@ def test_a_precision_without_native_code_is_refused(tmp_path: Path) -> None:
         tessella.compile(path, places=[f"{ARCH}/f8E4M3FN"])
 
 
-def test_the_own_precision_goes_first(tmp_path: Path) -> None:
+def test_floats_are_not_narrowed_to_a_smaller_range(tmp_path: Path) -> None:
     onnx.save(gemm(), path := tmp_path / "model.onnx")
     for places in ([f"{ARCH}/f16", f"{ARCH}/f32"], [f"{ARCH}/f16", ARCH]):
         ops = tessella.compile(path, places=places).explain().ops
         assert {op["place"].split("/")[1] for op in ops} == {"f32"}
+
+
+ELEMENTS = {
+    "f16": (TensorProto.FLOAT16, np.float16),
+    "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16),
+}
+
+
+def half(precision: str, *shapes: tuple[int, ...]) -> ModelProto:
+    """Products, one after the other, with everything stored in a narrow float."""
+    kind, dtype = ELEMENTS[precision]
+    weights: list[TensorProto] = []
+    for i, shape in enumerate(shapes[1:]):
+        array = normal(*shape, seed=i) / np.sqrt(shape[0])
+        raw = array.astype(dtype).tobytes()
+        weights.append(TensorProto(name=f"w{i}", data_type=kind, dims=shape, raw_data=raw))
+    last = len(weights)
+    names = ["x", *(f"v{i}" for i in range(1, last)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(last)]
+    result = (shapes[0][0], shapes[-1][1])
+    inputs = [helper.make_tensor_value_info("x", kind, shapes[0])]
+    outputs = [helper.make_tensor_value_info("y", kind, result)]
+    graph = helper.make_graph(nodes, "half", inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def test_a_model_of_f16_is_computed_as_one_of_f32() -> None:
+    """Its floats are widened once, weights when it is compiled, as products of f16 take longer."""
+    shapes = (96, 128), (128, 160), (160, 112)
+    model = tessella.compile(half("f16", *shapes), target="avx512" if ARCH == "x86" else None)
+    explanation = model.explain()
+    assert {op["storage"] for op in explanation.ops} == {"f32"}
+    ends = [(c["from"].split("/")[1], c["to"].split("/")[1]) for c in explanation.conversions]
+    assert ends == [("f16", "f32"), ("f32", "f16")]
+    x = normal(*shapes[0]).astype(np.float16)
+    y = model(x)
+    assert y.dtype == np.float16
+    weights = [normal(*shape, seed=i) / np.sqrt(shape[0]) for i, shape in enumerate(shapes[1:])]
+    wanted = x.astype(np.float64)
+    for w in weights:
+        wanted = wanted @ w.astype(np.float16).astype(np.float64)
+    # nothing is rounded to f16 but the result
+    np.testing.assert_allclose(y, wanted, rtol=2.0**-11, atol=2e-5)
+
+
+@pytest.mark.parametrize("precision", ELEMENTS)
+def test_weights_that_come_from_memory_stay_narrow(precision: str) -> None:
+    model = tessella.compile(half(precision, (1, 1024), (1024, 1024)))
+    [op] = model.explain().ops
+    assert op["storage"] == precision
+    x = normal(1, 1024).astype(ELEMENTS[precision][1])
+    w = (normal(1024, 1024) / 32).astype(ELEMENTS[precision][1])
+    wanted = x.astype(np.float64) @ w.astype(np.float64)
+    found = np.asarray(model(x)).view(ELEMENTS[precision][1]).astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=EPSILONS[precision], atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ELEMENTS)
+def test_a_place_that_names_no_element_leaves_them(precision: str) -> None:
+    ops = tessella.compile(half(precision, (9, 64), (64, 32)), places=[ARCH]).explain().ops
+    assert {op["storage"] for op in ops} == {precision}
+
+
+def decoder(keys: int) -> ModelProto:
+    """Attention of a new token, with caches of keys and values that are stored in bf16."""
+    past, new = (1, 4, keys, 32), (1, 4, 1, 32)
+    wide, narrow = TensorProto.FLOAT, TensorProto.BFLOAT16
+    nodes = [
+        *(helper.make_node("Cast", [x], [f"{x}_b"], to=narrow) for x in "kv"),
+        *(helper.make_node("Concat", [f"past_{x}", f"{x}_b"], [f"new_{x}"], axis=2) for x in "kv"),
+        *(helper.make_node("Cast", [f"new_{x}"], [f"{x}_f"], to=wide) for x in "kv"),
+        helper.make_node("Transpose", ["k_f"], ["k_t"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "k_t"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v_f"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(x, wide, new) for x in "qkv"]
+    inputs += [helper.make_tensor_value_info(f"past_{x}", narrow, past) for x in "kv"]
+    longer = (1, 4, keys + 1, 32)
+    outputs = [helper.make_tensor_value_info("y", wide, new)]
+    outputs += [helper.make_tensor_value_info(f"new_{x}", narrow, longer) for x in "kv"]
+    graph = helper.make_graph(nodes, "decoder", inputs, outputs)
+    opsets = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_caches_of_bf16(narrow: bool) -> None:
+    """Attention at bf16 reads them as they are: the casts of the program are undone."""
+    keys, dtype = 600, ml_dtypes.bfloat16
+    places = [f"{ARCH}/bf16", f"{ARCH}/f32"] if narrow else [f"{ARCH}/f32", ARCH]
+    model = tessella.compile(decoder(keys), places=places, pick="grade")
+    [attention] = [op for op in model.explain().ops if op["op"] == "nn.attention"]
+    assert attention["storage"] == ("bf16" if narrow else "f32")
+    casts = [op["node"] for op in model.explain().ops if op["op"] == "nn.cast"]
+    assert len(casts) == (2 if narrow else 4)
+    q, k, v = (0.3 * normal(1, 4, 1, 32, seed=i) for i in range(3))
+    past = [normal(1, 4, keys, 32, seed=i).astype(dtype) for i in (3, 4)]
+    inputs = {"q": q, "k": k, "v": v, "past_k": past[0], "past_v": past[1]}
+    y, *caches = model.run(None, inputs)
+    joined = [np.concatenate([p, x.astype(dtype)], 2) for p, x in zip(past, (k, v), strict=True)]
+    for cache, wanted in zip(caches, joined, strict=True):
+        np.testing.assert_array_equal(np.asarray(cache).view(dtype), wanted)
+    all_k, all_v = (x.astype(np.float64) for x in joined)
+    seen = q.astype(dtype).astype(np.float64) if narrow else q
+    weights = np.exp(seen @ all_k.swapaxes(-1, -2))
+    exact = weights / weights.sum(-1, keepdims=True) @ all_v
+    np.testing.assert_allclose(y, exact, rtol=2.0**-8 if narrow else 1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["arccos", "sin", "arctan"])

@@ -97,6 +97,10 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.HardSigmoidOp: Example((X,), {"alpha": 0.3, "beta": 0.4}),
     nn.OPS["selu"]: Example((X,), {"alpha": 1.5, "beta": 1.25}),
     nn.PowOp: Example((between(0.5, 2, 3, 5), normal(5))),
+    nn.QuantizeOp: Example((X, between(0.01, 0.02, 4), np.array(100, np.uint8))),
+    nn.DequantizeOp: Example(
+        (np.arange(-8, 7, dtype=np.int8), between(0.1, 0.2, 15), np.array(-3, np.int8))
+    ),
     nn.WhereOp: Example((flags(3, 1), normal(3, 5), normal(5))),
     nn.MatmulOp: Example((normal(2, 5, 7), normal(2, 9, 7)), {"transpose_b": True}),
     nn.FcOp: Example((normal(5, 7), normal(7, 9), normal(9)), {"transpose_w": False}),

@@ -11,7 +11,7 @@ import numpy as np
 import tessella
 from tessella import targets
 from tessella.dialects.printing import to_text
-from tessella.support.sizes import UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError
 from tests.codegen.harness import EMULATED
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same

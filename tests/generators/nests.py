@@ -28,10 +28,10 @@ from tessella.dialects.tile import (
     SharedLoop,
 )
 from tessella.dialects.tile.check_nest import check_nest, is_valid
-from tessella.dialects.tile.windows import infer_windows
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
+from tessella.passes.tile.storage import store_results
 from tessella.passes.tile.sums import in_blocks, streams
 from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
@@ -247,13 +247,13 @@ class _Sketch(Choices):
             op.at = AtAttr.of(*names[:depth])
             try:
                 if {*names[:depth]} <= {*free}:
-                    infer_windows(kernel.statements)
+                    store_results(kernel)
                 check_nest(kernel, kernel.nest)
             except VerifyException:
                 op.at = None
                 continue
             return
-        infer_windows(kernel.statements)
+        store_results(kernel)
 
 
 def nested(random: Random, target: Target, sizes: OpenSizes = CLOSED) -> Nested:
@@ -277,6 +277,7 @@ def with_sums_in_steps(random: Random, target: Target, sizes: OpenSizes = CLOSED
     block = sketch.one_of(*(n for n in range(1, most + 1) if stream.extent % n == 0))
     in_blocks(made.kernel, stream, block)
     made.kernel.nest = NestAttr(Nest((SharedLoop(stream.extent, block),)))
+    store_results(made.kernel)
     return _scheduled(made, random)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
 
-from tessella.support.sizes import MOST, Symbol, UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.sizes import MOST, Symbol
 from tests.generators.nn_sketch import DTypes, Program, Sketch
 from tests.generators.nn_steps import EXACT, EXACT_ON_FLOATS, INEXACT, on_host
 

@@ -33,8 +33,9 @@ from tessella.dialects.nn.core import (
 )
 from tessella.dialects.sizes import declare_symbols, is_static
 from tessella.runtime.scan import Loop
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, Symbol, UndecidedSizeError, symbols_of, with_symbols
+from tessella.support.sizes import Size, Symbol, symbols_of, with_symbols
 from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder
 

@@ -115,12 +115,21 @@ CASES: Sequence[Case] = (
 )
 
 
+TAGS: Mapping[type[NnOp], Sequence[str]] = {
+    nn.QuantizeOp: ("T", "positive", "u8"),
+    nn.DequantizeOp: ("T", "f32", "T"),
+}
+"""The elements of the operands, where they are not all one."""
+
+
 def _elementwise() -> Iterator[Case]:
     """All elementwise ops, on matrices."""
     for op in nn.Nn.operations:
         if issubclass(op, ElementwiseOp):
             definition = op.get_irdl_definition()
-            tags = ["bool" if name == "condition" else "T" for name, _ in definition.operands]
+            tags = TAGS.get(op) or [
+                "bool" if name == "condition" else "T" for name, _ in definition.operands
+            ]
             yield (
                 op,
                 [(tag, 4, 37) for tag in tags],
@@ -141,7 +150,7 @@ def test_every_op_is_here() -> None:
 def _array(tag: str, shape: Sequence[int], element: str, seed: int) -> Array:
     if tag == "index":
         return np.random.default_rng(seed).integers(0, 4, shape)
-    array = sample("bool" if tag == "bool" else element, *shape, seed=seed)
+    array = sample(element if tag in ("T", "positive") else tag, *shape, seed=seed)
     return converted(np.abs(widened(array)), array.dtype) if tag == "positive" else array
 
 

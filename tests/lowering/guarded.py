@@ -264,6 +264,11 @@ def product_cases() -> Iterator[Case]:
             yield matmul(normal(m, k), normal(k, n), transposed=False, constant=weight)
             yield matmul(normal(m, k), normal(n, k), transposed=True, constant=weight)
     yield matmul(normal(3, 5, 7), normal(3, 7, 9), transposed=False, constant=False)
+    for m, n, k in ((1, 1, 3), (5, 3, 18), (17, 35, 9), (7, 17, 32)):
+        bytes_of_a = np.arange(m * k).astype(np.uint8).reshape(m, k)
+        bytes_of_b = np.arange(k * n).astype(np.int8).reshape(k, n)
+        for weight in (False, True):
+            yield matmul(bytes_of_a, bytes_of_b, transposed=False, constant=weight)
 
 
 def axis_cases() -> Iterator[Case]:
@@ -310,7 +315,7 @@ def narrow_cases() -> Iterator[Case]:
 
 def main(target: str) -> None:
     """Run all cases; the one that is running is the last line."""
-    for case in alternate([*cases()], RUNNABLE.index(target)):
+    for case in alternate([*cases()], ["native", *RUNNABLE].index(target)):
         print(case, flush=True)
         case.run(target)
     print("done")

@@ -20,7 +20,7 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.runtime.specs import TensorSpec
-from tessella.support.sizes import UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError
 from tests.codegen.harness import RUNNABLE as EVERY_WIDTH
 from tests.frontends.tile import points
 from tests.generators.nests import with_windows

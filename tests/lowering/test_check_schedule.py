@@ -12,8 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import UndecidedSizeError
 
 FITTING = "[n, m] reduce [k] vector n 8 by 2 rows m 4 unroll 2 blocks [m 16]"
 REFUSED = [
@@ -65,8 +65,8 @@ def triangle(schedule: str) -> str:
     return f"""
     tile.kernel @k(%a: tensor<64x256xf32>) -> (tensor<64xf32>)
         attributes {{nest = #tile.nest<[64 by 8]>}} {{
-      %s = tile.contract = [m: 64, n: 256] (%a[m, n]) -> [m, n] at [m] schedule
-          #tile.schedule<[m, n] reduce [] vector n 8 by 4> {{
+      %s = tile.contract = [m: 64, n: 256] (%a[m, n]) -> [m, n] at [m]
+          in a step of m: 8 x 256 schedule #tile.schedule<[m, n] reduce [] vector n 8 by 4> {{
       ^bb0(%x: f32):
         %m = tile.index "m"
         %n = tile.index "n"
@@ -131,6 +131,47 @@ def test_schedules_of_other_statements(schedule: str, expected: str) -> None:
         lower(product(schedule))
     assert error.value.expected is not None
     assert expected in error.value.expected
+
+
+def byte_product(
+    schedule: str,
+    b: str = "packed<[1 floordiv 16, 0 floordiv 4, 1 mod 16, 0 mod 4]>",
+    access: str = "m, k",
+) -> str:
+    shape = "x".join("20" if name == "m" else "8" for name in access.split(", "))
+    return f"""
+    tile.kernel @k(%a: tensor<{shape}xui8>, %b: tensor<8x32xi8, #place.at<x86, i8, {b}>>)
+        -> (tensor<20x32xi32>) {{
+      %r = tile.contract + [m: 20, n: 32 | k: 8] (%a[{access}], %b[k, n]) -> [m, n] schedule
+          #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 4 {schedule}> {{
+      ^bb0(%x: ui8, %y: i8):
+        %u = arith.extui %x : ui8 to i32
+        %v = arith.extsi %y : i8 to i32
+        %p = arith.muli %u, %v : i32
+        tile.yield %p : i32
+      }} : tensor<20x32xi32>
+      tile.return %r : tensor<20x32xi32>
+    }}"""
+
+
+@pytest.mark.parametrize(
+    "text, fits",
+    [
+        (byte_product("dot k vpdpbusd"), True),
+        (byte_product("dot k vpdpbusd", access="k, m"), False),
+        (byte_product("dot k vpdpbusd", b="nchw"), False),
+        (byte_product("dot k vpdpbusd", b="packed<[1 floordiv 16, 0, 1 mod 16]>"), False),
+        (
+            byte_product(
+                "dot k vpdpbusd", b="packed<[1 floordiv 16, 0 floordiv 2, 1 mod 16, 0 mod 2]>"
+            ),
+            False,
+        ),
+    ],
+)
+def test_groups_of_a_dot_product_lie_side_by_side(text: str, fits: bool) -> None:
+    with nullcontext() if fits else pytest.raises(InvalidModelError, match="does not fit"):
+        lower(text)
 
 
 def test_lanes_that_are_not_contiguous() -> None:

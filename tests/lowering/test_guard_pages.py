@@ -14,7 +14,7 @@ from tests.native import RUNNABLE
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS = [
-    *(("guarded", name) for name in RUNNABLE),
+    *(("guarded", name) for name in ("native", *RUNNABLE)),
     *(("guarded_engine", target.name) for target in EVERY_WIDTH),
 ]
 

@@ -139,7 +139,13 @@ def test_a_nest_written_by_hand(tmp_path: Path, step: int, threads: int) -> None
     parallel = f" parallel {step}" if threads > 1 else ""
     edited = re.sub(r"#tile.nest<\[[^\]]*\]", f"#tile.nest<[{whole} by {step}{parallel}]", text)
     for size in sizes:
-        edited = edited.replace(f"step by {size}]", f"step by {size - int(old) + step}]", 1)
+        window = size - int(old) + step
+        edited = re.sub(
+            rf"step by {size}\] in a step of (\w+): {size}\b",
+            rf"step by {window}] in a step of \1: {window}",
+            edited,
+            count=1,
+        )
     path = tmp_path / "stencils.tile"
     path.write_text(edited)
     model = tessella.compile(path, threads=threads)

@@ -24,7 +24,7 @@ from tessella.passes import insert_barriers
 from tessella.runtime.arena import Workspace
 from tessella.runtime.pool import POOL
 from tessella.runtime.program import NativeStep, Program
-from tessella.support.sizes import UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError
 from tests import emulated
 from tests.frontends.onnx.models import model, value
 from tests.frontends.onnx.test_recurrent import GATES

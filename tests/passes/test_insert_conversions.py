@@ -142,7 +142,7 @@ def test_a_convolution_in_another_precision() -> None:
         model = compiled(make, f"{ARCH}/f64/nhwc")
         found = model(x)
     assert re.findall(r"tile.call @([a-z0-9_.]*)_", model.as_text("tile")) == [
-        *("relayout", "cast", "conv.f64_relu.f64", "cast", "relayout")
+        *("relayout", "cast", "conv.f64_relu.f64_cast", "relayout")
     ]
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
     exact = np.einsum("bchwij,ocij->bohw", windows, w) + b[:, None, None]

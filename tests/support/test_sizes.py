@@ -31,23 +31,23 @@ from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile import problem, search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.tiles import Tiles, split
-from tessella.support.sizes import (
-    MOST_FACTORS,
-    Size,
-    Symbol,
-    UndecidedSizeError,
-    always,
+from tessella.support.conditions import UndecidedSizeError, always, decided
+from tessella.support.decisions import (
     are_ordered,
-    bounds_of,
-    ceil_div,
-    decided,
     decided_max,
     decided_min,
     decided_zero,
     differs,
-    expression,
     is_multiple,
     known,
+)
+from tessella.support.sizes import (
+    MOST_FACTORS,
+    Size,
+    Symbol,
+    bounds_of,
+    ceil_div,
+    expression,
     product,
     round_up,
     value_of,

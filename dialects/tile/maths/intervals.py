@@ -11,7 +11,8 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths.limits import Budget
 from tessella.dialects.tile.maths.propagation import Bound
 from tessella.dialects.tile.maths.simplex import Simplex
-from tessella.support.sizes import decided, known
+from tessella.support.conditions import decided
+from tessella.support.decisions import known
 
 Constraint = tuple[Linear, int]
 """``0 <= form < extent``."""

@@ -27,8 +27,9 @@ from tessella.dialects.tile.maths.limits import (
     check_numbers,
 )
 from tessella.dialects.tile.maths.variables import Bounded, Variables, names_of, reduced, split
+from tessella.support.conditions import decided
+from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError
-from tessella.support.sizes import decided, known
 
 TensorAccess = tuple[Sequence[Affine], Sequence[int]]
 """One form for each dimension of a tensor, and its shape."""

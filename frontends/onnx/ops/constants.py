@@ -13,8 +13,9 @@ from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import converted, widened
+from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError, ShapeError
-from tessella.support.sizes import Size, ceil_div, known
+from tessella.support.sizes import Size, ceil_div
 
 _VALUES = {
     "value_float": np.float32,

@@ -12,8 +12,9 @@ from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.ranges import Steps
 from tessella.frontends.shapes import resolved_shape
+from tessella.support.decisions import differs, known
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs, known
+from tessella.support.sizes import Size
 
 
 @converts("Reshape", 1, 25, note="shape known at import")

@@ -77,10 +77,13 @@ def _shifted(x: Value, zero: Value | None) -> Value:
 def dequantize(call: Call) -> Value:
     """(x - zero point) * scale."""
     zero, code = call.optional(2), call.attribute("output_dtype")
-    x = _shifted(call.x, None if zero is None else _along(call, zero, call.x))
     scale = _along(call, call.operand(1), call.x)
-    wide = _wide(scale.dtype)
-    y = x.cast(wide) * scale.cast(wide)
+    wide = scale.cast(_wide(scale.dtype))
+    if call.x.is_float:
+        y = call.x.cast(wide.dtype) * wide
+    else:
+        point = call.x.like(0) if zero is None else _along(call, zero, call.x)
+        y = call.x.op(nn.DequantizeOp, wide, point)
     return y.cast(DTYPES[element_name(code)] if code else scale.dtype)
 
 
@@ -103,8 +106,9 @@ def quantize(call: Call) -> Value:
         dtype = DTYPES[element_name(code)]
     scale = _along(call, call.operand(1), call.x)
     precision = _division(call, scale)
-    x = call.x.cast(precision) / scale.cast(precision)
-    return _rounded(x, None if zero is None else _along(call, zero, call.x), dtype)
+    x, scale = call.x.cast(precision), scale.cast(precision)
+    point = None if zero is None else _along(call, zero, call.x)
+    return _quantized(x, scale, point, dtype)
 
 
 def _division(call: Call, scale: Value) -> DType:
@@ -115,12 +119,32 @@ def _division(call: Call, scale: Value) -> DType:
     return scale.dtype if scale.is_float else np.dtype(np.float32)
 
 
-def _rounded(x: Value, zero: Value | None, dtype: DType) -> Value:
-    whole = x.op(nn.RoundOp)
-    if zero is not None:
-        wide = _wide(whole.dtype)
-        whole = whole.cast(wide) + zero.cast(wide)
-    return whole.cast(dtype)
+def _quantized(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
+    wide = _wide(x.dtype)
+    if x.dtype != wide:
+        # the quotient has the precision of its type, and the sum with the zero point has not
+        x, scale = (x / scale).cast(wide), x.emitter.scalar(1.0, wide)
+    if dtype.name in _QUANTIZED:
+        point = x.emitter.scalar(0, dtype) if zero is None else zero
+        return x.op(nn.QuantizeOp, scale, point)
+    whole = (x / scale).op(nn.RoundOp)
+    return (whole if zero is None else whole + zero.cast(wide)).cast(dtype)
+
+
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
+
+
+@converts("DynamicQuantizeLinear", 11, 11)
+def dynamic_quantize(call: Call) -> Sequence[Value]:
+    """x in uint8 by the scale of its range, which contains 0; the scale and the zero point."""
+    x = call.x
+    axes = range(x.rank)
+    low = x.op(nn.ReduceMinOp, axes=tuple(axes), keepdims=False).op(nn.MinOp, x.like(0.0))
+    high = x.max(tuple(axes)).op(nn.MaxOp, x.like(0.0))
+    scale = (high - low) / 255.0
+    none = x.emitter.scalar(0, np.uint8)
+    zero = (-low).op(nn.QuantizeOp, scale, none)
+    return x.op(nn.QuantizeOp, scale, zero), scale, zero
 
 
 @converts("MatMulInteger", 10, 10)
@@ -157,8 +181,8 @@ def qlinear_matmul(call: Call) -> Value:
 
 def _requantized(total: Value, scales: Sequence[Value], zero: Value) -> Value:
     left, right, out = (scale.cast(np.float32) for scale in scales)
-    scale = left * right / _scalar(out)
-    return _rounded(total.cast(np.float32) * scale, _scalar(zero), zero.dtype)
+    y = total.cast(np.float32) * (left * right / _scalar(out))
+    return _quantized(y, y.like(1.0), _scalar(zero), zero.dtype)
 
 
 def _scalar(value: Value) -> Value:

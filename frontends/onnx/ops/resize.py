@@ -14,8 +14,9 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, reach_of, samples
 from tessella.frontends.onnx.registry import converts
+from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, differs
+from tessella.support.sizes import Size
 
 CROPS = "tf_crop_and_resize"
 """The transformation that reads roi."""

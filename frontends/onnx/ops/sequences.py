@@ -14,8 +14,8 @@ from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Handed, Known, Listed, Missing
 from tessella.frontends.onnx.registry import converts
 from tessella.runtime.sequences import part_sizes, position_of
+from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError, ShapeError
-from tessella.support.sizes import known
 
 _LATE = "a step where it is not known at import"
 

@@ -18,17 +18,17 @@
 // CHECK-NOT:       rt.prefetch
 // CHECK:         rt.return
 tile.kernel @softmax(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64 ahead 2>} {
-  %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
+  %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] in a step of i: 1 schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<512xf32>
-  %e = tile.contract = [i: 512, j: 64] (%x[i, j], %m[i]) -> [i, j] at [i] schedule #tile.schedule<[j] reduce [] vector j 16 by 1> {
+  %e = tile.contract = [i: 512, j: 64] (%x[i, j], %m[i]) -> [i, j] at [i] in a step of i: 1 x 64 schedule #tile.schedule<[j] reduce [] vector j 16 by 1> {
   ^bb0(%a: f32, %b: f32):
     %s = arith.subf %a, %b : f32
     %y = math.exp %s : f32
     tile.yield %y : f32
   } : tensor<512x64xf32>
-  %t = tile.contract + [i: 512 | j: 64] (%e[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
+  %t = tile.contract + [i: 512 | j: 64] (%e[i, j]) -> [i] at [i] in a step of i: 1 schedule #tile.schedule<[] reduce [j] vector j 16 by 4> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<512xf32>
@@ -52,7 +52,7 @@ tile.kernel @softmax(%x: tensor<512x64xf32>) -> (tensor<512x64xf32>) attributes 
 // CHECK-NOT:       rt.prefetch
 // CHECK:         rt.return
 tile.kernel @product(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> (tensor<64x16xf32>) attributes {nest = #tile.nest<[64 by 8] prefetch 64>} {
-  %p = tile.contract + [m: 64, n: 16 | k: 32] (%x[m, k], %w[k, n]) -> [m, n] at [m] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 8> {
+  %p = tile.contract + [m: 64, n: 16 | k: 32] (%x[m, k], %w[k, n]) -> [m, n] at [m] in a step of m: 8 x 16 schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 8> {
   ^bb0(%a: f32, %b: f32):
     %c = arith.mulf %a, %b : f32
     tile.yield %c : f32
@@ -79,7 +79,7 @@ tile.kernel @product(%x: tensor<64x32xf32>, %w: tensor<32x16xf32>) -> (tensor<64
 // CHECK:             vector.load %s
 // CHECK:         rt.return
 tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {nest = #tile.nest<[512 by 32]>} {
-  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
+  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] in a step of m: 32 x 256 schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
   ^bb0(%x: f32):
     %o = arith.constant 3 : i32
     %n = tile.index "n"
@@ -113,7 +113,7 @@ tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {
 // CHECK-NOT:         rt.prefetch
 // CHECK:         rt.return
 tile.kernel @centered(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>) attributes {nest = #tile.nest<[512 by 1] prefetch 64>} {
-  %s = tile.contract + [i: 512 | j: 256] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[] reduce [j] vector j 16 by 1> {
+  %s = tile.contract + [i: 512 | j: 256] (%x[i, j]) -> [i] at [i] in a step of i: 1 schedule #tile.schedule<[] reduce [j] vector j 16 by 1> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<512xf32>
@@ -142,7 +142,7 @@ tile.kernel @centered(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>) attribut
 // CHECK-NOT:       scf.for
 // CHECK:         vector.store %{{.*}}, %t
 tile.kernel @gradient(%x: tensor<100x32xf32>, %w: tensor<32xf32>) -> (tensor<32xf32>) attributes {nest = #tile.nest<[100 by 20]>} {
-  %r = tile.contract + [i: 100 | j: 32] (%x[i, j], %w[j]) -> [i] at [i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 2> {
+  %r = tile.contract + [i: 100 | j: 32] (%x[i, j], %w[j]) -> [i] at [i] in a step of i: 20 schedule #tile.schedule<[i] reduce [j] vector j 16 by 2> {
   ^bb0(%a: f32, %b: f32):
     %y = arith.mulf %a, %b : f32
     tile.yield %y : f32
@@ -174,7 +174,7 @@ tile.kernel @gradient(%x: tensor<100x32xf32>, %w: tensor<32xf32>) -> (tensor<32x
 // CHECK:           scf.for %p
 // CHECK:             scf.for %w
 tile.kernel @neighbours(%x: tensor<6x16xf32>) -> (tensor<6x16xf32>) attributes {nest = #tile.nest<[6 by 2]>} {
-  %t = tile.contract = [i_j(i: 6, j: 16)] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] schedule #tile.schedule<[i_j] reduce [] vector i_j 16 by 1> {
+  %t = tile.contract = [i_j(i: 6, j: 16)] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] in a step of i: 4 x 16 schedule #tile.schedule<[i_j] reduce [] vector i_j 16 by 1> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<6x16xf32>
@@ -201,7 +201,7 @@ tile.kernel @neighbours(%x: tensor<6x16xf32>) -> (tensor<6x16xf32>) attributes {
 // CHECK-NEXT:      %[[HIGH:.*]] = arith.minsi %[[TO]], %{{.*}} : index
 // CHECK-NEXT:      scf.for %{{.*}} = %[[LOW]] to %[[HIGH]] step
 tile.kernel @two(%a: tensor<3x40xf32>) -> (tensor<3x40xf32>) attributes {nest = #tile.nest<[3 by 1 parallel 1, 40 by 8 parallel 8]>} {
-  %s = tile.contract = [h: 3, m: 40] (%a[h, m]) -> [h, m] at [h, m] schedule #tile.schedule<[m] reduce []> {
+  %s = tile.contract = [h: 3, m: 40] (%a[h, m]) -> [h, m] at [h, m] in a step of m: 1 x 8 schedule #tile.schedule<[m] reduce []> {
   ^bb0(%x: f32):
     %y = math.absf %x : f32
     tile.yield %y : f32
@@ -212,4 +212,51 @@ tile.kernel @two(%a: tensor<3x40xf32>) -> (tensor<3x40xf32>) attributes {nest = 
     tile.yield %y : f32
   } : tensor<3x40xf32>
   tile.return %t : tensor<3x40xf32>
+}
+
+// -----
+
+// A statement that does not depend on those in the loop runs before it, wherever it stands.
+
+// CHECK-LABEL: rt.kernel @between
+// CHECK-SAME:    scratch(%m: memref<8xf32>, %s: memref<16xf32>)
+// CHECK:         vector.store %{{.*}}, %s
+// CHECK:         scf.for %step
+// CHECK:           memref.store %{{.*}}, %m
+// CHECK:           vector.store %{{.*}}, %r
+// CHECK-NOT:     scf.for %step
+tile.kernel @between(%x: tensor<32x16xf32>, %y: tensor<32x16xf32>) -> (tensor<32x16xf32>) attributes {nest = #tile.nest<[32 by 8]>} {
+  %m = tile.contract > [i: 32 | j: 16] (%x[i, j]) -> [i] at [i] in a step of i: 8 schedule #tile.schedule<[i] reduce [j] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<32xf32>
+  %s = tile.contract + [j: 16 | i: 32] (%y[i, j]) -> [j] schedule #tile.schedule<[j] reduce [i] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<16xf32>
+  %r = tile.contract = [p: 32, q: 16] (%m[p], %s[q]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [] vector q 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<32x16xf32>
+  tile.return %r : tensor<32x16xf32>
+}
+
+// -----
+
+// A step may have more room than it needs.
+
+// CHECK-LABEL: rt.kernel @roomy
+// CHECK-SAME:    scratch(%m: memref<12xf32>)
+tile.kernel @roomy(%x: tensor<32x16xf32>) -> (tensor<32x16xf32>) attributes {nest = #tile.nest<[32 by 8]>} {
+  %m = tile.contract > [i: 32 | j: 16] (%x[i, j]) -> [i] at [i] in a step of i: 12 schedule #tile.schedule<[i] reduce [j] vector j 16 by 1> {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<32xf32>
+  %r = tile.contract = [p: 32, q: 16] (%x[p, q], %m[p]) -> [p, q] at [p] schedule #tile.schedule<[p, q] reduce [] vector q 16 by 1> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.subf %a, %b : f32
+    tile.yield %c : f32
+  } : tensor<32x16xf32>
+  tile.return %r : tensor<32x16xf32>
 }

@@ -136,7 +136,7 @@ tile.segment @segment_0(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
 // CHECK-SAME:    #tile.nest<[4096 by 2 parallel 2]>
 // CHECK-NOT:     parallel
 tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) attributes {nest = #tile.nest<[4096 by 2]>} {
-  %s = tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] schedule #tile.schedule<[i] reduce [j] vector j 16 by 4> {
+  %s = tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 2 schedule #tile.schedule<[i] reduce [j] vector j 16 by 4> {
   ^bb0(%a: f32):
     tile.yield %a : f32
   } : tensor<4096xf32>
@@ -183,7 +183,7 @@ tile.segment @segment_0(%h: tensor<512xf32>, %xs: tensor<100x512xf32>, %w: tenso
 // CHECK-LABEL: tile.kernel @triangles
 // CHECK-SAME:    #tile.nest<[8 by 1 parallel 1, 512 by 8 parallel 8]>
 tile.kernel @triangles(%a: tensor<8x512x512xf32>) -> (tensor<8x512xf32>) attributes {nest = #tile.nest<[8 by 1, 512 by 8]>} {
-  %s = tile.contract = [h: 8, m: 512, n: 512] (%a[h, m, n]) -> [h, m, n] at [h, m] schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
+  %s = tile.contract = [h: 8, m: 512, n: 512] (%a[h, m, n]) -> [h, m, n] at [h, m] in a step of m: 1 x 8 x 512 schedule #tile.schedule<[m, n] reduce [] vector n 16 by 4> {
   ^bb0(%x: f32):
     %o = arith.constant 0 : i32
     %n = tile.index "n"

@@ -278,7 +278,7 @@ tile.kernel @asking(%a: tensor<64000000xf32>) -> (tensor<64xf32>)
 
 tile.kernel @within(%a: tensor<1000xf32>) -> (tensor<64000xf32>)
     attributes {nest = #tile.nest<[64000 by 1]>} {
-  %s = tile.contract = [m: 64000, i: 1000] (%a[i]) -> [m, i] at [m] {
+  %s = tile.contract = [m: 64000, i: 1000] (%a[i]) -> [m, i] at [m] in a step of m: 1 x 1000 {
   ^bb0(%x: f32):
     tile.yield %x : f32
   } : tensor<64000x1000xf32>

@@ -42,7 +42,7 @@ tile.kernel @conv(%D: tensor<1x14x14x64xf32>, %K: tensor<3x3x64x64xf32> {tile.co
 // CHECK-NEXT:   tensors of 1026 KiB; 64 KiB of them in a step, for which no share of L1 has room
 // CHECK-NEXT:   n ends at m + 3: 91% of it are run
 tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {nest = #tile.nest<[512 by 32]>} {
-  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] {
+  %s = tile.contract = [m: 512, n: 256] (%a[m, n]) -> [m, n] at [m] in a step of m: 32 x 256 {
   ^bb0(%x: f32):
     %o = arith.constant 3 : i32
     %n = tile.index "n"

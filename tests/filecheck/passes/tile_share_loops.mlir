@@ -3,8 +3,8 @@
 // What one statement writes is read by the next while it is in cache: rows are a loop of both.
 
 // CHECK-LABEL: tile.kernel @centered
-// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by {{[0-9]+}}] prefetch 64 ahead 2>}
-// CHECK-NEXT:    tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] {
+// CHECK-SAME:    attributes {nest = #tile.nest<[4096 by [[STEP:[0-9]+]]] prefetch 64 ahead 2>}
+// CHECK-NEXT:    tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: [[STEP]] {
 // CHECK:         tile.contract = [p: 4096, q: 1024] (%x[p, q], %s[p]) -> [p, q] at [p] {
 tile.kernel @centered(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
   %s = tile.contract + [i: 4096 | j: 1024] (%x[i, j]) -> [i] {
@@ -93,7 +93,7 @@ tile.kernel @turned(%x: tensor<1024x1024xf32>) -> (tensor<1024x1024xf32>) {
 
 // CHECK-LABEL: tile.kernel @heads
 // CHECK-SAME:    attributes {nest = #tile.nest<[12 by {{[1-3]}}] prefetch 64{{( ahead 2)?}}>} {
-// CHECK-NEXT:    tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] at [b] {
+// CHECK-NEXT:    tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] at [b] in a step of b: {{[1-3]}} x 128 x 128 {
 // CHECK:         tile.contract + [c: 12, i: 128, d: 64 | j: 128] (%s[c, i, j], %v[c, j, d]) -> [c, i, d] at [c] {
 tile.kernel @heads(%q: tensor<12x128x64xf32>, %k: tensor<12x128x64xf32>, %v: tensor<12x128x64xf32>) -> (tensor<12x128x64xf32>) {
   %s = tile.contract + [b: 12, m: 128, n: 128 | k: 64] (%q[b, m, k], %k[b, n, k]) -> [b, m, n] {
@@ -135,7 +135,7 @@ tile.kernel @rows(%q: tensor<256x8xf32>, %k: tensor<65536x8xf32>, %v: tensor<655
 
 // CHECK-LABEL: tile.kernel @columns
 // CHECK-SAME:    attributes {nest = #tile.nest<[512 by 32] prefetch 64{{( ahead 2)?}}>} {
-// CHECK-NEXT:    tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] at [j] {
+// CHECK-NEXT:    tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] at [j] in a step of j: 32 {
 tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
   %s = tile.contract + [j: 512 | i: 4096] (%x[i, j]) -> [j] {
   ^bb0(%a: f32):
@@ -155,7 +155,7 @@ tile.kernel @columns(%x: tensor<4096x512xf32>) -> (tensor<4096x512xf32>) {
 
 // CHECK-LABEL: tile.kernel @far_columns
 // CHECK-SAME:    attributes {nest = #tile.nest<[1024 by 128] prefetch 64{{( ahead 2)?}}>} {
-// CHECK-NEXT:    tile.contract + [j: 1024 | i: 4096] (%x[i, j]) -> [j] at [j] {
+// CHECK-NEXT:    tile.contract + [j: 1024 | i: 4096] (%x[i, j]) -> [j] at [j] in a step of j: 128 {
 tile.kernel @far_columns(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
   %s = tile.contract + [j: 1024 | i: 4096] (%x[i, j]) -> [j] {
   ^bb0(%a: f32):
@@ -176,7 +176,7 @@ tile.kernel @far_columns(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>) {
 
 // CHECK-LABEL: tile.kernel @gradient
 // CHECK-SAME:    attributes {nest = #tile.nest<[40000 by [[STEP:[0-9]+]]] prefetch 64 ahead 2>} {
-// CHECK-NEXT:    %r = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m] at [m] {
+// CHECK-NEXT:    %r = tile.contract + [m: 40000 | k: 64] (%x[m, k], %w[k]) -> [m] at [m] in a step of m: [[STEP]] {
 // CHECK:         %[[PARTS:.*]] = tile.contract + [block: [[COUNT:[0-9]+]], m: 64 | k: [[STEP]]] (%x[[[STEP]]*block + k, m], %r[[[STEP]]*block + k]) -> [block, m] parts 4 at [block] {
 // CHECK:         %g = tile.contract + [m: 64 | block: [[COUNT]]] (%[[PARTS]][block, m]) post () -> [m] {
 // CHECK:         } : tensor<64xf32>
@@ -252,8 +252,8 @@ tile.kernel @prime(%x: tensor<1000003xf32>) -> (tensor<f32>) {
 
 // CHECK-LABEL: tile.kernel @blocks
 // CHECK-SAME:    attributes {nest = #tile.nest<[4096 by [[ROWS:[0-9]+]], 16 by 1]
-// CHECK:         %s = tile.contract + [m: 4096, c: 16, n: 256 | k: 64] {{.*}} at [m, c] {
-// CHECK:         %p = tile.contract + [m: 4096, c: 16, d: 64 | n: 256] {{.*}} at [m, c] {
+// CHECK:         %s = tile.contract + [m: 4096, c: 16, n: 256 | k: 64] {{.*}} at [m, c] in a step of c: [[ROWS]] x 1 x 256 {
+// CHECK:         %p = tile.contract + [m: 4096, c: 16, d: 64 | n: 256] {{.*}} at [m, c] in a step of m: [[ROWS]] x 16 x 64 {
 // CHECK:         %r = tile.contract + [m: 4096, d: 64 | c: 16] (%p[m, c, d]) -> [m, d] at [m] {
 tile.kernel @blocks(%q: tensor<4096x64xf32>, %k: tensor<16x256x64xf32>, %v: tensor<16x256x64xf32>) -> (tensor<4096x64xf32>) {
   %s = tile.contract + [m: 4096, c: 16, n: 256 | k: 64] (%q[m, k], %k[c, n, k]) -> [m, c, n] {
@@ -280,7 +280,7 @@ tile.kernel @blocks(%q: tensor<4096x64xf32>, %k: tensor<16x256x64xf32>, %v: tens
 
 // CHECK-LABEL: tile.kernel @neighbours
 // CHECK-SAME:    attributes {nest = #tile.nest<[2046 by [[STEP:[0-9][0-9]]]] prefetch 64>}
-// CHECK-NEXT:    tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] at [i: step by {{[0-9][0-9]}}] {
+// CHECK-NEXT:    tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] at [i: step by [[WINDOW:[0-9][0-9]]]] in a step of i: [[WINDOW]] x 2048 {
 // CHECK:         tile.contract + [y: 2046, x: 2048 | w: 3, v: 3] (%t[y + w, x + v - 1]) -> [y, x] at [y] {
 tile.kernel @neighbours(%x: tensor<2048x2048xf32>) -> (tensor<2046x2048xf32>) {
   %t = tile.contract = [i: 2048, j: 2048] (%x[i, j]) -> [i, j] {

@@ -15,9 +15,10 @@ from tessella.dialects.bound import bound
 from tessella.dialects.graph import Graph
 from tessella.dialects.sizes import symbols_in
 from tessella.frontends.onnx import OnnxSource
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
-from tessella.support.sizes import Size, Symbol, UndecidedSizeError
+from tessella.support.sizes import Size, Symbol
 from tests.frontends.onnx.suite import Array, inputs_of, node_cases, opened
 from tests.frontends.onnx.test_symbols import folded, placed
 from tests.fuzz.graphs import draw_case

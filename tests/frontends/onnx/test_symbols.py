@@ -27,9 +27,10 @@ from tessella.driver.stage_file import stage_context
 from tessella.frontends.onnx import OnnxSource
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_constants import FoldConstantsPass
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InputError
 from tessella.support.knobs import KNOBS
-from tessella.support.sizes import Symbol, UndecidedSizeError
+from tessella.support.sizes import Symbol
 from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxruntime
 
 LOW, HIGH = 2, 64

@@ -230,7 +230,6 @@ OF_A_NUMBER: dict[str, Callable[[Any], Any]] = {
     "k**3": lambda k: k**3,
     "k // 7 - k % 7": lambda k: k // 7 - k % 7,
     "abs(~k)": lambda k: abs(~k),
-    "(k & 255) | 3": lambda k: (k & 255) | 3,
     "k**1 + 0": lambda k: k**1 + 0,
 }
 

@@ -154,7 +154,7 @@ def test_no_estimate_is_below_what_a_kernel_does_at_the_least(
     for kernel in {site.kernel for site in generated}:
         for layout in layouts_among(kernel, ()):
             at = PlaceAttr.get(machine.arch, "any", layout)
-            assert cost.at_least(kernel) <= cost.modelled(kernel, at)
+            assert cost.at_least(kernel, at) <= cost.modelled(kernel, at)
     methods = {site.kernel.method for site in generated}
     assert ("winograd" in methods) == (element == np.float32)
 

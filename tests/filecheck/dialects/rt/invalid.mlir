@@ -31,6 +31,36 @@ rt.segment @s(%a: memref<16xf32>) outs(%c: memref<16xf32>) threads(%thread, %thr
 
 // -----
 
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xui8>, vector<64xi8>)
+// expected-error@+1 {{expected one of vpdpbusd}}
+%r = rt.dot %c, %a, %b {instruction = "vpdq"} : vector<16xi32>, vector<4xui8>, vector<64xi8> -> vector<16xi32>
+
+// -----
+
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xi8>, vector<64xi8>)
+// expected-error@+1 {{expected u8 and i8 added to i32, found i8 and i8 added to i32}}
+%r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xi8>, vector<64xi8> -> vector<16xi32>
+
+// -----
+
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xui8>, vector<4xi8>)
+// expected-error@+1 {{expected groups of 4, one or one for each of 16 lanes, found 4 and 4 values}}
+%r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xui8>, vector<4xi8> -> vector<16xi32>
+
+// -----
+
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<3xui8>, vector<64xi8>)
+// expected-error@+1 {{found 3 and 64 values}}
+%r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<3xui8>, vector<64xi8> -> vector<16xi32>
+
+// -----
+
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xui8>, vector<64xi8>)
+// expected-error@+1 {{expected a result of vector<16xi32>, found vector<8xi32>}}
+%r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xui8>, vector<64xi8> -> vector<8xi32>
+
+// -----
+
 %c = "test.op"() : () -> memref<2xi1>
 // expected-error@+2 {{memref<1xi1>}}
 rt.stop %c : memref<2xi1>

@@ -45,3 +45,7 @@ func.func @main(%x: tensor<2x8xf32>) -> tensor<16xf32> {
   %y = rt.launch @segment_0(%x) : tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
+
+// CHECK:         %r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xui8>, vector<64xi8> -> vector<16xi32>
+%c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xui8>, vector<64xi8>)
+%r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xui8>, vector<64xi8> -> vector<16xi32>

@@ -513,3 +513,212 @@ tile.kernel @rows(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
   } : tensor<8x16xf32>
   tile.return %0 : tensor<8x16xf32>
 }
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product by one of vpdpbusd}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdq> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xi8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected sums of products u8 x i8 -> i32 for vpdpbusd, found i8 i8 i32}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdpbusd> {
+^bb0(%x: i8, %y: i8):
+  %u = arith.extsi %x : i8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected sums of products u8 x i8 -> i32 for vpdpbusd, found none}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.addi %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product over a reduced index other than that of the lanes}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector n 16 by 1 dot m vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product over a reduced index other than that of the lanes}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] vector k 4 by 1 dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+%a, %b = "test.op"() : () -> (tensor<3x8xui8>, tensor<8x16xi8>)
+// expected-error@+1 {{expected a dot product beside a vector index}}
+%0 = tile.contract + [m: 3, n: 16 | k: 8] (%a[m, k], %b[k, n]) -> [m, n] schedule #tile.schedule<[n, m] reduce [k] dot k vpdpbusd> {
+^bb0(%x: ui8, %y: i8):
+  %u = arith.extui %x : ui8 to i32
+  %v = arith.extsi %y : i8 to i32
+  %p = arith.muli %u, %v : i32
+  tile.yield %p : i32
+} : tensor<3x16xi32>
+
+// -----
+
+// Where results of shared loops live.
+
+// expected-error@+1 {{expected a step of one of the indices [i] that shared loops run over, found one of j}}
+tile.kernel @step(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of j: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] at [p] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// expected-error@+1 {{expected room for 2 x 16 elements in a step of i, found 1 x 16}}
+tile.kernel @small(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 1 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] at [p] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// expected-error@+1 {{expected room for 2 x 16 elements in a step of i, found 32}}
+tile.kernel @rank(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 32 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] at [p] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// A window of four rows.
+
+// expected-error@+1 {{expected room for 4 x 16 elements in a step of i, found 2 x 16}}
+tile.kernel @window(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i: step - 1 by 4] in a step of i: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] at [p] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// expected-error@+1 {{a result that lives in a step of i is read outside it; let it live in memory}}
+tile.kernel @outside(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// expected-error@+1 {{a result that lives in a step of p is read outside it; let it live in memory}}
+tile.kernel @returned(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [p: 8, q: 16] (%0[p, q]) -> [p, q] at [p] in a step of p: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}
+
+// -----
+
+// Between two runs of the loop, a statement outside it reads all rows.
+
+// expected-error@+1 {{a result that lives in a step of i is read outside it; let it live in memory}}
+tile.kernel @between(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [i: 8, j: 16] (%0[i, j]) -> [i, j] at [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %2 = tile.contract > [j: 16 | i: 8] (%1[i, j]) -> [j] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<16xf32>
+  %3 = tile.contract = [p: 8, q: 16] (%0[p, q], %2[q]) -> [p, q] at [p] {
+  ^bb0(%v: f32, %m: f32):
+    %d = arith.subf %v, %m : f32
+    tile.yield %d : f32
+  } : tensor<8x16xf32>
+  tile.return %3 : tensor<8x16xf32>
+}
+
+// -----
+
+// A statement that writes over a tensor does so in memory.
+
+// expected-error@+1 {{a result that lives in a step of i is read outside it; let it live in memory}}
+tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest = #tile.nest<[8 by 2]>} {
+  %0 = tile.contract = [i: 8, j: 16] (%x[i, j]) -> [i, j] at [i] in a step of i: 2 x 16 {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  %1 = tile.contract = [j: 16] (%x[0, j]) init %0 -> [0, j] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8x16xf32>
+  tile.return %1 : tensor<8x16xf32>
+}

@@ -98,12 +98,14 @@ tile.kernel @pad_and_gather(%x: tensor<3x10xf32>, %t: tensor<4xi64>) -> (tensor<
 // CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [i] rows x 3>} : () -> ()
 // CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [i] rows x 8 ends [6, 4, 2] unroll 2>} : () -> ()
 // CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [] vector x 8 by 1 blocks [x 16]>} : () -> ()
+// CHECK-NEXT:  "test.op"() {a = #tile.schedule<[x] reduce [i] vector x 16 by 1 unroll 4 dot i vpdpbusd partial i 8>} : () -> ()
 "test.op"() {a = #tile.schedule<[] reduce []>} : () -> ()
 "test.op"() {a = #tile.schedule<[y, x] reduce [i, j] vector x 8 by 2 rows y 6 unroll 9 blocks [y 96, x 64]>} : () -> ()
 "test.op"() {a = #tile.schedule<[x] reduce [i] unroll 4 blocks []>} : () -> ()
 "test.op"() {a = #tile.schedule<[x] reduce [i] rows x 3 unroll 1>} : () -> ()
 "test.op"() {a = #tile.schedule<[x] reduce [i] rows x 8 ends [6, 4, 2] unroll 2>} : () -> ()
 "test.op"() {a = #tile.schedule<[x] reduce [] vector x 8 by 1 blocks [x 16]>} : () -> ()
+"test.op"() {a = #tile.schedule<[x] reduce [i] vector x 16 by 1 unroll 4 dot i vpdpbusd partial i 8>} : () -> ()
 
 // -----
 

@@ -1,0 +1,189 @@
+"""Models with narrow numbers: quantised, stored in 16 bits, and single ops."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tessella.tools.measure import Array
+from tessella.tools.peers import Run, load_onnxruntime, load_openvino, load_tessella
+from tessella.tools.quantize import quantize
+from tests.models import load_model, random_inputs
+
+SAMPLES = 4
+"""Random inputs that a model is calibrated with."""
+
+BF16_PLACES = ("x86/bf16", "x86/f32")
+"""Where f32 models may be computed narrowly."""
+
+Load = Callable[..., Run]
+"""From a path and a number of threads."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model to be measured."""
+
+    model: onnx.ModelProto
+    feeds: Mapping[str, Array]
+    wide: onnx.ModelProto | None = None
+    """What its results are compared with, computed in f32 by ONNX Runtime; None where the first
+    peer's are the right ones."""
+    wide_feeds: Mapping[str, Array] | None = None
+    operations: int = 0
+    """Where a share of the peak is of interest."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of figures. The model is made when it is needed."""
+
+    group: str
+    name: str
+    make: Callable[[], Made]
+    peers: Mapping[str, Load]
+    """By name; tessella is the first."""
+    instruction: str = ""
+    """The row of ``bench.instruction_peak`` whose peak counts."""
+
+
+_TESSELLA: Mapping[str, Load] = {"tessella": load_tessella}
+_ORT: Mapping[str, Load] = {**_TESSELLA, "onnxruntime": load_onnxruntime}
+_BOTH: Mapping[str, Load] = {**_ORT, "openvino": load_openvino}
+_BF16: Mapping[str, Load] = {
+    "tessella": partial(load_tessella, places=BF16_PLACES),
+    "openvino": partial(load_openvino, precision="bf16"),
+}
+
+
+def _quantized(name: str, **settings: Any) -> Made:
+    model = load_model(name)
+    samples = [random_inputs(model, seed=seed) for seed in range(SAMPLES)]
+    return Made(quantize(model, samples, **settings).model, samples[0], model)
+
+
+def _wide(name: str) -> Made:
+    model = load_model(name)
+    return Made(model, random_inputs(model), model)
+
+
+def _f16(name: str) -> Made:
+    """Weights, inputs and activations in float16."""
+    model = load_model(name)
+    converter: Any = importlib.import_module("onnxruntime.transformers.float16")
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    narrow = converter.convert_float_to_float16(copy, op_block_list=[])
+    feeds = random_inputs(model)
+    halves = {n: x.astype(np.float16) if x.dtype == np.float32 else x for n, x in feeds.items()}
+    return Made(narrow, halves, model, feeds)
+
+
+def _bf16_weights(name: str) -> Made:
+    """Weights in bfloat16, each behind a Cast to float32."""
+    model = load_model(name)
+    narrow = onnx.ModelProto()
+    narrow.CopyFrom(model)
+    casts: list[onnx.NodeProto] = []
+    for tensor in narrow.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and len(tensor.dims) > 1:
+            values = numpy_helper.to_array(tensor).astype(ml_dtypes.bfloat16)
+            casts.append(
+                helper.make_node(
+                    "Cast", [f"{tensor.name}/bf16"], [tensor.name], to=TensorProto.FLOAT
+                )
+            )
+            tensor.CopyFrom(numpy_helper.from_array(values, f"{tensor.name}/bf16"))
+    nodes = [*casts, *narrow.graph.node]
+    del narrow.graph.node[:]
+    narrow.graph.node.extend(nodes)
+    kept = [v for v in narrow.graph.input if v.name not in {c.output[0] for c in casts}]
+    del narrow.graph.input[:]
+    narrow.graph.input.extend(kept)
+    return Made(narrow, random_inputs(model), model)
+
+
+_M, _K, _N = 512, 1024, 1024
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    x: tuple[int, Sequence[int]],
+    y: tuple[int, Sequence[int]],
+    constants: Sequence[onnx.TensorProto],
+) -> onnx.ModelProto:
+    """A graph from `x` to `y`, each with element type and shape."""
+    inputs = [helper.make_tensor_value_info("x", *x)]
+    outputs = [helper.make_tensor_value_info("y", *y)]
+    graph = helper.make_graph(list(nodes), "narrow", inputs, outputs, list(constants))
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _u8s8_product() -> Made:
+    rng = np.random.default_rng(0)
+    w = numpy_helper.from_array(rng.integers(-127, 128, (_K, _N), np.int8), "w")
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    model = _model([node], (TensorProto.UINT8, [_M, _K]), (TensorProto.INT32, [_M, _N]), [w])
+    return Made(model, {"x": rng.integers(0, 256, (_M, _K), np.uint8)}, operations=2 * _M * _K * _N)
+
+
+def _bf16_product() -> Made:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((_K, _N), np.float32).astype(ml_dtypes.bfloat16)
+    x = rng.standard_normal((_M, _K), np.float32).astype(ml_dtypes.bfloat16)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    kind = TensorProto.BFLOAT16
+    w = numpy_helper.from_array(values, "w")
+    model = _model([node], (kind, [_M, _K]), (kind, [_M, _N]), [w])
+    return Made(model, {"x": x}, operations=2 * _M * _K * _N)
+
+
+_IMAGE = (1, 64, 224, 224)
+
+
+def _conversion(kind: str) -> Made:
+    """QuantizeLinear or DequantizeLinear of a large image."""
+    rng = np.random.default_rng(0)
+    scale = numpy_helper.from_array(np.array(0.02, np.float32), "scale")
+    zero = numpy_helper.from_array(np.array(128, np.uint8), "zero")
+    floats, bytes_ = (TensorProto.FLOAT, _IMAGE), (TensorProto.UINT8, _IMAGE)
+    narrows = kind == "QuantizeLinear"
+    node = helper.make_node(kind, ["x", "scale", "zero"], ["y"])
+    model = _model([node], *((floats, bytes_) if narrows else (bytes_, floats)), [scale, zero])
+    x = (
+        rng.standard_normal(_IMAGE, np.float32)
+        if narrows
+        else rng.integers(0, 256, _IMAGE, np.uint8)
+    )
+    return Made(model, {"x": x})
+
+
+def _cases() -> list[Case]:
+    qdq = ("resnet50", "inception_v2", "mobilenet_opset18", "encoder_opset18")
+    narrowed = ("resnet50", "encoder_opset18", "vit")
+    stored = ("resnet50", "encoder_opset18")
+    conversions = ("QuantizeLinear", "DequantizeLinear")
+    dynamic = partial(_quantized, "encoder_opset18", dynamic=True)
+    product = f"{_M}x{_K}x{_N}"
+    return [
+        *(Case("qdq", name, partial(_quantized, name), _BOTH) for name in qdq),
+        Case("dynamic", "encoder_opset18", dynamic, _ORT),
+        *(Case("bf16", name, partial(_wide, name), _BF16) for name in narrowed),
+        *(Case("stored", f"{name} f16", partial(_f16, name), _ORT) for name in stored),
+        *(Case("stored", f"{name} bf16", partial(_bf16_weights, name), _ORT) for name in stored),
+        Case("product", f"{product} u8s8", _u8s8_product, _ORT, "u8s8"),
+        Case("product", f"{product} bf16", _bf16_product, _TESSELLA, "bf16"),
+        *(Case("conversion", kind, partial(_conversion, kind), _ORT) for kind in conversions),
+    ]
+
+
+CASES: Mapping[str, Case] = {f"{case.group} {case.name}": case for case in _cases()}

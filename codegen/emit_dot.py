@@ -1,0 +1,57 @@
+"""`rt.dot`: the instruction of its row."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from tessella.codegen.lltypes import Value, vector
+from tessella.codegen.writer import Handler, Writer
+from tessella.dialects import rt
+from tessella.dialects.elements import element_of
+from tessella.support.elements import ELEMENTS
+from tessella.support.errors import InvalidModelError
+from tessella.targets.instructions import Instruction
+
+
+def _dot(w: Writer, op: Operation) -> None:
+    assert isinstance(op, rt.DotOp)
+    row, acc = op.row, w.get(op, 0)
+    bits = acc.type.lanes * acc.type.bits
+    if not row.runs_on(w.target) or bits != w.target.vector_bits:
+        needed = [form.feature or row.arch for form in row.forms.values()]
+        raise InvalidModelError(
+            f"the target {w.target.name} has no {row.name} of {bits} bits",
+            expected=f"a target with {' or '.join(dict.fromkeys(needed))}",
+            where=str(op),
+        )
+    pairs = zip((1, 2), (op.a, op.b), strict=True)
+    a, b = (_groups(w, row, w.get(op, i), value, acc.type.lanes) for i, value in pairs)
+    callee = row.forms[bits].callee
+    if row.sums:
+        w.set(op, w.binary("add", acc, w.call(acc.type, callee, a, b)))
+    else:
+        w.set(op, w.call(acc.type, callee, acc, a, b))
+
+
+def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
+    """An operand as the intrinsic takes it: a group of values for each lane."""
+    value = _taken(w, row, value, source)
+    if value.type.lanes == row.k * lanes:
+        return value
+    shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
+    return w.cast("bitcast", w.broadcast(shared, lanes), vector(value.type.element, row.k * lanes))
+
+
+def _taken(w: Writer, row: Instruction, value: Value, source: SSAValue) -> Value:
+    """The values in the element that the intrinsic takes."""
+    assert isinstance(source.type, VectorType)
+    element = element_of(source.type.element_type)
+    to = row.takes or element.name
+    if element.name == "bf16" or to == element.name:
+        return value
+    widened = "zext" if element.kind == "unsigned" else "sext"
+    return w.cast(widened, value, value.type.of(ELEMENTS[to].llvm))
+
+
+DOT: dict[type[Operation], Handler] = {rt.DotOp: _dot}

@@ -1,0 +1,76 @@
+"""The order in which the shared loops of a kernel run its statements.
+
+    %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] ...
+    %s = tile.contract + [j: 64 | i: 512] (%y[i, j]) -> [j] ...
+    %e = tile.contract = [i: 512, j: 64] (%x[i, j], %m[i]) -> [i, j] at [i] ...
+    %r = tile.contract = [i: 512, j: 64] (%e[i, j], %s[j]) -> [i, j] at [i] ...
+
+A loop runs as early, and as few times, as its statements depend on each other: here `%s` runs
+before the loop of the other statements, wherever it stands in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation
+
+from tessella.dialects.tile.inits import reads
+from tessella.dialects.tile.ops import ContractOp
+
+Position = tuple[int, ...]
+"""Where a statement runs: a number for each of its shared loops, from the outermost, and one for
+itself. Even numbers count the runs of the next loop, odd ones the places between them."""
+
+
+def positions(statements: Sequence[ContractOp]) -> Mapping[ContractOp, Position]:
+    """Where the statements of a kernel run. The order of those that do not depend on each other
+    changes nothing."""
+    found: dict[ContractOp, Position] = dict.fromkeys(statements, ())
+    _place(statements, found)
+    return found
+
+
+def in_order(statements: Sequence[ContractOp]) -> list[ContractOp]:
+    """The statements of a kernel in the order of their positions. Those of one step of the same
+    loops stay in the order of the text."""
+    position = positions(statements)
+    return sorted(statements, key=position.__getitem__)
+
+
+def steps_in_common(first: Position, second: Position) -> int:
+    """How many shared loops run two statements in the same step."""
+    count = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b or a % 2:
+            break
+        count += 1
+    return count
+
+
+def _place(ops: Sequence[ContractOp], found: dict[ContractOp, Position]) -> None:
+    """Place statements in a step of the loops around them, in the order of the text."""
+    if not ops:
+        return
+    outer = len(found[ops[0]])
+    numbers: dict[Operation, int] = {}
+    for op in ops:
+        loops = len(op.at_list) > outer
+        earlier = (numbers[other] for other in _needed(op) if other in numbers)
+        after = (n if (n % 2 == 0) == loops else n + 1 for n in earlier)
+        numbers[op] = max(after, default=0 if loops else -1)
+        found[op] = (*found[op], numbers[op])
+    for run in {n for n in numbers.values() if n % 2 == 0}:
+        _place([op for op in ops if numbers[op] == run], found)
+
+
+def _needed(op: ContractOp) -> set[Operation]:
+    """The statements that run before another one: those that make what it reads, and those that
+    read the tensor that it writes over."""
+    values = [*reads(op), *([op.init] if op.init is not None else [])]
+    needed = {value.owner for value in values if isinstance(value.owner, Operation)}
+    block = op.parent_block()
+    if op.init is not None and block is not None:
+        users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
+        needed |= {user for user in users if user is not None and user is not op}
+    return needed

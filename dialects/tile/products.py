@@ -1,0 +1,55 @@
+"""The products that statements sum, by their combine bodies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tessella.dialects.elements import find_element
+from tessella.dialects.tile.bodies import YieldOp
+from tessella.support.elements import Element
+
+WIDENINGS = ("arith.extf", "arith.extui", "arith.extsi")
+
+
+class Factors(NamedTuple):
+    """The elements of a sum of products of two operands, as they are read and added up."""
+
+    a: Element
+    b: Element
+    accumulated: Element
+
+
+def factors(aggregation: str, combine: Block) -> Factors | None:
+    """The elements of a statement that sums products of its two operands, possibly widened; None
+    for any other statement."""
+    ops = [op for op in combine.ops if not _widens_argument(op)]
+    if aggregation != "+" or len(ops) != 2:
+        return None
+    product, last = ops
+    if not (
+        isinstance(product, arith.MulfOp | arith.MuliOp)
+        and isinstance(last, YieldOp)
+        and last.value == product.result
+        and tuple(map(_argument, product.operands)) == tuple(combine.args)
+    ):
+        return None
+    types = (*(arg.type for arg in combine.args), last.value.type)
+    a, b, accumulated = map(find_element, types)
+    if a is None or b is None or accumulated is None:
+        return None
+    return Factors(a, b, accumulated)
+
+
+def _widens_argument(op: Operation) -> bool:
+    return op.name in WIDENINGS and isinstance(op.operands[0], BlockArgument)
+
+
+def _argument(value: SSAValue) -> SSAValue:
+    """The argument that a value is, directly or widened."""
+    owner = value.owner
+    if isinstance(owner, Operation) and _widens_argument(owner):
+        return owner.operands[0]
+    return value

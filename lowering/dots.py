@@ -1,0 +1,92 @@
+"""Dot products: the groups of values that one instruction multiplies and adds, and that op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import IntegerType, MemRefType, VectorType
+from xdsl.ir import SSAValue
+
+from tessella.dialects.arith import SelectOp
+from tessella.dialects.nn.core import number
+from tessella.dialects.rt import DotOp
+from tessella.dialects.tile import ContractOp, Dot
+from tessella.dialects.tile.attributes import Schedule
+from tessella.lowering.body import Bodies
+from tessella.lowering.loads import Loads
+from tessella.lowering.point import Point
+from tessella.lowering.values import Emitter, Pos, Val
+from tessella.passes.tile.plan import AccessPlan
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Emits the products of a statement whose schedule has a dot product."""
+
+    e: Emitter
+    op: ContractOp
+    s: Schedule
+    plan: AccessPlan
+    buffers: Sequence[SSAValue]
+    bodies: Bodies
+    loads: Loads
+    dot: Dot
+
+    def added(self, point: Point, row: int, u: int, old: SSAValue) -> SSAValue:
+        """The accumulator of a vector after a group of products."""
+        mask = self.loads.mask(point, row, u)
+        a, b = (self._operand(n, point, row, u, mask) for n in range(self.plan.inputs))
+        first, second = (b, a) if self._swaps else (a, b)
+        return self.e.op(DotOp(old, first, second, self.dot.instruction))
+
+    @cached_property
+    def _swaps(self) -> bool:
+        """Whether the instruction takes the statement's second operand first."""
+        found = self.op.factors
+        assert found is not None
+        return self.dot.row.swaps(found.a.name, found.b.name) is True
+
+    def _operand(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
+        """An operand's groups: one for each lane, or the one that they share."""
+        plan, pos = self.plan.operands[operand], self.loads.address(operand, point, row, u)
+        guard = mask if plan.guards else None
+        groups, left = (self.s.lanes, 0) if plan.by_vector else (1, point.left)
+        return self.bodies.cached(
+            ("groups", operand, pos, left, guard and guard.ssa),
+            lambda: Val(self._load(operand, pos, groups, left, guard)),
+        ).ssa
+
+    def _load(self, operand: int, pos: Pos, groups: int, left: int, guard: Val | None) -> SSAValue:
+        """Values side by side; zeros after the first ``left`` ones, unless that is 0, and where a
+        guard does not hold."""
+        buffer, at = self.buffers[operand], self.e.at(pos)
+        assert isinstance(buffer.type, MemRefType)
+        element, size = buffer.type.element_type, groups * self.dot.row.k
+        type = VectorType(element, [size])
+        if guard is None and left == 0:
+            return self.e.add(vector.LoadOp, [buffer, at], type)
+        zero = self.e.constant(number(0, element), element)
+        zeros = self.e.shared(
+            ("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type))
+        )
+        if guard is not None:
+            at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
+        if left != 0:
+            loaded = self.e.op(
+                vector.MaskedLoadOp(buffer, [at], self._first(left, size), zeros, type)
+            )
+        else:
+            loaded = self.e.add(vector.LoadOp, [buffer, at], type)
+        if guard is None:
+            return loaded
+        return self.e.op(SelectOp(guard.ssa, loaded, zeros))
+
+    def _first(self, count: int, size: int) -> SSAValue:
+        """A mask of the first values."""
+        type, bound = VectorType(IntegerType(1), [size]), self.e.index(count)
+        return self.e.shared(
+            ("first", count, size), (), lambda: self.e.op(vector.CreateMaskOp([bound], type))
+        )

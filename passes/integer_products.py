@@ -1,0 +1,164 @@
+"""Products of quantized numbers as products of bytes.
+
+    %x = nn.dequantize %a, %sa, %za : f32
+    %w = nn.dequantize %b, %sb, %zb : f32
+    %y = nn.conv %x, %w, %bias
+    ->
+    %1 = nn.conv %a, %b : i32
+    %2 = nn.sub %1, %za * sum(%b) - %bias / (%sa * %sb)
+    %3 = nn.cast %2 : f32
+    %y = nn.mul %3, %sa * %sb
+
+and the same without scales, where what is multiplied was converted to 32 bits and less its zero
+point (``MatMulInteger``, ``QLinearConv``):
+
+    %y = nn.matmul (nn.sub (nn.cast %a), %za), (nn.cast %b)      -> nn.sub (nn.matmul %a, %b), ..
+
+The first factor becomes unsigned and the second one signed (``passes/quantized/factors.py``), and
+zero points become corrections of the sums (``passes/quantized/products.py``), of which all that
+depends on constants is computed by ``fold-constants``. What follows the product are elementwise
+ops, which ``fuse-elementwise`` computes in its registers: the scale, an activation, a residual and
+the rounding to bytes.
+
+A product of floats is replaced if the second factor is a constant, has one scale or one for each
+channel of the result, and the sums fit into 32 bits. Any other one stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.graph import weights_of
+from tessella.dialects.nn import elementwise as ew
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.nn.evaluate import Constants
+from tessella.dialects.nn.linear import ConvOp
+from tessella.passes.base import functions
+from tessella.passes.kinds import ProgramPass
+from tessella.passes.quantized.factors import Bytes, Factor, factor_of
+from tessella.passes.quantized.products import (
+    Product,
+    length,
+    product,
+    reduced_axes,
+    second_as_result,
+)
+from tessella.passes.quantized.rescale import Rescaler
+from tessella.passes.quantized.writer import Writer, replace
+from tessella.runtime.weights import WeightStore
+from tessella.support.decisions import at_most
+
+MOST = (2**31 - 1) // 255**2
+"""The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""
+EXACT = 1e-4
+"""How far from a whole number a bias may be that is added before the scale is applied."""
+
+
+@dataclass(frozen=True)
+class IntegerProductsPass(ProgramPass):
+    """Turn products of quantized numbers into products of bytes."""
+
+    name = "integer-products"
+    stages = ("nn",)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            rewriter = _Rewriter(weights_of(ctx))
+            for inner in list(function.body.block.ops):
+                if isinstance(inner, Product) and inner.kernel is None:
+                    rewriter.visit(inner)
+            rewriter.finish(list(function.body.block.ops))
+
+
+class _Rewriter:
+    """Rewrites the products of one function."""
+
+    def __init__(self, weights: WeightStore) -> None:
+        self.constants = Constants(weights)
+        self.bytes = Bytes(self.constants)
+
+    def visit(self, op: Product) -> None:
+        """Replace a product of bytes."""
+        a, b = map(factor_of, op.operands[:2])
+        if a is None or b is None or not (_fits(op, 0, a) and _fits(op, 1, b)):
+            return
+        if (a.scale is None) != (b.scale is None):
+            return
+        bias = op.operands[2] if len(op.operands) > 2 else None
+        w = Writer(op)
+        if a.scale is None:
+            if bias is not None or not self._is_integer(op):
+                return
+            total = product(w, op, a, b, self.bytes)
+        else:
+            if not at_most(length(op), MOST) or self.constants.value(b.x) is None:
+                return
+            total = self._scaled(w, op, a, b, bias)
+        replace(op, total)
+
+    def _is_integer(self, op: Product) -> bool:
+        return element_of(op.res.type).name == "i32"
+
+    def _scaled(
+        self, w: Writer, op: Product, a: Factor, b: Factor, bias: SSAValue | None
+    ) -> SSAValue:
+        """The product as floats."""
+        assert a.scale is not None
+        assert b.scale is not None
+        element = element_of(op.res.type).name
+        total = product(w, op, a, b, self.bytes)
+        left = w.shaped(a.scale, ()) if isinstance(op, ConvOp) else a.scale
+        scale = w.mul(left, second_as_result(w, op, b.scale))
+        if bias is not None:
+            whole = self._whole(bias, scale)
+            channels = 1 if isinstance(op, ConvOp) else len(shape_of(op.res)) - 1
+            form = [-1 if d == channels else 1 for d in range(len(shape_of(op.res)))]
+            bias = w.shaped(bias, [shape_of(bias)[0] if n == -1 else n for n in form])
+            if whole:
+                wide = w.op(ew.RoundOp, w.op(ew.DivOp, bias, scale))
+                return w.mul(w.cast(w.add(total, w.cast(wide, "i32")), element), scale)
+        result = w.mul(w.cast(total, element), scale)
+        return result if bias is None else w.add(result, bias)
+
+    def _whole(self, bias: SSAValue, scale: SSAValue) -> bool:
+        """Whether a bias is a whole number of steps of the scale, as quantizers make them."""
+        numbers, steps = self.constants.value(bias), self.constants.value(scale)
+        if numbers is None or steps is None:
+            return False
+        with np.errstate(all="ignore"):
+            count = numbers.astype(np.float64).reshape(-1) / steps.reshape(-1)
+            whole = np.abs(count - np.rint(count)) <= EXACT * np.maximum(1, np.abs(count) * 1e-3)
+        return bool((whole & (np.abs(count) < 2**24)).all())
+
+    def finish(self, ops: list[object]) -> None:
+        """Let what else reads signed bytes read the unsigned ones that were made of them."""
+        rescaler = Rescaler(self.constants)
+        for op in ops:
+            if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
+                w = Writer(op)
+                zero = w.add(w.cast(op.zero, "u8"), w.splat(128, "u8"))
+                x = self.bytes.turned[op.x]
+                replace(op, w.op(ew.DequantizeOp, x, op.scale, zero))
+            elif isinstance(op, ew.QuantizeOp):
+                rescaler.rescale(op)
+
+
+def _fits(op: Product, index: int, factor: Factor) -> bool:
+    """Whether the scale and zero point of an operand are the same for all that a sum adds up."""
+    shape = shape_of(op.operands[index])
+    axes = reduced_axes(op)[index]
+    if isinstance(op, ConvOp) and index == 0:
+        axes = range(len(shape))
+    for value in (factor.scale, factor.zero):
+        if value is None:
+            continue
+        own = (1,) * (len(shape) - len(shape_of(value))) + shape_of(value)
+        if any(own[d] != 1 for d in axes):
+            return False
+    return True

@@ -1,0 +1,120 @@
+"""The rule which ops of a function may be narrowed: run on floats of fewer bits than they have,
+because a place names them, although another place takes the floats as they are.
+
+The ops that sum products may, as their sums stay wide and they take the time. So may what carries
+values from one of them to the next: elementwise ops, ops that move elements, and maxima. All others
+stay as they are: norms, softmax and sums, what is computed from the inputs before the first
+product, and what follows the last one. Elements are narrowed only to those of the same range, as
+f32 to bf16: no number of ordinary size is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, OpResult, SSAValue
+
+from tessella.dialects.nn.core import NnOp, is_float, tensor_type
+from tessella.dialects.nn.elementwise import CastOp, ElementwiseOp, is_conversion
+from tessella.dialects.nn.fused import FusedOp, outside
+from tessella.dialects.nn.traits import ChoosesElements, MovesElements, SumsProducts
+from tessella.dialects.place import CastOp as PlaceCastOp
+from tessella.dialects.place import CopyOp, RelayoutOp
+from tessella.support.elements import ELEMENTS
+
+
+def narrowed(precision: str, floats: Collection[str]) -> bool:
+    """Whether a precision has the range of all these floats, and fewer digits."""
+    to = ELEMENTS[precision]
+    return all(
+        to.bits < own.bits and to.exponent == own.exponent and to.arithmetic == own.name
+        for own in map(ELEMENTS.__getitem__, floats)
+    )
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """The ops of a function that may be narrowed. It is the same before and after kernels are
+    picked, places assigned and groups formed."""
+
+    ops: tuple[NnOp, ...] = ()
+    """In the order of the program."""
+    makers: Mapping[NnOp, tuple[NnOp | None, ...]] = field(
+        default_factory=dict[NnOp, tuple[NnOp | None, ...]]
+    )
+    """For each operand of an op, the op that makes it; None for an input of the function."""
+
+    def why_wide(self, op: NnOp) -> str | None:
+        """The reason why an op is not narrowed; None if it may be."""
+        if op.has_trait(SumsProducts):
+            return None
+        if not _carries(op):
+            return "only products, and what carries values between them, are narrowed"
+        if None in self.makers.get(op, ()) and isinstance(op, ElementwiseOp):
+            return "it reads an input, which keeps its digits"
+        if op not in self._behind:
+            return "no product comes before it"
+        return None if op in self._before else "no product follows it"
+
+    @cached_property
+    def _behind(self) -> set[NnOp]:
+        """The ops that read what products make, through ops that carry it."""
+        found: set[NnOp] = set()
+        for op in self.ops:
+            if any(_gives(maker, found) for maker in self.makers[op]):
+                found.add(op)
+        return found
+
+    @cached_property
+    def _before(self) -> set[NnOp]:
+        """The ops that make what products read, through ops that carry it."""
+        found: set[NnOp] = set()
+        for op in reversed(self.ops):
+            if _gives(op, found):
+                found |= {maker for maker in self.makers[op] if maker is not None}
+        return found
+
+
+NOTHING_NARROWED = Narrowing()
+
+
+def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
+    """Whether an op is a product, or carries values and was found."""
+    return op is not None and (op.has_trait(SumsProducts) or (_carries(op) and op in found))
+
+
+def _carries(op: NnOp) -> bool:
+    """Whether an op hands on floats, each computed from few."""
+    moves = op.has_trait(ChoosesElements) or op.get_trait(MovesElements) is not None
+    computes = isinstance(op, ElementwiseOp) and not isinstance(op, CastOp)
+    return (moves or computes) and all(
+        is_float(tensor_type(result).element_type) for result in op.results
+    )
+
+
+def narrowing_of(function: FuncOp) -> Narrowing:
+    """What of a function may be narrowed."""
+    ops = tuple(op for op in function.walk() if isinstance(op, NnOp))
+    return Narrowing(ops, {op: tuple(_makers(op.operands)) for op in ops})
+
+
+def _makers(values: Iterable[SSAValue]) -> Iterator[NnOp | None]:
+    """The ops that make values, seen through groups and conversions."""
+    for value in values:
+        source = outside(value)
+        match source.owner:
+            case PlaceCastOp() | RelayoutOp() | CopyOp() as op:
+                yield from _makers([op.source])
+            case FusedOp() as group if isinstance(source, OpResult):
+                yield from _makers([group.yielded.values[source.index]])
+            case NnOp() as op if is_conversion(op):
+                yield from _makers(op.operands)
+            case NnOp() as op:
+                yield op
+            case Block():
+                yield None
+            case _:
+                pass

@@ -1,0 +1,72 @@
+"""Division of a value by a scale without an op for it: in the scale that it already has.
+
+quantize(relu(x * a + dequantize(y, b, z)), s, q)
+->
+quantize(relu(x * (a / s) + dequantize(y, b / s, z)), 1, q)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn import elementwise as ew
+from tessella.dialects.nn.evaluate import Constants
+from tessella.passes.quantized.writer import Writer
+
+Make = Callable[[Writer, SSAValue], SSAValue]
+"""Writes a value divided by a scale."""
+
+
+class Rescaler:
+    """Divides values of one function by constant scales."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+
+    def rescale(self, op: ew.QuantizingOp) -> None:
+        """Let the scale of a quantization be 1, if what it reads takes it in."""
+        known = self.constants.value(op.scale)
+        if known is None or not bool((known >= np.finfo(np.float32).tiny).all()):
+            return
+        if isinstance(op.x.owner, ew.DequantizeOp) or known.size != 1 or (known == 1).all():
+            return
+        make = self._divided(op.x)
+        if make is not None:
+            w = Writer(op)
+            op.operands[0] = make(w, op.scale)
+            op.operands[1] = w.op(ew.DivOp, op.scale, op.scale)
+
+    def _divided(self, value: SSAValue) -> Make | None:
+        """How to write a value divided by a scale; None where that takes a division."""
+        op = value.owner
+        if self._is_known(value):
+            return lambda w, by: w.op(ew.DivOp, value, by)
+        if isinstance(op, ew.DequantizeOp) and self._is_known(op.scale):
+            x, scale, zero = op.operands
+            return lambda w, by: w.op(ew.DequantizeOp, x, w.op(ew.DivOp, scale, by), zero)
+        if not value.has_one_use():
+            return None
+        if isinstance(op, ew.MulOp):
+            return self._product(op)
+        if isinstance(op, ew.AddOp | ew.SubOp):
+            kind, parts = type(op), [self._divided(x) for x in op.operands]
+            first, second = parts
+            if first is None or second is None:
+                return None
+            return lambda w, by: w.op(kind, first(w, by), second(w, by))
+        if isinstance(op, ew.ReluOp | ew.LeakyReluOp):
+            kind, settings, inner = type(op), op.setting_properties, self._divided(op.operands[0])
+            return None if inner is None else lambda w, by: w.op(kind, inner(w, by), **settings)
+        return None
+
+    def _product(self, op: ew.BinaryOp) -> Make | None:
+        for x, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if self._is_known(factor):
+                return lambda w, by, x=x, f=factor: w.op(ew.MulOp, x, w.op(ew.DivOp, f, by))
+        return None
+
+    def _is_known(self, value: SSAValue) -> bool:
+        return self.constants.value(value) is not None

@@ -1,0 +1,65 @@
+"""Operations that convert between narrow floats, which are only stored, and the element that they
+are computed in.
+
+A point of a product converts what it loads: a vector for all rows of a register tile, an element
+for each of them. Where other bodies convert, each vector of the statement does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.arith import ExtFOp, TruncFOp
+from xdsl.ir import Block, Operation
+
+from tessella.dialects.elements import find_element
+from tessella.support.elements import Element
+from tessella.targets import Target
+
+# Operations count in slots of the FMA ports. Other ports do most of a conversion, so that one of
+# them counts less than a multiply-add.
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Operations to convert elements of a kind, on one sort of machine."""
+
+    vector: float
+    """Those that widen a vector."""
+    element: float
+    """Those that widen one element, which is then broadcast."""
+    narrowing: float
+    """Those that narrow a vector."""
+
+
+FREE = Conversion(0.0, 0.0, 0.0)
+_TABLE = {
+    ("f16", True): Conversion(1.0, 1.0, 1.0),
+    ("f16", False): Conversion(9.0, 9.0, 15.0),
+    ("bf16", True): Conversion(0.25, 0.1, 1.0),
+    ("bf16", False): Conversion(0.25, 0.1, 8.0),
+}
+"""By element, and whether instructions convert it: without them a float becomes another one by
+arithmetic on its bits."""
+
+
+def conversion(element: Element, target: Target) -> Conversion:
+    """The operations that convert an element; none for one that is computed in itself."""
+    return _TABLE.get((element.name, target.converts(element.name)), FREE)
+
+
+def converting_ops(block: Block, target: Target) -> float:
+    """Operations by which the conversions of a body exceed the one that each op counts as."""
+    return sum(_excess(op, target) for op in block.ops if op.name in _CASTS)
+
+
+_CASTS = (ExtFOp.name, TruncFOp.name)
+
+
+def _excess(op: Operation, target: Target) -> float:
+    widens = op.name == ExtFOp.name
+    stored = find_element((op.operands[0] if widens else op.results[0]).type)
+    if stored is None or not stored.narrow:
+        return 0.0
+    found = conversion(stored, target)
+    return max(1.0, found.vector if widens else found.narrowing) - 1.0

@@ -1,0 +1,63 @@
+"""The instructions that can multiply and add groups of a statement's products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tessella.dialects.tile import Dot
+from tessella.dialects.tile.nest import shared_loops
+from tessella.passes.tile.packing import can_relayout
+from tessella.passes.tile.problem import Problem
+from tessella.targets.instructions import of_product
+
+
+def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
+    """(vector index, dot) of the dot products that can compute a statement, the fastest first."""
+    found = problem.op.factors
+    if found is None:
+        return
+    a, b, accumulated = (element.name for element in found)
+    pairs = [
+        (vector, index)
+        for index in problem.plain.reduced
+        if _runs_in_groups(problem, index)
+        for vector in problem.plain.free
+        if _runs_over_lanes(problem, vector, index)
+    ]
+    for row in of_product(a, b, accumulated, problem.target):
+        yield from ((vector, Dot(index, row.name)) for vector, index in pairs)
+
+
+def _runs_in_groups(problem: Problem, index: str) -> bool:
+    """Whether a reduced index can run in groups: it has a known number of values, no constraint and
+    no body reads them, and no shared loop runs over it."""
+    flat = problem.plain
+    return (
+        flat.ranges[index] > 1
+        and index not in {*flat.pinned, *problem.symbolic, *problem.reaches}
+        and index not in shared_loops(problem.op)
+    )
+
+
+def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
+    """Whether lanes can run over a free index: the result has stride 1 along it, operands that do
+    not move with it have their groups side by side, and the others can be packed in groups."""
+    flat = problem.plain
+    return (
+        flat.ranges[vector] > 1
+        and vector not in {*flat.pinned, *problem.symbolic, *problem.reaches}
+        and flat.out.lane_stride(vector) == 1
+        and all(_is_readable(problem, i, vector, index) for i in range(flat.inputs))
+    )
+
+
+def _is_readable(problem: Problem, operand: int, vector: str, index: str) -> bool:
+    a, op = problem.plain.accesses[operand], problem.op
+    if a.lane_stride(vector) == 0:
+        return a.lane_stride(index) == 1
+    forms = op.input_accesses[operand]
+    return (
+        can_relayout(op, problem.kernel, operand, vector)
+        and sum(f.coefficient(index) != 0 for f in forms) == 1
+        and any(f.single == index for f in forms)
+    )

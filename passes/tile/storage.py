@@ -1,0 +1,47 @@
+"""Where the results of statements that share loops live: in a step of them, or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tessella.dialects.tile import ContractOp, KernelOp, Storage, StorageAttr
+from tessella.dialects.tile.nest import depth, lives_within, memory_shape, written_shape
+from tessella.dialects.tile.order import Position, positions, steps_in_common
+from tessella.dialects.tile.windows import infer_windows
+
+
+def store_results(kernel: KernelOp) -> None:
+    """Let each result live in a step of as many shared loops as run all statements that read it,
+    with room for what they read. The statement that writes it runs windows of indices whose
+    neighbours are read."""
+    position = positions(kernel.statements)
+    for op in kernel.statements:
+        _store(op, _common(op, position))
+    infer_windows(kernel.statements)
+    for op in kernel.statements:
+        _shrink(op)
+
+
+def _store(op: ContractOp, within: int) -> None:
+    """Let a result live in a step of so many loops, with room for all of it."""
+    op.storage = None
+    if within:
+        op.storage = StorageAttr(Storage(op.at_list[within - 1].name, memory_shape(op.res)))
+
+
+def _shrink(op: ContractOp) -> None:
+    """Leave a result the room that its step needs."""
+    if op.storage is not None:
+        shape = written_shape(op, lives_within(op.res))
+        op.storage = StorageAttr(Storage(op.storage.data.step, shape))
+
+
+def _common(op: ContractOp, position: Mapping[ContractOp, Position]) -> int:
+    """How many shared loops run a statement in the same step as all that read its result."""
+    found = depth(op)
+    for use in op.res.uses:
+        reader = use.operation
+        if not isinstance(reader, ContractOp) or use.index >= len(reader.accesses) - 1:
+            return 0
+        found = min(found, steps_in_common(position[op], position[reader]))
+    return found

@@ -1,0 +1,93 @@
+"""The instructions that add several products of narrow numbers to each lane of an accumulator.
+
+A row computes ``acc[n] += sum(a[k] * b[n, k])`` over a tile of ``n`` lanes and ``k`` values: of one
+operand a group of ``k`` values that all lanes share, of the other a group for each lane. A
+multiply-add, which needs no row, has ``k = 1``. Packing, schedules, costs and code follow from the
+row, so that a further instruction is a row and a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tessella.targets.target import Target
+
+Elements = tuple[str, str]
+"""The elements of the first and of the second operand of a product."""
+
+
+class Form(NamedTuple):
+    """An instruction for vectors of some length."""
+
+    callee: str
+    """LLVM's intrinsic."""
+    feature: str = ""
+    """LLVM's name of the feature that a target needs; empty where all targets of the architecture
+    with such vectors have the instruction."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction, or a short sequence, that multiplies and adds groups of narrow numbers."""
+
+    name: str
+    arch: str
+    operands: tuple[Elements, ...]
+    """The pairs of elements that it multiplies, in LLVM's order of the operands."""
+    accumulates: str
+    """The element of its accumulators."""
+    k: int
+    """Products that it adds to each lane."""
+    forms: Mapping[int, Form]
+    """By the bits of a vector."""
+    takes: str = ""
+    """The element to which operands are widened first; empty where they are taken as they are."""
+    sums: bool = False
+    """Whether the intrinsic returns the sum of the products, which another instruction adds to the
+    accumulator."""
+    rate: float = 1.0
+    """How many start in the time of a multiply-add of floats."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def runs_on(self, target: Target) -> bool:
+        """Whether a target has the instruction for its vectors."""
+        form = self.forms.get(target.vector_bits)
+        if form is None or self.arch != target.arch:
+            return False
+        return form.feature in ("", *target.features)
+
+    def swaps(self, a: str, b: str) -> bool | None:
+        """Whether the operands of a product of these elements change places, as the instruction
+        takes the second one first; None if it does not multiply them."""
+        if (a, b) in self.operands:
+            return False
+        return True if (b, a) in self.operands else None
+
+
+_ROWS = (
+    Instruction(
+        name="vpdpbusd",
+        arch="x86",
+        operands=(("u8", "i8"),),
+        accumulates="i32",
+        k=4,
+        forms={
+            512: Form("llvm.x86.avx512.vpdpbusd.512", "avx512vnni"),
+            256: Form("llvm.x86.avx512.vpdpbusd.256", "avxvnni"),
+        },
+    ),
+)
+
+INSTRUCTIONS = {row.name: row for row in _ROWS}
+"""The rows by name, those that take the least time first."""
+
+
+def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
+    """The instructions of a target that multiply these elements and add up those."""
+    for row in INSTRUCTIONS.values():
+        if row.accumulates == accumulated and row.swaps(a, b) is not None and row.runs_on(target):
+            yield row

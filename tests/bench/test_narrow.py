@@ -1,0 +1,96 @@
+"""Narrow numbers beside other runtimes: the models that are measured, and the table."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+
+from bench import narrow, narrow_cases
+from bench.cases import convolution
+from bench.instruction_peak import INSTRUCTIONS, peak
+from bench.narrow_cases import CASES, Case, Made
+from tessella import targets
+from tessella.tools import measure
+from tessella.tools.peers import Run, load_tessella
+from tests.models import random_inputs, run_onnxruntime
+
+
+def small(_: str) -> onnx.ModelProto:
+    return convolution((1, 8, 12, 12), (16, 8, 3, 3), pads=[1] * 4)
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_LONGEST", 0.0)
+    monkeypatch.setattr(narrow, "TURN", 0.0)
+    monkeypatch.setattr(narrow, "PEAK_SECONDS", 0.0)
+    monkeypatch.setattr(narrow_cases, "load_model", small)
+
+
+def case(name: str) -> Case:
+    return next(CASES[each] for each in CASES if each.startswith(name))
+
+
+@pytest.mark.parametrize("name", ["qdq", "stored resnet50 f16", "stored resnet50 bf16"])
+def test_a_row_for_each_runtime(name: str) -> None:
+    chosen = case(name)
+    rows = narrow.measure(chosen, chosen.make(), threads=1, repeat=2)
+    assert [row.peer for row in rows] == list(chosen.peers)
+    for row in rows:
+        if row.failure is None or row.peer != "openvino":  # which need not be installed
+            assert row.failure is None
+            assert row.median_ms
+            assert row.error is not None
+            assert row.error < 0.05
+    assert rows[0].ratio
+
+
+def test_the_dynamic_case_finds_ranges_in_each_run() -> None:
+    kinds = {node.op_type for node in case("dynamic").make().model.graph.node}
+    assert "DynamicQuantizeLinear" in kinds
+    assert "QuantizeLinear" not in kinds
+
+
+def test_stored_weights_are_those_of_the_model() -> None:
+    made = case("stored resnet50 bf16").make()
+    assert made.wide is not None
+    kinds = {tensor.data_type for tensor in made.model.graph.initializer if len(tensor.dims) > 1}
+    assert kinds == {onnx.TensorProto.BFLOAT16}
+    (found,) = run_onnxruntime(made.model, dict(made.feeds))
+    (expected,) = run_onnxruntime(made.wide, dict(made.feeds))
+    assert 0 < np.abs(found - expected).max() < 0.05
+
+
+def test_a_product_has_a_share_of_the_peak() -> None:
+    x = random_inputs(small(""))
+    made = Made(small(""), x, operations=1000)
+    peers = {"tessella": load_tessella}
+    product = Case("product", "small", lambda: made, peers, "u8s8")
+    (row,) = narrow.measure(product, made, threads=2, repeat=1)
+    has_it = INSTRUCTIONS["u8s8"].feature in targets.native().features
+    assert (row.of_peak is not None) == has_it
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_a_peak_is_above_that_of_multiply_adds_of_one_lane(name: str) -> None:
+    probe = peak(name, targets.native())
+    if probe is None:
+        pytest.skip("this machine lacks the instruction")
+    assert probe.rate(0.01) > 4e9
+    assert peak(name, targets.get("sse")) is None
+
+
+def test_a_failure_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Run:
+        raise RuntimeError("no such place\nand more")
+
+    made = partial(Made, small(""), random_inputs(small("")))
+    failing = Case("qdq", "broken", made, {"tessella": refuse})
+    monkeypatch.setitem(narrow.CASES, "qdq broken", failing)
+    assert narrow.main(["broken", "--threads", "1", "--repeat", "1"]) == 1
+    assert "failed: RuntimeError: no such place\n" in capsys.readouterr().out

@@ -1,0 +1,93 @@
+"""The code of `rt.dot`: the instruction of each row, and what it computes where it runs here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tessella import targets
+from tessella.codegen.llvm import assembly
+from tessella.dialects.elements import attribute_of
+from tessella.runtime.elements import DTYPES
+from tessella.support.errors import InvalidModelError
+from tessella.targets import Target
+from tessella.targets.instructions import INSTRUCTIONS, Instruction
+from tessella.targets.table import TARGETS
+from tests.codegen.harness import call_text, kernel_text
+
+Array = npt.NDArray[Any]
+
+
+def machines(row: Instruction) -> list[Target]:
+    """The targets that have the vectors of a row, with the features that it needs."""
+    found = [
+        replace(target, features=(*target.features, *filter(None, [form.feature])))
+        for target in TARGETS.values()
+        for bits, form in row.forms.items()
+        if bits == target.vector_bits
+    ]
+    return [target for target in found if row.runs_on(target)]
+
+
+CASES = [
+    pytest.param(row, pair, target, id=f"{row.name}-{'-'.join(pair)}-{target.feature_string}")
+    for row in INSTRUCTIONS.values()
+    for pair in row.operands
+    for target in machines(row)
+]
+
+
+def source(row: Instruction, pair: tuple[str, str], lanes: int, shared: int | None) -> str:
+    """A kernel of one dot product; all lanes share the group of an operand of this number."""
+    sizes = [row.k * (1 if i == shared else lanes) for i in range(2)]
+    names = [*pair, row.accumulates]
+    elements = [str(attribute_of(name)) for name in names]
+    a, b, c = (f"{n}x{e}" for n, e in zip((*sizes, lanes), elements, strict=True))
+    return f"""
+    rt.kernel @k(%a: memref<{a}>, %b: memref<{b}>) outs(%c: memref<{c}>) threads(%i, %n) {{
+      %zero = arith.constant 0 : index
+      %x = vector.load %a[%zero] : memref<{a}>, vector<{a}>
+      %y = vector.load %b[%zero] : memref<{b}>, vector<{b}>
+      %z = vector.load %c[%zero] : memref<{c}>, vector<{c}>
+      %r = rt.dot %z, %x, %y {{instruction = "{row.name}"}}
+          : vector<{c}>, vector<{a}>, vector<{b}> -> vector<{c}>
+      vector.store %r, %c[%zero] : memref<{c}>, vector<{c}>
+      rt.return
+    }}"""
+
+
+@pytest.mark.parametrize("shared", [None, 0, 1])
+@pytest.mark.parametrize("row, pair, target", CASES)
+def test_dot(row: Instruction, pair: tuple[str, str], target: Target, shared: int | None) -> None:
+    """The instruction is in the code; where this machine has it, the sums are NumPy's."""
+    lanes = target.vector_bits // 32
+    text = kernel_text(source(row, pair, lanes, shared), target)
+    assert row.name in assembly(text, target)
+    if not targets.can_run(target):
+        return
+    random = np.random.default_rng(0)
+    limits = [np.iinfo(DTYPES[name]) for name in pair]
+    a, b = (
+        random.integers(limit.min, limit.max, lanes * row.k, limit.dtype, endpoint=True)
+        for limit in limits
+    )
+    a, b = (x[: row.k] if i == shared else x for i, x in enumerate((a, b)))
+    c = random.integers(-(2**31), 2**31, lanes).astype(np.int32)
+    groups = [
+        np.broadcast_to(x.reshape(-1, row.k).astype(np.int64), (lanes, row.k)) for x in (a, b)
+    ]
+    wanted = (c + (groups[0] * groups[1]).sum(1)).astype(np.int32)
+    call_text(text, target, a, b, c)
+    np.testing.assert_array_equal(c, wanted)
+
+
+def test_a_target_that_lacks_the_instruction() -> None:
+    """LLVM would abort its process."""
+    row, target = INSTRUCTIONS["vpdpbusd"], replace(targets.get("avx512"), features=())
+    with pytest.raises(InvalidModelError, match="avx512 has no vpdpbusd") as error:
+        kernel_text(source(row, ("u8", "i8"), 16, 0), target)
+    assert error.value.expected == "a target with avx512vnni or avxvnni"

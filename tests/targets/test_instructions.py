@@ -1,0 +1,35 @@
+"""The table of dot products: which targets have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tessella import targets
+from tessella.support.elements import ELEMENTS
+from tessella.targets.instructions import INSTRUCTIONS, Instruction, of_product
+
+
+@pytest.mark.parametrize("row", INSTRUCTIONS.values(), ids=lambda row: row.name)
+def test_rows(row: Instruction) -> None:
+    assert row.k > 1
+    assert row.rate > 0
+    assert row.accumulates in ELEMENTS
+    assert {name for pair in row.operands for name in pair} <= ELEMENTS.keys()
+    assert all(form.callee.startswith("llvm.") for form in row.forms.values())
+
+
+def test_a_target_without_the_feature() -> None:
+    plain = replace(targets.get("avx512"), features=())
+    has = replace(plain, features=("avx512vnni",))
+    assert "vpdpbusd" in [row.name for row in of_product("u8", "i8", "i32", has)]
+    assert "vpdpbusd" not in [row.name for row in of_product("u8", "i8", "i32", plain)]
+    assert not any(of_product("f32", "f32", "f32", has))
+
+
+def test_the_order_of_operands() -> None:
+    row = INSTRUCTIONS["vpdpbusd"]
+    assert row.swaps("u8", "i8") is False
+    assert row.swaps("i8", "u8") is True
+    assert row.swaps("i8", "i8") is None

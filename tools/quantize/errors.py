@@ -1,0 +1,166 @@
+"""How far the values of a quantised model are from those of the model in float32.
+
+An error is the norm of the difference over the norm of the value in float32, over all samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tessella.dialects.nn.core import Array
+from tessella.driver.model import Model
+from tessella.driver.options import Options
+from tessella.frontends.compile import open_source
+from tessella.tools.onnx_values import Arrays, OnnxGraph
+from tessella.tools.quantize.samples import Sample
+
+MOST = 4
+"""Samples that errors are measured on."""
+
+
+class Comparison:
+    """Compares quantised models with the model that they were made of, on the first samples, as
+    far as these have equal shapes."""
+
+    def __init__(self, wide: OnnxGraph, samples: Sequence[Sample], options: Options) -> None:
+        self._wide = wide
+        self._options = options
+        alike = [sample for sample in samples if _shapes(sample) == _shapes(samples[0])]
+        self._samples = alike[:MOST]
+        self._outputs = _all_values(wide, wide.outputs, self._samples, options)
+        self._values: list[Arrays] | None = None
+
+    @property
+    def count(self) -> int:
+        """The samples that count."""
+        return len(self._samples)
+
+    def output_error(self, narrow: onnx.ModelProto) -> float:
+        """The largest error of an output."""
+        graph = OnnxGraph(narrow)
+        found = _all_values(graph, graph.outputs, self._samples, self._options)
+        pairs = {name: (name, name) for name in graph.outputs}
+        return max(_errors(pairs, found, self._outputs).values(), default=0.0)
+
+    def total_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
+        """By node, the error of its value when the whole model is quantised."""
+        graph = OnnxGraph(narrow)
+        pairs = self._pairs(graph)
+        names = [name for name, _ in pairs.values()]
+        return _errors(
+            pairs, _all_values(graph, names, self._samples, self._options), self._known()
+        )
+
+    def own_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
+        """By node, the error of its value where all that it reads is that of the model in
+        float32."""
+        graph, known = OnnxGraph(narrow), self._known()
+        pairs = self._pairs(graph)
+        names = [name for name, _ in pairs.values()]
+        cut, given = _with_given_values(graph, known[0], names)
+        model = Model(open_source(cut), self._options)
+        found: list[Arrays] = []
+        for sample, values in zip(self._samples, known, strict=True):
+            more = {replaced: values[name] for name, replaced in given.items()}
+            feeds = {info.name: (dict(sample) | more)[info.name] for info in model.inputs}
+            found.append(dict(zip(dict.fromkeys(names), model.run(None, feeds), strict=True)))
+        return _errors(pairs, found, known)
+
+    def _known(self) -> list[Arrays]:
+        """The values in float32 that nodes make, for each sample."""
+        if self._values is None:
+            first = [node.makes[0] for node in self._wide.nodes if node.makes]
+            found = _all_values(self._wide, first, self._samples, self._options)
+            self._values = [_floats(values) for values in found]
+        return self._values
+
+    def _pairs(self, narrow: OnnxGraph) -> Mapping[str, tuple[str, str]]:
+        """By node, its value in the quantised model before that is quantised, and in float32."""
+        own = {node.name: node.makes[0] for node in narrow.nodes if node.makes}
+        names = {node.name for node in self._wide.nodes}
+        pairs: dict[str, tuple[str, str]] = {}
+        for node in self._wide.nodes:
+            value = node.makes[0] if node.makes else ""
+            if value not in self._known()[0]:
+                continue
+            if node.name in own:
+                pairs[node.name] = own[node.name], value
+            elif value in narrow.maker and narrow.node_of(value).name not in names:
+                pairs[node.name] = value, value  # several nodes compute it, on integers
+        return pairs
+
+
+def _shapes(sample: Sample) -> Mapping[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in sample.items()}
+
+
+def _floats(values: Arrays) -> Arrays:
+    return {name: array for name, array in values.items() if array.dtype == np.float32}
+
+
+def _all_values(
+    graph: OnnxGraph, names: Sequence[str], samples: Sequence[Sample], options: Options
+) -> list[Arrays]:
+    """These values and the outputs of a model, for each sample."""
+    model = Model(open_source(graph.with_outputs(names)), options)
+    outputs = [info.name for info in model.outputs]
+    return [dict(zip(outputs, model.run(None, sample), strict=True)) for sample in samples]
+
+
+def _with_given_values(
+    graph: OnnxGraph, values: Arrays, outputs: Sequence[str]
+) -> tuple[onnx.ModelProto, Mapping[str, str]]:
+    """The model with these values as inputs of their own wherever nodes read them, and with these
+    outputs; the names of the inputs by those of the values."""
+    cut = onnx.ModelProto()
+    cut.CopyFrom(graph.model)
+    given = {name: f"{name}/given" for name in values}
+    read = {name for node in cut.graph.node for name in node.input}
+    for node in cut.graph.node:
+        node.input[:] = [given.get(name, name) for name in node.input]
+    del cut.graph.output[:]
+    del cut.graph.value_info[:]
+    cut.graph.output.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(outputs))
+    given = {name: replaced for name, replaced in given.items() if name in read}
+    cut.graph.input.extend(_f32(given[name], values[name]) for name in given)
+    return cut, given
+
+
+def _f32(name: str, array: Array) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, array.shape)
+
+
+def _errors(
+    pairs: Mapping[str, tuple[str, str]], found: Sequence[Arrays], expected: Sequence[Arrays]
+) -> Mapping[str, float]:
+    """By what the pairs are named by: names of a value that is found, and of what it should be."""
+    differences: dict[str, float] = defaultdict(float)
+    sizes: dict[str, float] = defaultdict(float)
+    for ours, theirs in zip(found, expected, strict=True):
+        for name, difference, size in _squares(pairs, ours, theirs):
+            differences[name] += difference
+            sizes[name] += size
+    return {name: _ratio(differences[name], sizes[name]) for name in differences}
+
+
+def _squares(
+    pairs: Mapping[str, tuple[str, str]], found: Arrays, expected: Arrays
+) -> Iterator[tuple[str, float, float]]:
+    """The squared norm of the difference of each pair, and that of the expected value."""
+    for name, (ours, theirs) in pairs.items():
+        wanted = np.asarray(expected[theirs], np.float64)
+        difference = np.asarray(found[ours], np.float64) - wanted
+        yield name, float(np.vdot(difference, difference)), float(np.vdot(wanted, wanted))
+
+
+def _ratio(difference: float, size: float) -> float:
+    """The relative error from squared norms. Infinite where a value should be 0, and is not."""
+    if difference == 0:
+        return 0.0
+    return math.sqrt(difference / size) if size else math.inf

@@ -1,0 +1,106 @@
+"""Models as a quantiser wants them.
+
+    Conv, BatchNormalization -> Conv
+    Sum(a, b)                -> Add(a, b)
+
+Constants are folded, each node has a name of its own, and the op set is 13 or later, the first with
+a scale for each channel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+from onnx import version_converter
+
+from tessella.support.errors import ExecutionError, InvalidModelError, OptionError
+from tessella.tools.quantize.peer import runtime
+
+_OLDEST, _TARGET = 13, 17
+"""The first op set with scales for each channel; what older models are converted to."""
+
+_QUANTIZED = {
+    *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+    *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+}
+
+
+def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
+    """An equal model, in float32. Raises TessellaError where there is none."""
+    _check_wide(model)
+    folded = _folded(_with_sums_as_adds(_upgraded(model)))
+    _drop_unused_domains(folded)
+    _name_nodes(folded)
+    return folded
+
+
+def _check_wide(model: onnx.ModelProto) -> None:
+    node = next((n for n in model.graph.node if n.op_type in _QUANTIZED), None)
+    if node is not None:
+        raise OptionError(
+            "the model is quantised already",
+            where=f"node {node.name!r}",
+            expected="a model in float32",
+            found=node.op_type,
+        )
+
+
+def _upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
+    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _TARGET)
+    if version >= _OLDEST:
+        return model
+    try:
+        return version_converter.convert_version(model, _TARGET)
+    except Exception as error:  # of C++, without a type of their own
+        raise InvalidModelError(
+            f"cannot convert the model to op set {_TARGET}: {error}",
+            expected=f"op set {_OLDEST} or later",
+            found=f"op set {version}",
+        ) from error
+
+
+def _with_sums_as_adds(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Sums of two values as additions, which quantisers know."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    for node in changed.graph.node:
+        if node.op_type == "Sum" and node.domain in ("", "ai.onnx") and len(node.input) == 2:
+            node.op_type = "Add"
+    return changed
+
+
+def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model after ONNX Runtime's simplifications that keep to ONNX's operators."""
+    peer = runtime()
+    options = peer.SessionOptions()
+    options.graph_optimization_level = peer.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 4
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "folded.onnx"
+        options.optimized_model_filepath = str(path)
+        try:
+            peer.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # it has many, and none that they share
+            raise ExecutionError(f"ONNX Runtime cannot load the model: {error}") from error
+        return onnx.ModelProto.FromString(path.read_bytes())
+
+
+def _drop_unused_domains(model: onnx.ModelProto) -> None:
+    """ONNX Runtime lists all domains that it knows."""
+    used = {"", *(node.domain for node in model.graph.node)}
+    kept = [opset for opset in model.opset_import if opset.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _name_nodes(model: onnx.ModelProto) -> None:
+    """Give each node a name of its own: by these the quantiser leaves nodes out."""
+    counts = Counter(node.name for node in model.graph.node)
+    for i, node in enumerate(model.graph.node):
+        if not node.name or counts[node.name] > 1:
+            node.name = f"{node.name or node.op_type}_{i}"

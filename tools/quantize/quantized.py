@@ -1,0 +1,192 @@
+"""``tessella.quantize``: an ONNX model in float32 as one that computes with 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy.typing as npt
+import onnx
+
+from tessella.driver.model import Model
+from tessella.driver.options import make_options
+from tessella.frontends.compile import open_source
+from tessella.frontends.onnx import load_model
+from tessella.support.errors import InputError, OptionError
+from tessella.support.names import did_you_mean
+from tessella.tools.onnx_values import OnnxGraph, OnnxNode
+from tessella.tools.quantize.errors import Comparison
+from tessella.tools.quantize.prepare import prepared
+from tessella.tools.quantize.report import Report, Row, seconds_by_node
+from tessella.tools.quantize.samples import Sample, checked
+from tessella.tools.quantize.scheme import Quantizer, Scheme
+
+_TO_FLOAT = "DequantizeLinear"
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantised model."""
+
+    model: onnx.ModelProto
+    """With 8 bits."""
+    wide: onnx.ModelProto
+    """The model that it was made of, simplified: batch norms are folded, nodes have names."""
+    left_wide: tuple[str, ...]
+    """The nodes that were left in float32: those that were excluded, and those that
+    ``error_budget`` asked for."""
+    samples: tuple[Sample, ...]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the ONNX file. Raises OptionError where that is not possible."""
+        try:
+            Path(path).write_bytes(self.model.SerializeToString())
+        except OSError as error:
+            raise OptionError(
+                f"cannot write the model: {error.strerror or error}", where=fspath(path)
+            ) from error
+
+    def report(self, *, threads: int | None = None) -> Report:
+        """Errors and times of all nodes; it compiles both models, and runs them on the samples.
+
+        Raises InputError where there are no samples.
+        """
+        if not self.samples:
+            raise InputError("a report needs data", hint="give calibration data")
+        options = make_options(threads=threads)
+        graph = OnnxGraph(self.wide)
+        comparison = Comparison(graph, self.samples, options)
+        own, total = comparison.own_errors(self.model), comparison.total_errors(self.model)
+        wide = Model(open_source(self.wide), options).profile(self.samples[0])
+        narrow = Model(open_source(self.model), options).profile(self.samples[0])
+        names = [node.name for node in graph.nodes]
+        before, _ = seconds_by_node(wide, names)
+        after, conversions = seconds_by_node(narrow, names)
+        quantized = narrow_nodes(graph, OnnxGraph(self.model))
+        rows = (
+            Row(
+                name,
+                node.op,
+                "int8" if name in quantized else "f32",
+                own.get(name),
+                total.get(name),
+                before.get(name),
+                after.get(name),
+            )
+            for name, node in zip(names, graph.nodes, strict=True)
+        )
+        error = comparison.output_error(self.model)
+        return Report(
+            rows=tuple(rows),
+            error=error,
+            wide=wide.seconds,
+            narrow=narrow.seconds,
+            conversions=conversions,
+            threads=narrow.threads,
+            samples=comparison.count,
+        )
+
+
+def quantize(
+    model: str | Path | bytes | onnx.ModelProto,
+    calibrate: Sequence[Mapping[str, npt.ArrayLike]] = (),
+    *,
+    per_channel: bool = True,
+    activations: str = "u8",
+    dynamic: bool = False,
+    exclude: Sequence[str] = (),
+    error_budget: float | None = None,
+) -> Quantized:
+    """Quantise a model in float32 to 8 bits, by the quantiser of ONNX Runtime
+    (``pip install 'tessella[quantize]'``).
+
+    ``calibrate`` has samples, each a dictionary of arrays by the names of inputs: the ranges of
+    activations are those that occur in them. With ``dynamic``, ranges are found in each run, and
+    samples serve ``error_budget`` and the report alone. Weights are signed, with a scale for each
+    channel unless ``per_channel`` is False; ``activations`` are `u8` or `s8`. Nodes named in
+    ``exclude`` stay in float32. So do as many others, those with the largest errors of their own
+    first, as it takes for the error of the outputs to be at most ``error_budget``: the norm of the
+    difference over the norm of the output in float32, on the samples.
+
+    Raises TessellaError.
+    """
+    scheme = Scheme(per_channel=per_channel, activations=activations, dynamic=dynamic)
+    scheme.check()
+    _check_budget(error_budget)
+    source = load_model(model)
+    needs_samples = bool(calibrate) or not dynamic or error_budget is not None
+    samples = checked(calibrate, open_source(source).inputs) if needs_samples else []
+    wide = prepared(source)
+    graph = OnnxGraph(wide)
+    _check_excluded(exclude, graph)
+    with TemporaryDirectory() as folder:
+        quantizer = Quantizer(wide, samples, scheme, Path(folder))
+        narrow, left = quantizer.quantized(exclude), list(exclude)
+        if error_budget is not None:
+            comparison = Comparison(graph, samples, make_options())
+            narrow, left = _within(error_budget, quantizer, comparison, narrow, left)
+    return Quantized(narrow, wide, tuple(left), tuple(samples))
+
+
+def _check_budget(budget: float | None) -> None:
+    if budget is not None and not budget > 0:
+        raise OptionError("an error budget is a number above 0", found=repr(budget))
+
+
+def _check_excluded(names: Sequence[str], graph: OnnxGraph) -> None:
+    """Raise OptionError for nodes that the model lacks, or that were folded into others."""
+    known = [node.name for node in graph.nodes]
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"there is no node {name!r} to exclude",
+                expected="a node of the model, which is not folded into another",
+                hint=did_you_mean(name, known),
+            )
+
+
+def narrow_nodes(wide: OnnxGraph, narrow: OnnxGraph) -> list[str]:
+    """The nodes that compute with 8 bits: they read what was quantised, or other nodes stand for
+    them."""
+    found = {node.name: node for node in narrow.nodes}
+    return [
+        node.name
+        for node in wide.nodes
+        if node.name not in found or _reads_quantized(found[node.name], narrow)
+    ]
+
+
+def _reads_quantized(node: OnnxNode, graph: OnnxGraph) -> bool:
+    makers = (graph.node_of(value).op for value in node.reads if value in graph.maker)
+    return any(op == _TO_FLOAT for op in makers)
+
+
+def _within(
+    budget: float,
+    quantizer: Quantizer,
+    comparison: Comparison,
+    narrow: onnx.ModelProto,
+    left: Sequence[str],
+) -> tuple[onnx.ModelProto, list[str]]:
+    """The model with as few of the worst nodes in float32 as the budget takes, and these nodes.
+
+    Bisection: the error falls as more nodes are left wide, at least roughly. The model that is
+    returned is one that was measured.
+    """
+    if comparison.output_error(narrow) <= budget:
+        return narrow, list(left)
+    own = comparison.own_errors(narrow)
+    worst = sorted((name for name in own if name not in left), key=lambda name: -own[name])
+    too_few, enough = 0, len(worst)
+    best = quantizer.quantized([*left, *worst])
+    while enough - too_few > 1:
+        count = (too_few + enough) // 2
+        tried = quantizer.quantized([*left, *worst[:count]])
+        if comparison.output_error(tried) <= budget:
+            enough, best = count, tried
+        else:
+            too_few = count
+    return best, [*left, *worst[:enough]]
