@@ -28,14 +28,22 @@ def _power(base: int, exponent: int) -> Any:
     return base ** min(exponent, BITS + exponent % 2)
 
 
+def _square(base: int) -> int:
+    return base * base
+
+
+def _quotient(a: int, b: int) -> int:
+    return a // b
+
+
 MEANINGS: Mapping[np.ufunc, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
-    np.floor_divide: operator.floordiv,
+    np.floor_divide: _quotient,
     np.remainder: operator.mod,
     np.power: _power,
-    np.square: lambda x: x * x,
+    np.square: _square,
     np.positive: operator.pos,
     np.negative: operator.neg,
     np.absolute: abs,
@@ -98,11 +106,12 @@ class Numbers:
         parts = [self._part(x) for x in operands]
         if result in self._positions:  # of one that changes nothing
             return
+
+        def compute(arrays: Sequence[Array], done: Sequence[int]) -> Any:
+            return meaning(*(part.compute(arrays, done) for part in parts))
+
         arguments = frozenset[int]().union(*(part.arguments for part in parts))
-        self._add(
-            result,
-            Step(lambda *known: meaning(*(p.compute(*known) for p in parts)), arguments, where),
-        )
+        self._add(result, Step(compute, arguments, where))
 
     def limit(self, number: SSAValue, dtype: np.dtype[Any]) -> None:
         """Calls fail, as with NumPy, where a number does not fit a dtype."""
