@@ -6,9 +6,11 @@ from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
 from tessella.codegen.floats import narrow, widen
-from tessella.codegen.lltypes import LLType, Value, type_of
+from tessella.codegen.lltypes import LLType, Value, constant, type_of
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import NearestOp
+from tessella.support.elements import ELEMENTS
+from tessella.targets.table import family_of
 
 
 def _result_type(op: Operation, value: Value) -> LLType:
@@ -37,6 +39,32 @@ def _resize(widen: str) -> Handler:
     return emit
 
 
+def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+    """A vector of floats as integers: clamped to floats that fit, converted as vectors are, which
+    LLVM's saturating conversions are not on x86, and mended where the largest integer is no float
+    and where NaN has become the smallest one."""
+    low = -(1 << (to.bits - 1)) if signed else 0
+    most = low + (1 << to.bits) - 1
+    # the bounds as floats of the operand's precision
+    digits = ELEMENTS[value.type.element].fraction + 1
+    high = most if most.bit_length() <= digits else most >> (to.bits - digits) << (to.bits - digits)
+    result = value
+    for kind, bound in (("ogt", low), ("olt", high)):
+        limit = constant(value.type, bound)
+        # a comparison with NaN is false
+        result = w.select(w.compare(f"fcmp {kind}", result, limit), result, limit)
+    wide = to if to.bits >= 32 else to.of("i32")
+    opcode = "fptosi" if signed or to.bits < 32 else "fptoui"
+    whole = w.cast(opcode, result, wide)
+    if high != most:
+        beyond = w.compare("fcmp ogt", value, constant(value.type, high))
+        whole = w.select(beyond, constant(wide, most), whole)
+    if signed:
+        nan = w.compare("fcmp uno", value, value)
+        whole = w.select(nan, constant(wide, 0), whole)
+    return whole if wide is to else w.cast("trunc", whole, to)
+
+
 def _saturating(intrinsic: str) -> Handler:
     """A float as an integer: the nearest that fits, and 0 for NaN.
 
@@ -46,6 +74,9 @@ def _saturating(intrinsic: str) -> Handler:
     def emit(w: Writer, op: Operation) -> None:
         value = w.get(op, 0)
         to = _result_type(op, value)
+        if to.lanes and not family_of(w.target).saturates:
+            w.set(op, _saturated(w, value, to, signed=intrinsic == "fptosi"))
+            return
         w.set(op, w.call(to, f"llvm.{intrinsic}.sat.{to.mangled}.{value.type.mangled}", value))
 
     return emit

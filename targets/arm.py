@@ -74,6 +74,7 @@ FAMILY = Family(
     pause="@llvm.aarch64.isb(i32 15)",
     futex=98,
     reduces_minmax=True,
+    saturates=True,
     flushes_code=True,
     elf=183,
     code_alignment=4096,  # code counts distances in pages

@@ -62,6 +62,8 @@ class Family:
     """The number of Linux's system call."""
     reduces_minmax: bool
     """Whether instructions find the minimum and maximum of the lanes of a vector."""
+    saturates: bool
+    """Whether conversions of vectors of floats give the nearest integer that fits, and 0 of NaN."""
     flushes_code: bool
     """Whether cores may see old code at an address where new code has been written."""
     elf: int

@@ -145,6 +145,7 @@ FAMILY = Family(
     pause="@llvm.x86.sse2.pause()",
     futex=202,
     reduces_minmax=False,
+    saturates=False,
     flushes_code=False,
     elf=62,
     code_alignment=64,

@@ -238,6 +238,11 @@ class ContractOp(IRDLOperation):
         return factors(self.aggregation.data, self.combine.block)
 
     @property
+    def sums_products(self) -> bool:
+        """Whether the statement sums products of its two operands, as products of matrices do."""
+        return self.factors is not None
+
+    @property
     def is_multiply_add(self) -> bool:
         """Whether the statement sums products of two float operands, possibly widened."""
         found = self.factors

@@ -7,6 +7,7 @@ computed several times, if that takes less time than to write its result and rea
 from __future__ import annotations
 
 from math import log2
+from typing import NamedTuple
 
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
@@ -74,17 +75,32 @@ def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[
 # ** what it costs **
 
 
+class _Reader(NamedTuple):
+    """A statement that reads a map's result."""
+
+    op: ContractOp
+    access: Access
+    after: bool
+    """Whether it is read after the reduction."""
+
+    @property
+    def points(self) -> int:
+        """How often the statement reads it."""
+        return points(i for i in self.op.index_list if not (self.after and i.reduced))
+
+
 def _pays(producer: ContractOp, target: Target) -> bool:
     """Whether all readers of a map are statements, and to compute it there takes less time."""
-    readers: set[tuple[ContractOp, Access]] = set()
+    readers: set[_Reader] = set()
     for use in producer.res.uses:
         op = use.operation
         if not isinstance(op, ContractOp) or use.index >= len(op.accesses) - 1:
             return False
-        readers.add((op, op.access_list[use.index]))
+        readers.add(_Reader(op, op.access_list[use.index], use.index >= len(op.inputs)))
     once = _points(producer)
-    again = sum(_points(op) for op, _ in readers) - once
-    if any(op.is_multiply_add for op, _ in readers) and (again > 0 or not _moves(producer)):
+    again = sum(reader.points for reader in readers) - once
+    multiplied = any(reader.op.sums_products and not reader.after for reader in readers)
+    if multiplied and (again > 0 or not _moves(producer)):
         return False
     lanes = target.lanes(32)
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)

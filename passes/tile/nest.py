@@ -181,7 +181,7 @@ def _inside(
 def _is_product(op: ContractOp) -> bool:
     """Whether a statement multiplies matrices, of which none is as small as those of transforms."""
     summed = points(index for index in op.index_list if index.reduced)
-    return op.is_multiply_add and summed >= LEAST_SUMMED
+    return op.sums_products and summed >= LEAST_SUMMED
 
 
 def _share_sums(kernel: KernelOp, target: Target) -> None:
@@ -217,7 +217,7 @@ def _nest(
 def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tuple[str, float]:
     """The cache whose share a step may fill, in bytes. Products read what serves all rows from the
     second level, and where steps compute the same neighbours, they are to be few."""
-    name = "L2" if far or any(op.is_multiply_add for op in ops) else "L1"
+    name = "L2" if far or any(op.sums_products for op in ops) else "L1"
     return name, SHARES[name] * {"L1": target.l1, "L2": target.l2}[name]
 
 
@@ -261,7 +261,7 @@ def _kib(size: int) -> str:
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target) -> bool:
     """Whether too few results of a product share each element of an operand in a step."""
     steps = _steps(op, loops)
-    for value, access in zip(op.inputs if op.is_multiply_add else (), op.access_list, strict=False):
+    for value, access in zip(op.inputs if op.sums_products else (), op.access_list, strict=False):
         moving = {name for form in access for name, _ in form.terms}
         alike = [i for i in op.index_list if not i.reduced and i.name not in moving]
         rows = prod(steps.get(index.name, estimated(index.range)) for index in alike)
@@ -305,7 +305,7 @@ def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]
     when rows are as long as usual, softmax of rows of 1024 takes 1.5 times as long. Products have
     steps of several rows all the same, as these share what they load."""
     ranges = (i.range for op in ops for i in op.index_list if i.name not in _steps(op, loops))
-    return not any(op.is_multiply_add for op in ops) and any(map(_may_be_long, ranges))
+    return not any(op.sums_products for op in ops) and any(map(_may_be_long, ranges))
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
@@ -385,7 +385,7 @@ def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
     for op in kernel.statements:
         loops = shared_loops(op)
         share = prod(estimated(x.trips) * x.step / estimated(x.extent) for x in loops.values())
-        work = 1.0 if op.is_multiply_add else 1.0 + body_ops(op)
+        work = 1.0 if op.sums_products else 1.0 + body_ops(op)
         again += (
             max(0.0, share - 1.0)
             * points(op.index_list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xdsl.ir import SSAValue
 
 from tessella import targets
 from tessella.dialects import nn
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
 from tessella.driver.model import Model
 from tessella.targets.instructions import of_product
 from tests.native import EVERYWHERE, GraphBuilder, build
@@ -20,18 +24,23 @@ from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
 
-NATIVE = ["native", *EVERYWHERE]
-"""This machine with all that it has, and plain targets."""
+NATIVE = ["native", *EVERYWHERE[1:]]
+"""This machine with all that it has, and other plain targets."""
 widths = pytest.mark.parametrize("target", NATIVE)
 has_dot = pytest.mark.skipif(
     not any(of_product("u8", "i8", "i32", targets.native())), reason="needs a dot product of bytes"
 )
 few = settings(
-    max_examples=sampled(12),
+    max_examples=sampled(6),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+def tile_text(model: Model) -> str:
+    """The stage `tile` without line breaks."""
+    return " ".join(model.as_text("tile").split())
 
 
 def numbers(dtype: type[np.integer[Any]], *shape: int, seed: int = 0) -> Array:
@@ -77,7 +86,7 @@ def test_the_tail_of_a_sum(k: int) -> None:
     """The values that are left after whole groups, which one masked load reads."""
     a, b = numbers(np.uint8, 5, k), numbers(np.int8, k, 33)
     model = product(a, b, "native", constant=True)
-    assert " dot k " in model.as_text("tile")
+    assert " dot k " in tile_text(model)
     assert ("vector.maskedload" in model.as_text("loops")) == (k % 4 != 0)
 
 
@@ -108,3 +117,95 @@ def test_a_layer_with_a_bias(target: str) -> None:
 
     (y,) = build(make, target).run(None, {"x": x})
     np.testing.assert_array_equal(y, x.astype(np.int32) @ w.astype(np.int32) + b)
+
+
+def convolution(x: Array, w: Array, target: str, **settings: Any) -> Model:
+    """The model of a convolution in rows of channels, whose result was compared with NumPy's."""
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        return g.graph(g.op(nn.ConvOp, [g.inputs["x"], g.weight(w)], **settings))
+
+    arch = targets.resolve(target).arch
+    model = build(make, target, [f"{arch}/f32/nhwc", arch])
+    (y,) = model.run(None, {"x": x})
+    (wanted,) = interpret(make(), {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+    assert "host" not in {str(entry["kernel"]) for entry in model.explain().ops}
+    return model
+
+
+@widths
+@few
+@given(data=st.data())
+def test_convolutions_of_bytes(target: str, data: st.DataObject) -> None:
+    groups = data.draw(st.sampled_from([1, 1, 1, 2, 3]))
+    per_in, per_out = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 40))
+    kernel = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    pads = tuple(data.draw(st.integers(0, 2)) for _ in range(4))
+    stride, dilation = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
+    extents = (data.draw(st.integers(7, 14)), data.draw(st.integers(5, 12)))
+    x = numbers(np.uint8, data.draw(st.integers(1, 2)), groups * per_in, *extents)
+    w = numbers(np.int8, groups * per_out, per_in, *kernel)
+    convolution(
+        x,
+        w,
+        target,
+        strides=(stride, stride),
+        pads=pads,
+        dilations=(dilation, dilation),
+        groups=groups,
+    )
+
+
+@has_dot
+@pytest.mark.parametrize("channels", [3, 4, 64])
+def test_a_convolution_is_a_dot_product_of_channels(channels: int) -> None:
+    x, w = numbers(np.uint8, 1, channels, 9, 9), numbers(np.int8, 24, channels, 3, 3)
+    settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+    model = convolution(x, w, "native", **settings)
+    assert " dot c " in tile_text(model)
+
+
+@widths
+def test_channels_apart(target: str) -> None:
+    """A depthwise convolution has no groups: its products are widened."""
+    x, w = numbers(np.uint8, 1, 40, 9, 9), numbers(np.int8, 40, 1, 3, 3)
+    settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 40}
+    model = convolution(x, w, target, **settings)
+    assert " dot " not in tile_text(model)
+
+
+def requantized(g: GraphBuilder, y: SSAValue, other: SSAValue) -> SSAValue:
+    """Sums, scaled, with another tensor added, as bytes again."""
+    channels = np.linspace(1e-4, 3e-4, 24, dtype=np.float32).reshape(1, -1, 1, 1)
+    y = g.op(nn.CastOp, [y], to=attribute_of("f32"))
+    y = g.op(nn.MulOp, [y, g.weight(channels, "scale")])
+    other = g.op(nn.CastOp, [other], to=attribute_of("f32"))
+    y = g.op(nn.AddOp, [y, other])
+    y = g.op(nn.RoundOp, [g.op(nn.ReluOp, [y])])
+    return g.op(nn.CastOp, [y], to=attribute_of("u8"))
+
+
+@has_dot
+def test_what_follows_runs_in_registers() -> None:
+    """Scales, an addition and rounding join the kernel: it writes bytes, and no scalar code."""
+    x, w = numbers(np.uint8, 1, 24, 16, 16), numbers(np.int8, 24, 24, 1, 1)
+    settings = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        y = g.inputs["x"]
+        for name in ("a", "b"):
+            total = g.op(nn.ConvOp, [y, g.weight(w, name)], **settings)
+            y = requantized(g, total, y)
+        return g.graph(y)
+
+    model = build(make, "native")
+    (y,) = model.run(None, {"x": x})
+    (wanted,) = interpret(make(), {"x": x})
+    np.testing.assert_allclose(y.astype(int), wanted.astype(int), atol=1)
+    text = tile_text(model)
+    # both layers have the same code
+    assert len(re.findall("tile.kernel @conv", text)) == text.count(" dot c ") == 1
+    assert "vcvttss2si" not in model.as_text("asm")
