@@ -57,7 +57,6 @@ lint: $(VENV)/.test ## style, types, layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright --project pyproject.toml --pythonpath $(BIN)/python
-	$(BIN)/basedpyright --project sizes.json --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 .PHONY: pytest

@@ -41,6 +41,7 @@ from tessella.passes.tile.storage import store_results
 from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_schedule import TileSchedulePass, set_schedule
+from tessella.support.decisions import known, known_all
 
 KNOWN_TILES = {
     16: ((6, 4), (7, 4), (8, 3), (9, 3), (12, 2), (13, 2), (14, 2), (6, 2), (24, 1), (28, 1)),
@@ -181,7 +182,7 @@ def _kernels(module: ModuleOp) -> dict[str, KernelOp]:
 
 
 def _points(op: ContractOp) -> int:
-    return math.prod(index.range for index in op.index_list)
+    return math.prod(known_all(index.range for index in op.index_list))
 
 
 def operands_of(problem: Problem) -> list[Array]:
@@ -211,11 +212,12 @@ def nests(problem: Problem) -> list[Nest]:
         return []
     found, own = [Nest(())], kernel.nest.data
     for number, loop in enumerate(own.loops):
-        steps = {max(1, round(loop.step * factor)) for factor in _STEPS} | {loop.extent}
+        extent = known(loop.extent)
+        steps = {max(1, round(loop.step * factor)) for factor in _STEPS} | {extent}
         for step in sorted(steps - {loop.step}):
             loops = (*own.loops[:number], replace(loop, step=step), *own.loops[number + 1 :])
             nest = replace(own, loops=loops)
-            if step <= loop.extent:
+            if step <= extent:
                 _set_nest(kernel, nest)
                 if is_valid(kernel, kernel.nest):
                     found.append(nest)
@@ -297,13 +299,14 @@ def _reductions(s: Schedule) -> list[tuple[str, ...]]:
 def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], ...]]:
     """One free index in blocks, of 2 and of 8 steps."""
     s = choice.schedule
-    flat = with_layouts(op, choice.layouts)
+    ranges, pinned = _ranges(op, choice), with_layouts(op, choice.layouts).pinned
     for name in s.order:
-        if name == s.vector or name in flat.pinned:
+        if name == s.vector or name in pinned:
             continue
         step = s.row_tile if name == s.rows else 1
-        yield from (((name, n * step),) for n in (2, 8) if n * step < flat.ranges[name])
+        yield from (((name, n * step),) for n in (2, 8) if n * step < ranges[name])
 
 
 def _ranges(op: ContractOp, choice: Choice) -> Mapping[str, int]:
-    return with_layouts(op, choice.layouts).ranges
+    ranges = with_layouts(op, choice.layouts).ranges
+    return {name: known(size) for name, size in ranges.items()}

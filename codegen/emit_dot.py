@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from tessella.codegen.lltypes import Value, vector
+from tessella.codegen.lltypes import LLType, Value, vector
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
@@ -36,22 +38,23 @@ def _dot(w: Writer, op: Operation) -> None:
 
 def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
     """An operand as the intrinsic takes it: a group of values for each lane."""
-    value = _taken(w, row, value, source)
-    if value.type.lanes == row.k * lanes:
-        return value
-    shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
-    return w.cast("bitcast", w.broadcast(shared, lanes), vector(value.type.element, row.k * lanes))
-
-
-def _taken(w: Writer, row: Instruction, value: Value, source: SSAValue) -> Value:
-    """The values in the element that the intrinsic takes."""
     assert isinstance(source.type, VectorType)
-    element = element_of(source.type.element_type)
-    to = row.takes or element.name
-    if element.name == "bf16" or to == element.name:
-        return value
-    widened = "zext" if element.kind == "unsigned" else "sext"
-    return w.cast(widened, value, value.type.of(ELEMENTS[to].llvm))
+    element, size = element_of(source.type.element_type), row.k * lanes
+    taken = ELEMENTS[row.takes] if row.takes else element
+    if taken.bits != element.bits:
+        widened = "zext" if element.kind == "unsigned" else "sext"
+        value = w.cast(widened, value, value.type.of(taken.llvm))
+    if value.type.lanes != size:
+        shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
+        value = w.broadcast(shared, lanes)
+    to = _bfloat(size) if taken.name == "bf16" else vector(taken.llvm, size)
+    return value if value.type is to else w.cast("bitcast", value, to)
+
+
+@cache
+def _bfloat(lanes: int) -> LLType:
+    """The type of vectors of bf16 that intrinsics take, which are of i16 everywhere else."""
+    return LLType("bf16", lanes, 16, True, f"<{lanes} x bfloat>", f"v{lanes}bf16", "bfloat")
 
 
 DOT: dict[type[Operation], Handler] = {rt.DotOp: _dot}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tessella.runtime.pool import LINE
 from tessella.runtime.program import NativeStep, Program
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.specs import TensorSpec
+from tessella.support.decisions import known
 from tessella.support.errors import OptionError
 from tessella.support.names import identifiers
 from tessella.targets.family import Family
@@ -149,7 +151,7 @@ class _Writer:
     ) -> Mapping[str, object]:
         """What the template asks for."""
         body = list(self._calls(steps))
-        private = max((step.private_bytes for step in steps), default=0)
+        private = max((known(step.private_bytes) for step in steps), default=0)
         arguments = self._arguments()
         table = [f"constants + {offset}" for offset in self._offsets]
         return {
@@ -197,7 +199,7 @@ class _Writer:
                 at = f"arena + {self._memory.add(_bytes(spec))}" if name is None else name
                 self._values[number] = at
                 self._specs[number] = spec
-        start = self._memory.add(max((step.arena_bytes for step in steps), default=0))
+        start = self._memory.add(max((known(step.arena_bytes) for step in steps), default=0))
         for step in steps:
             yield from self._call(step, start)
 
@@ -250,4 +252,4 @@ def _type(info: ValueInfo) -> str:
 
 
 def _bytes(spec: TensorSpec) -> int:
-    return int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize
+    return prod(spec.numbers) * spec.dtype.itemsize

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella.dialects import rt
 from tessella.passes.base import buffer_segments
 from tessella.runtime.explain_types import Barrier, Threads
+from tessella.support.sizes import estimated
 
 
 def explain_threads(module: ModuleOp) -> Threads:
@@ -38,7 +39,7 @@ def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:
         times[name] = in_loops[name] or 1
         for op in segment.body.block.ops:
             if isinstance(op, rt.ScanOp):
-                in_loops[op.callee_name] += times[name] * op.usual_steps
+                in_loops[op.callee_name] += times[name] * estimated(op.usual_steps)
     return times
 
 

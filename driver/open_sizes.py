@@ -41,7 +41,7 @@ from tessella.support.sizes import (
 from tessella.support.tables import remembered
 
 if TYPE_CHECKING:
-    from tessella.driver.key import Key
+    from tessella.driver.key import Key, ProgramShapes
 
 Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""
@@ -110,10 +110,10 @@ class OpenSizes:
         self.keys: dict[Shapes, Key] = {}
         """The keys of programs by the shapes that they serve, whatever the values are. Emptied
         where another program may be the one that serves."""
-        self._known: dict[tuple[Shapes, tuple[int, ...]], Shapes] = {}
-        self._versions: dict[tuple[Size, ...], Shapes] = {}
+        self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
+        self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
         """What programs are made for, by the ranges of dimensions."""
-        self._own: set[Shapes] = set()
+        self._own: set[ProgramShapes] = set()
         """What has programs of its own."""
         self._seen: dict[str, int] = {}
         """The first sizes."""
@@ -150,7 +150,7 @@ class OpenSizes:
         """The dimensions that may be open, and follow from no others."""
         return [name for name in self._names if name not in self._derived]
 
-    def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> Shapes:
+    def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> ProgramShapes:
         """What a program is made for that serves these shapes of the inputs, after which come the
         elements that are sizes. Other inputs that matter by value have the shapes of their values.
 
@@ -159,7 +159,7 @@ class OpenSizes:
         key = shapes, by_value
         return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
 
-    def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> Shapes:
+    def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> ProgramShapes:
         sizes = self._sizes(shapes)
         if self._is_auto:
             self._look_at(shapes, sizes)
@@ -183,7 +183,7 @@ class OpenSizes:
         key = tuple(ranges.values())
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
 
-    def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> Shapes:
+    def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
         """The shapes that a program is made for, with these ranges of dimensions; what is derived
         is in symbols that may be anything."""
         own = {self._names[name]: size for name, size in ranges.items()}
@@ -213,7 +213,7 @@ class OpenSizes:
             self._seen = self._seen or dict(self._sizes(shapes))
             self.forget()
 
-    def is_one_of_several(self, made: Shapes) -> bool:
+    def is_one_of_several(self, made: ProgramShapes) -> bool:
         """Whether a program is one of several for ranges of sizes, which share packed weights."""
         return bool(self._open) and self.count > 1 and made not in self._own
 
@@ -225,7 +225,7 @@ class OpenSizes:
         names = (n for n in self.names if n not in self._values or n in self._open)
         return prod(len(self._starts(name)) for name in names)
 
-    def versions(self) -> Mapping[Shapes, Shapes]:
+    def versions(self) -> Mapping[ProgramShapes, Shapes]:
         """What all programs are made for that serve sizes within the bounds, and shapes that each
         serves. All dimensions are open from then on. Raises InputError where each set of sizes has
         a program, and where there are more than a model keeps."""
@@ -270,7 +270,7 @@ class OpenSizes:
             for info in self._inputs
         )
 
-    def narrow(self, made: Shapes, error: Exception) -> bool:
+    def narrow(self, made: ProgramShapes, error: Exception) -> bool:
         """Divide the range of the symbol that an error is about, where it says how; else make
         numbers of the symbols, in the programs to come. False if there is none."""
         found = symbols_of(size for shape in made for size in shape)
@@ -315,7 +315,7 @@ class OpenSizes:
                     found.append(f"{name} {Symbol(name, first, last).range}, as {why}")
         return found
 
-    def told(self, made: Shapes) -> Sequence[str]:
+    def told(self, made: ProgramShapes) -> Sequence[str]:
         """What each open dimension is in a program, and why it is a number."""
         if self._is_fixed:
             return []
@@ -324,16 +324,20 @@ class OpenSizes:
             # elements are known to be sizes once a program has asked for them
             for name, size in zip(info.shape, shape, strict=False):
                 if isinstance(name, str):
-                    found[name] = self._told(name, size)
+                    found[name] = (
+                        self._told_number(name, size)
+                        if isinstance(size, int)
+                        else self._told_open(name, size)
+                    )
         return [f"{name}: {text}" for name, text in found.items()]
 
-    def _told(self, name: str, size: Size) -> str:
-        symbols = symbols_of([size])
-        if name in self._derived and symbols:
+    def _told_open(self, name: str, size: Size) -> str:
+        if name in self._derived:
             return str(size)
-        if symbols:
-            [symbol] = symbols
-            return f"open, {symbol.range}"
+        [symbol] = symbols_of([size])
+        return f"open, {symbol.range}"
+
+    def _told_number(self, name: str, size: int) -> str:
         if name not in self._open:
             return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
         why = self._numbers.get((self._names[name], self._ends(name, size)[0]))

@@ -96,7 +96,7 @@ def ship_c(
     name: str,
     source: Source,
     options: Options,
-    shapes: Shapes,
+    shapes: Mapping[str, tuple[int, ...]],
     values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
     weights: str = "object",

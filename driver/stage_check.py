@@ -33,6 +33,7 @@ from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import place_of, verify_place
 from tessella.passes.base import buffer_weights
 from tessella.runtime.weights import WeightStore
+from tessella.support.conditions import always
 
 STAGE_DIALECTS = {
     "nn": {"builtin", "func", "nn"},
@@ -113,8 +114,8 @@ def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
             place = place_of(value.type)
             if place is None:
                 continue
-            shape = shape_of(value)
-            if not place.layout.is_order(len(shape)) or place.layout.size(shape) > _MOST_ELEMENTS:
+            shape, layout = shape_of(value), place.layout
+            if not layout.is_order(len(shape)) or always(layout.size(shape) > _MOST_ELEMENTS):
                 expected = "a layout that spells the index of each dimension, and a sensible size"
                 yield Fault(
                     op, "a layout is no memory order of its tensor", expected, str(value.type)

@@ -43,6 +43,7 @@ from tessella.support import disk
 from tessella.support.errors import InvalidModelError, OptionError, ShapeError, TessellaError
 from tessella.support.files import regular
 from tessella.support.foreign import is_foreign
+from tessella.support.sizes import Size
 
 WEIGHTS = ".weights"
 """Extension of the file of weights."""
@@ -117,7 +118,7 @@ class StageSource:
         self.symbols = symbols_in(self._graph.module)
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program. Raises ShapeError for shapes other than those it was lowered for."""
         arguments = main_function(self._graph.module).body.block.args

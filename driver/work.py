@@ -18,7 +18,7 @@ from tessella.passes.base import segments
 from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
 from tessella.passes.tile.traffic import overlapped
 from tessella.runtime.events import Work
-from tessella.support.sizes import Size, estimated, product
+from tessella.support.sizes import Size, estimated, product, total
 from tessella.targets import Target
 
 _COMPUTES = ("arith", "math")
@@ -51,7 +51,7 @@ def _constant_rate(module: ModuleOp, target: Target) -> float:
     each run reads them all."""
     ops = (op for segment in segments(module) for op in segment.body.block.ops)
     sizes = {op.symbol: bytes_of(op.res.type) for op in ops if isinstance(op, WeightOp)}
-    return target.bandwidth_of_all(sum(sizes.values()))
+    return target.bandwidth_of_all(estimated(total(sizes.values())))
 
 
 def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str, Work]]:
@@ -61,7 +61,7 @@ def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str
         name = kernel.sym_name.data + (f".{number}" if number else "")
         cycles = {op: statement_cycles(op, target) for op in piece.ops}
         whole = len(found) == 1
-        total = (
+        computing = (
             kernel_cycles(kernel, cycles.__getitem__, target)
             if whole
             else sum(cycles[op] * runs(op) for op in piece.ops)
@@ -73,14 +73,14 @@ def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str
                 operations=sum(map(_operations, piece.ops)),
                 bytes=_moved(piece),
                 bits=max(map(_bits, piece.ops), default=_LEAST_BITS),
-                seconds=overlapped(total, slow) / (target.ghz * 1e9),
+                seconds=overlapped(computing, slow) / (target.ghz * 1e9),
             ),
         )
 
 
 def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
     constants = {a for a in kernel.body.block.args if kernel.is_constant(a.index)}
-    return sum(bytes_of(tensor_type(value)) for value in piece.inputs if value in constants)
+    return estimated(total(bytes_of(tensor_type(v)) for v in piece.inputs if v in constants))
 
 
 def _points(op: ContractOp) -> Size:
@@ -104,15 +104,14 @@ def _computing(region: Region) -> int:
 def _moved(piece: Piece) -> Size:
     """Bytes of the tensors that a piece reads and writes; of one of which it reads little, that."""
     outside = {*piece.inputs, *piece.outputs}
-    moved: dict[SSAValue, int] = {}
+    moved: dict[SSAValue, Size] = {}
     for op in piece.ops:
         for value in op.tensors:
             root = piece.roots.get(value, value)
             if root in outside:
-                size = bytes_of(tensor_type(value))
-                each = max(1, size // max(1, tensor_type(value).element_count()))
+                size, each = bytes_of(tensor_type(value)), element_of(value.type).bytes(1)
                 moved[root] = min(size, moved.get(root, 0) + each * _points(op), key=estimated)
-    return sum(moved.values())
+    return total(moved.values())
 
 
 def _bits(op: ContractOp) -> int:

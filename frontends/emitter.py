@@ -81,7 +81,7 @@ class Emitter:
 
     def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
         """A tensor of rank 0. The value may be a size."""
-        if is_static([value]):
+        if isinstance(value, int | float):
             return self.splat(value, (), dtype)
         return self.sizes_as(np.array(value, object), dtype)
 

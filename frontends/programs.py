@@ -17,7 +17,7 @@ from tessella.driver.options import Options
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
 from tessella.support.errors import InternalError
-from tessella.support.sizes import Symbol
+from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
 """Programs that a function keeps; the one used longest ago is dropped."""
@@ -52,7 +52,7 @@ class FixedSource:
         self.inputs, self.outputs = signature(graph.module)
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """The program; its shapes are known already."""
         graph, self._graph = self._graph, None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min
 from tessella.support.sizes import Size, ceil_div
 
 
@@ -19,7 +21,7 @@ class Steps:
     def between(start: Size, end: Size, step: int) -> Steps:
         """Those of Python's range."""
         span = end - start if step > 0 else start - end
-        return Steps(start, max(ceil_div(span, abs(step)), 0), step)
+        return Steps(start, decided_max(ceil_div(span, abs(step)), 0), step)
 
     @staticmethod
     def sliced(key: slice, size: Size) -> Steps:
@@ -30,7 +32,8 @@ class Steps:
         def bound(value: Size | None, default: Size) -> Size:
             if value is None:
                 return default
-            return min(max(value + size if value < 0 else value, first), last)
+            from_front = value + size if decided(value < 0) else value
+            return decided_min(decided_max(from_front, first), last)
 
         ends = (first, last) if step > 0 else (last, first)
         start, stop = bound(key.start, ends[0]), bound(key.stop, ends[1])

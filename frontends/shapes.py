@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tessella.support.decisions import differs
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_zero, differs
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
@@ -21,10 +22,10 @@ def resolved_shape(
         # copied dimensions cancel out: an empty batch leaves the other dimensions known
         total = product(size for d, size in enumerate(old) if d not in copied)
         told = product(size for d, size in enumerate(new) if size != -1 and d not in copied)
-        if not differs(told, 0) or total % told:
+        if not differs(told, 0) or not decided_zero(total % told):
             raise _unfit("the size of dimension -1 cannot be known", old, wanted)
         new[new.index(-1)] = total // told
-    if any(size < 0 for size in new) or differs(product(new), product(old)):
+    if any(decided(size < 0) for size in new) or differs(product(new), product(old)):
         raise _unfit("the shape does not fit the data", old, wanted)
     return tuple(new)
 
@@ -40,7 +41,7 @@ def _unfit(what: str, old: Sequence[Size], wanted: Sequence[Size]) -> ShapeError
 def same_padding(size: Size, kernel: Size, stride: int, dilation: int) -> Size:
     """The padding of a dimension for which ceil(size / stride) windows fit."""
     count = -(-size // stride)
-    return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    return decided_max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
 
 
 def split_padding(totals: Sequence[Size], *, more_before: bool = False) -> tuple[Size, ...]:

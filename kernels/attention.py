@@ -14,7 +14,6 @@ from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import shape_of, tensor_type
-from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import with_code
@@ -29,7 +28,8 @@ from tessella.kernels.reduction import (
     sums,
 )
 from tessella.kernels.registry import native
-from tessella.support.sizes import Size
+from tessella.support.decisions import decided_min, known
+from tessella.support.sizes import Expr, Size
 
 Args = Sequence[SSAValue]
 
@@ -43,38 +43,40 @@ MANY = 1024
 class _Problem:
     """The indices of the scores, by range."""
 
-    batch: Mapping[str, int]
-    rows: Mapping[str, int]
+    batch: Mapping[str, Size]
+    rows: Mapping[str, Size]
     """Those of the batch, and m."""
-    keys: Mapping[str, int]
+    keys: Mapping[str, Size]
     """n, or c and n where n is the number of a key in block c."""
 
     @property
-    def block(self) -> int:
+    def block(self) -> Size:
         """The number of keys in a block."""
         return self.keys["n"]
 
     @property
-    def blocks(self) -> dict[str, int]:
+    def blocks(self) -> dict[str, Size]:
         """The indices of what blocks have for each row."""
         return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
 
     @property
-    def scores(self) -> dict[str, int]:
+    def scores(self) -> dict[str, Size]:
         return {**self.rows, **self.keys}
 
-    def last(self, past: int) -> Linear:
+    def last(self, past: Size) -> Linear:
         """The last value of n that query m takes, as a form of the scores' dimensions."""
         axis = len(self.rows) - 1
         last = Linear.of(f"d{axis}") + past
-        return last if "c" not in self.keys else last - Linear.of(f"d{axis + 1}", self.block)
+        if "c" not in self.keys:
+            return last
+        return last - Linear.of(f"d{axis + 1}", known(self.block))
 
     def of_keys(self, value: SSAValue, *inner: str) -> tuple[SSAValue, list[Form]]:
         """The access to keys or values, whose last dimensions have these indices."""
         return value, [*batch_forms(shape_of(value)[: -len(inner)], [*self.batch.values()]), *inner]
 
 
-def _problem(op: AttentionOp, keys: Mapping[str, int]) -> _Problem:
+def _problem(op: AttentionOp, keys: Mapping[str, Size]) -> _Problem:
     *batch, rows, _ = op.scores_shape
     indices = {f"b{i}": n for i, n in enumerate(batch)}
     return _Problem(indices, {**indices, "m": rows}, keys)
@@ -101,7 +103,7 @@ def _block(op: AttentionOp) -> int | None:
     """The number of keys in a block, which divides that of all: a row's scores and exponentials in
     a block, and its products with V in all, take the least room then."""
     keys, depth = op.scores_shape[-1], shape_of(op.v)[-1]
-    if not is_static([keys]) or keys < MANY:
+    if isinstance(keys, Expr) or isinstance(depth, Expr) or keys < MANY:
         return None
     most = max(2 * LEAST, numbers.isqrt(keys * depth))
     dividing = [n for n in range(LEAST, most + 1) if keys % n == 0]
@@ -152,7 +154,7 @@ def _in_blocks(k: KernelBuilder, value: SSAValue, block: int, axis: int) -> SSAV
     """A view in which a dimension of all keys is blocks of keys."""
     shape = [*shape_of(value)]
     axis += len(shape)
-    inner = min(block, shape[axis])  # a mask may have one for all keys
+    inner = decided_min(block, shape[axis])  # a mask may have one for all keys
     return k.reshaped(value, [*shape[:axis], shape[axis] // inner, inner, *shape[axis + 1 :]])
 
 
@@ -180,7 +182,7 @@ def _masked_scores(
 
 def _past(op: AttentionOp) -> Size:
     past, keys = op.settings["past"], op.scores_shape[-1]
-    return min(past, keys) if is_static([keys]) else past
+    return past if isinstance(keys, Expr) else decided_min(past, keys)
 
 
 def _masked(

@@ -12,7 +12,7 @@ from tessella.dialects.arith import CASTS, ConstantOp
 from tessella.dialects.elements import attribute_of, element_of, find_element
 from tessella.dialects.nn.core import Array, NnOp, Tensor, number, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
-from tessella.dialects.sizes import SizeOp, is_static
+from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     Access,
     ContractOp,
@@ -27,7 +27,7 @@ from tessella.dialects.tile import (
     yielded,
 )
 from tessella.support.elements import ELEMENTS, Element, widens
-from tessella.support.sizes import Size
+from tessella.support.sizes import Expr, Size
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
 Form = Linear | str | int
@@ -64,17 +64,17 @@ class Scalars:
 
     def size(self, size: Size) -> SSAValue:
         """A size as an index."""
-        if is_static([size]):
-            return self.constant(size, IndexType())
-        return self.op(SizeOp(size))
+        if isinstance(size, Expr):
+            return self.op(SizeOp(size))
+        return self.constant(size, IndexType())
 
     def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
         """A value where an index is at most ``last``, a form of others, else a number. Loops that
         share those leave out what lies beyond, where readers do not need it (`tile.reach`)."""
-        if is_static([last.constant]):
-            bound = self.constant(last.constant, i32)
-        else:
+        if isinstance(last.constant, Expr):
             bound = self.op(IndexCastOp(self.size(last.constant), i32))
+        else:
+            bound = self.constant(last.constant, i32)
         for other, factor in last.terms:
             term = self._integer(other)
             if factor != 1:
@@ -137,7 +137,7 @@ def access_of(forms: Sequence[Form]) -> Access:
     return access(*forms)
 
 
-def broadcast_access(shape: Sequence[int], out: Sequence[int], prefix: str = "d") -> Access:
+def broadcast_access(shape: Sequence[Size], out: Sequence[Size], prefix: str = "d") -> Access:
     """The access to an operand that is broadcast (as in NumPy) to the output's index space."""
     skip = len(out) - len(shape)
     forms: list[Form] = [
@@ -159,9 +159,9 @@ class KernelBuilder:
         self,
         block: Block,
         constant: Callable[[Array, str], SSAValue],
-        reshaped: Callable[[SSAValue, Sequence[int]], SSAValue],
+        reshaped: Callable[[SSAValue, Sequence[Size]], SSAValue],
         splat: Callable[[SSAValue], float | None],
-        derived: Callable[[SSAValue, Sequence[int], Callable[[Array], Array]], SSAValue | None],
+        derived: Callable[[SSAValue, Sequence[Size], Callable[[Array], Array]], SSAValue | None],
     ) -> None:
         self._block = block
         self.computes: str | None = None
@@ -189,8 +189,8 @@ class KernelBuilder:
     def contract(
         self,
         aggregation: str,
-        free: Mapping[str, int],
-        reduced: Mapping[str, int],
+        free: Mapping[str, Size],
+        reduced: Mapping[str, Size],
         inputs: Sequence[tuple[SSAValue, Sequence[Form]]],
         out: tuple[Tensor, Sequence[Form]],
         body: Body,
@@ -243,7 +243,7 @@ class KernelBuilder:
     def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
         """An elementwise statement over the output's index space, operands broadcast as NumPy
         does."""
-        shape = type.get_shape()
+        shape = shape_of(type)
         return self.contract(
             "=",
             {f"d{i}": n for i, n in enumerate(shape)},

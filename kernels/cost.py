@@ -9,10 +9,10 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.support.elements import ELEMENTS
-from tessella.support.sizes import estimated
+from tessella.support.sizes import estimated, product
 from tessella.targets import Target
 
 Cost = Callable[[Any, Target], float]
@@ -48,7 +48,7 @@ def bytes_of(value: SSAValue) -> int:
     one."""
     type, place = tensor_type(value), place_of(value.type)
     element = ELEMENTS[place.precision.data] if place else element_of(type)
-    return element.bytes(estimated(type.element_count()))
+    return element.bytes(estimated(product(shape_of(type))))
 
 
 def moving(read: int, written: int, target: Target) -> float:

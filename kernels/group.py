@@ -22,6 +22,7 @@ from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import picked_kernel, why_misplaced
 from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.sizes import Size
 
 
 class GroupLowering(ABC):
@@ -51,7 +52,7 @@ class GroupLowering(ABC):
 
     @abstractmethod
     def derived(
-        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+        self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
         """A weight of a shape that is computed from a tensor; None where that is no constant."""
 
@@ -73,13 +74,13 @@ class GroupLowering(ABC):
         return self.argument(self.weight(array, hint))
 
     def _derived(
-        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+        self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
         source = self._outside.get(value)
         made = None if source is None else self.derived(source, shape, compute)
         return None if made is None else self.argument(made)
 
-    def _reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def _reshaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
         source = self._outside.get(value)
         if source is None:
             raise InternalError("only an operand of the kernel can be viewed under another shape")

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import AnyFloat
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.kernels.cost import bytes_of, moving
-from tessella.support.sizes import estimated
+from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target
 
 START = 8000
@@ -82,43 +82,44 @@ class Windows(Work):
     """Arrays that are padded."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
-        positions = math.prod(_window(op))
+        positions = estimated(product(_window(op)))
         calls = PADDING * self.padded + self.calls * positions
         return Work(calls, self.cycles)(op, target)
 
 
-def _window(op: NnOp) -> tuple[int, ...]:
+def _window(op: NnOp) -> tuple[Size, ...]:
     """The extents of the window that an op moves over its operand."""
     settings = op.settings
     return settings["kernel_shape"] if "kernel_shape" in settings else shape_of(op.operands[1])[2:]
 
 
 def _product(op: NnOp, target: Target) -> float:
-    return 2 * CALL + op.operations * _multiply_add(op, _summands(op), target)
+    return 2 * CALL + estimated(op.operations) * _multiply_add(op, _summands(op), target)
 
 
 def _convolution(op: NnOp, target: Target) -> float:
     """A product and a sum for each position of the window."""
-    positions = math.prod(_window(op))
-    swept = positions * math.prod(shape_of(op.results[0]))
+    positions = estimated(product(_window(op)))
+    swept = positions * estimated(product(shape_of(op.results[0])))
     calls = PADDING + 6 + 4.5 * positions
     summands = shape_of(op.operands[0])[1] // op.settings["groups"]
-    return calls * CALL + swept + op.operations * _multiply_add(op, summands, target)
+    arithmetic = estimated(op.operations) * _multiply_add(op, summands, target)
+    return calls * CALL + swept + arithmetic
 
 
 def _attention(op: NnOp, target: Target) -> float:
     assert isinstance(op, AttentionOp)
-    scores = math.prod(op.scores_shape)
+    scores = estimated(product(op.scores_shape))
     softmax = 12 * CALL + 1.5 * scores * SMOOTH * 2 / target.lanes(64)
     summands = shape_of(op.q)[-1]
-    return softmax + op.operations * _multiply_add(op, summands, target)
+    return softmax + estimated(op.operations) * _multiply_add(op, summands, target)
 
 
-def _summands(op: NnOp) -> int:
+def _summands(op: NnOp) -> Size:
     return next((shape_of(op.operands[i])[dim] for i, dim in op.contracted.items()), 1)
 
 
-def _multiply_add(op: NnOp, summands: int, target: Target) -> float:
+def _multiply_add(op: NnOp, summands: Size, target: Target) -> float:
     """Cycles of one multiply-add of a product."""
     element = tensor_type(op.results[0]).element_type
     if not isinstance(element, AnyFloat) or summands == 1:
@@ -129,7 +130,7 @@ def _multiply_add(op: NnOp, summands: int, target: Target) -> float:
 
 def _sort(op: NnOp, target: Target) -> float:
     axis: int = op.settings["axis"]
-    extent = shape_of(op.operands[0])[axis]
+    extent = estimated(shape_of(op.operands[0])[axis])
     return Work(9, 11 * math.log2(max(2, extent)))(op, target)
 
 
@@ -139,7 +140,7 @@ def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
     def estimate(op: NnOp, target: Target) -> float:
         size = bytes_of(op.operands[0])
         missed = lines * target.cache_line / target.bandwidth(size) if target.is_far(size) else 0.0
-        count = math.prod(shape_of(op.operands[1]))
+        count = estimated(product(shape_of(op.operands[1])))
         return calls * CALL + count * (cycles + missed)
 
     return estimate
@@ -162,6 +163,8 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.gelu_tanh": Smooth(10, 3, 64),
     **dict.fromkeys(("nn.erf", "nn.gelu"), BY_ELEMENT),
     "nn.pow": Work(1, 7.0),
+    "nn.quantize": Work(9, 6.0, 24),
+    "nn.dequantize": Work(5, 1.3, 12),
     **dict.fromkeys(("nn.mod", "nn.fmod"), Work(1, 24.0)),
     **dict.fromkeys(("nn.reduce_sum", "nn.reduce_prod", "nn.reduce_mean"), REDUCED),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), REDUCED),

@@ -31,7 +31,7 @@ def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSA
     axis: int = op.settings["axis"]
     type = k.result_type(op)
     shape, chosen = shape_of(data), shape_of(indices)
-    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    names = [f"d{i}" for i in range(len(shape_of(type)))]
     before, middle, after = (
         names[:axis],
         names[axis : axis + len(chosen)],
@@ -42,7 +42,7 @@ def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSA
         at = coordinate(s, a[0], shape[axis])
         return s.extract(data, [*(s.index(n) for n in before), at, *(s.index(n) for n in after)])
 
-    free = dict(zip(names, type.get_shape(), strict=True))
+    free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, [(indices, list(middle))], (type, list(names)), body)
 
 
@@ -53,13 +53,13 @@ def gather_elements(
     """R[d0, .., d_n] = D[d0, .., I[d0, .., d_n], .., d_n]."""
     axis: int = op.settings["axis"]
     type = k.result_type(op)
-    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    names = [f"d{i}" for i in range(len(shape_of(type)))]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         at = coordinate(s, a[0], shape_of(data)[axis])
         return s.extract(data, [at if n == names[axis] else s.index(n) for n in names])
 
-    free = dict(zip(names, type.get_shape(), strict=True))
+    free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, [(indices, list(names))], (type, list(names)), body)
 
 
@@ -72,7 +72,7 @@ def gather_nd(
     type = k.result_type(op)
     shape, depth = shape_of(data), shape_of(indices)[-1]
     rank = len(shape_of(indices)) - 1
-    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    names = [f"d{i}" for i in range(len(shape_of(type)))]
     reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names[:rank], q]) for q in range(depth)]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -81,5 +81,5 @@ def gather_nd(
         inner = [s.index(n) for n in names[rank:]]
         return s.extract(data, [*outer, *at, *inner])
 
-    free = dict(zip(names, type.get_shape(), strict=True))
+    free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, reads, (type, list(names)), body)

@@ -16,6 +16,8 @@ from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.cost import Work, bytes_of
 from tessella.kernels.elements import PRODUCTS
 from tessella.kernels.registry import native
+from tessella.support.decisions import known
+from tessella.support.sizes import Size, estimated
 
 
 def multiply(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
@@ -27,7 +29,7 @@ def multiply(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
 def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SSAValue:
     """A map that adds a vector along one axis of the result."""
     type = tensor_type(total)
-    free = {f"d{i}": n for i, n in enumerate(type.get_shape())}
+    free = {f"d{i}": n for i, n in enumerate(shape_of(type))}
     forms = list(free)
     add = arith.AddfOp if is_float(type.element_type) else arith.AddiOp
     return k.contract(
@@ -40,17 +42,17 @@ def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SS
     )
 
 
-def batch_forms(shape: Sequence[int], out: Sequence[int]) -> list[Form]:
+def batch_forms(shape: Sequence[Size], out: Sequence[Size]) -> list[Form]:
     """The access to leading dimensions that broadcast to those of the result: ``b0``, ``b1`` .."""
     skip = len(out) - len(shape)
-    return [f"b{skip + d}" if n > 1 or out[skip + d] == 1 else 0 for d, n in enumerate(shape)]
+    return [f"b{skip + d}" if n == out[skip + d] else 0 for d, n in enumerate(shape)]
 
 
 @native(linear.MatmulOp, "matmul", NCHW, elements=PRODUCTS)
 def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> SSAValue:
     """R[b.., m, n] = +(A[b.., m, k] * B[b.., k, n])."""
     type = k.result_type(op)
-    *batch, m, n = type.get_shape()
+    *batch, m, n = shape_of(type)
     inner: list[Form] = ["n", "k"] if op.settings["transpose_b"] else ["k", "n"]
     free = {**{f"b{i}": extent for i, extent in enumerate(batch)}, "m": m, "n": n}
     return k.contract(
@@ -70,7 +72,7 @@ def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> S
 def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue) -> SSAValue:
     """R[m.., n] = +(X[m.., k] * W[k, n]), then + B[n]."""
     type = k.result_type(op)
-    *rows, n = type.get_shape()
+    *rows, n = shape_of(type)
     free = {**{f"m{i}": extent for i, extent in enumerate(rows)}, "n": n}
     forms: list[Form] = ["n", "k"] if op.settings["transpose_w"] else ["k", "n"]
     total = k.contract(
@@ -107,7 +109,7 @@ def window_forms(
 
 def products(op: linear.ConvOp) -> Work:
     """Those of all windows with all filters."""
-    return Work(op.operations, element_of(op.res.type).bits, bytes_of(op.w))
+    return Work(estimated(op.operations), element_of(op.res.type).bits, bytes_of(op.w))
 
 
 @native(
@@ -133,7 +135,7 @@ def conv(
     groups = settings["groups"]
     out_channels, per_in, *kernel = shape_of(w)
     per_out = out_channels // groups
-    batch, _, *extents = type.get_shape()
+    batch, _, *extents = shape_of(type)
     spatial, taps = spatial_names(len(kernel))
     window = window_forms(
         spatial, taps, settings["strides"], settings["dilations"], settings["pads"]
@@ -149,8 +151,8 @@ def conv(
         weight = ["g", 0]
     else:
         free |= {"g": groups, "o": per_out}
-        source = Linear.of("g", per_in) + Linear.of("c")
-        target = Linear.of("g", per_out) + Linear.of("o")
+        source = Linear.of("g", known(per_in)) + Linear.of("c")
+        target = Linear.of("g", known(per_out)) + Linear.of("o")
         w = k.reshaped(w, [groups, per_out, per_in, *kernel])
         weight = ["g", "o", "c"]
     free |= dict(zip(spatial, extents, strict=True))

@@ -18,22 +18,22 @@ from tessella.kernels.elements import MOVED
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import VIEW_KERNEL, native
 from tessella.runtime.host.values import saturate
-from tessella.support.decisions import are_ordered, is_multiple
-from tessella.support.sizes import bounds_of
+from tessella.support.decisions import are_ordered, is_multiple, known
+from tessella.support.sizes import Size, bounds_of
 
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
 def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
     """A view, which has no code; inside a group R[forms] = X[forms] of digits that both have."""
     type = k.result_type(op)
-    digits = common_digits(shape_of(x), type.get_shape())
+    digits = common_digits(shape_of(x), shape_of(type))
     assert digits is not None, "a reshape that is no view has no kernel"
     free = {f"r{i}": n for i, n in enumerate(digits)}
-    read, written = (_of_digits(free, shape) for shape in (shape_of(x), type.get_shape()))
+    read, written = (_of_digits(free, shape) for shape in (shape_of(x), shape_of(type)))
     return k.contract("=", free, {}, [(x, read)], (type, written), first)
 
 
-def common_digits(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None:
     """The extents that the dimensions of both shapes are products of, from the outermost; None if
     none are known, or there are no elements."""
     if 0 in (*old, *new):
@@ -47,14 +47,14 @@ def common_digits(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
     return [outer // inner for inner, outer in reversed(pairs)]
 
 
-def _of_digits(free: Mapping[str, int], shape: Sequence[int]) -> list[Form]:
+def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
     """The access to a tensor of this shape by common digits."""
     left, forms = list(free.items()), list[Form]()
     for extent in reversed(shape):
         form, step = Linear(), 1
         while step != extent:
             name, size = left.pop()
-            form += Linear.of(name, step)
+            form += Linear.of(name, known(step))
             step *= size
         forms.append(form)
     return forms[::-1]
@@ -67,7 +67,7 @@ def _names(rank: int) -> list[Form]:
 def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValue:
     """R[d0, d1, ..] = X[forms]."""
     type = k.result_type(op)
-    shape = type.get_shape()
+    shape = shape_of(type)
     free = {f"d{i}": n for i, n in enumerate(shape)}
     return k.contract("=", free, {}, [(x, forms)], (type, _names(len(shape))), first)
 
@@ -86,7 +86,7 @@ def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAVal
 def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue) -> SSAValue:
     """R[n, j * G + i, ..] = X[n, i * C + j, ..] for G groups of C channels."""
     type, groups = k.result_type(op), op.settings["groups"]
-    batch, channels, *sizes = type.get_shape()
+    batch, channels, *sizes = shape_of(type)
     each = channels // groups
     spatial = {f"d{i}": n for i, n in enumerate(sizes)}
     source = Linear.of("i", each) + Linear.of("j")
@@ -121,7 +121,7 @@ def _constant_mode(op: NnOp) -> str | None:
 def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     """R[d] = X[d - low], a constant where that is outside."""
     settings, type = op.settings, k.result_type(op)
-    free = {f"d{i}": n for i, n in enumerate(type.get_shape())}
+    free = {f"d{i}": n for i, n in enumerate(shape_of(type))}
     forms: list[Form] = [Linear.of(f"d{i}") - low for i, low in enumerate(settings["low"])]
     return k.contract(
         "=",
@@ -139,7 +139,7 @@ def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAVal
     """One map for each operand, into its part of the result."""
     axis: int = op.settings["axis"]
     type = k.result_type(op)
-    rank, start = len(type.get_shape()), 0
+    rank, start = len(shape_of(type)), 0
     result = k.empty(type)
     for x in inputs:
         shape = shape_of(x)
@@ -158,5 +158,7 @@ def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
     shape, type = shape_of(x), k.result_type(op)
     free = {f"r{i}": r for i, r in enumerate(op.settings["repeats"])}
     free |= {f"d{i}": n for i, n in enumerate(shape)}
-    out: list[Form] = [Linear.of(f"r{i}", n) + Linear.of(f"d{i}") for i, n in enumerate(shape)]
+    out: list[Form] = [
+        Linear.of(f"r{i}", known(n)) + Linear.of(f"d{i}") for i, n in enumerate(shape)
+    ]
     return k.contract("=", free, {}, [(x, _names(len(shape)))], (type, out), first)

@@ -16,6 +16,8 @@ from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATING, with_code
 from tessella.kernels.reduction import average, averaged, inner_type, kept_shape, reduce_axes
 from tessella.kernels.registry import native
+from tessella.support.decisions import decided_min, known
+from tessella.support.sizes import Size
 
 Args = Sequence[SSAValue]
 
@@ -185,9 +187,9 @@ class _Channels:
 
     def __init__(self, k: KernelBuilder, x: SSAValue, groups: int) -> None:
         images, channels, *spatial = shape_of(x)
-        self.builder, self.x, self.count = k, x, channels // groups
-        self.groups = {"n": images, "g": groups}
-        self.free = {**self.groups, "k": self.count}
+        self.builder, self.x, self.count = k, x, known(channels // groups)
+        self.groups: dict[str, Size] = {"n": images, "g": groups}
+        self.free: dict[str, Size] = {**self.groups, "k": self.count}
         self.pixels = {f"d{d}": size for d, size in enumerate(spatial, 2)}
         first = Linear.of("g", self.count)
         self.group: list[Form] = list(self.groups)
@@ -199,7 +201,7 @@ class _Channels:
         """A sum over the pixels of each channel."""
         return self._made("+", self.free, self.pixels, inputs, body)
 
-    def map(self, free: Mapping[str, int], inputs: Inputs, body: Body) -> SSAValue:
+    def map(self, free: Mapping[str, Size], inputs: Inputs, body: Body) -> SSAValue:
         """A value of each group or channel."""
         return self._made("=", free, {}, inputs, body)
 
@@ -218,8 +220,8 @@ class _Channels:
     def _made(
         self,
         aggregation: str,
-        free: Mapping[str, int],
-        reduced: Mapping[str, int],
+        free: Mapping[str, Size],
+        reduced: Mapping[str, Size],
         inputs: Inputs,
         body: Body,
     ) -> SSAValue:
@@ -255,7 +257,7 @@ def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     settings, names, type = op.settings, _names(x), k.result_type(op)
     size, channels = settings["size"], shape_of(x)[1]
     # a window reaches no further than there are channels
-    before, after = min((size - 1) // 2, channels - 1), min(size // 2, channels - 1)
+    before, after = (decided_min(n, channels - 1) for n in ((size - 1) // 2, size // 2))
     window = Linear.of("d1") + Linear.of("k") - before
     free = dict(zip(names, shape_of(x), strict=True))
     total = k.contract(

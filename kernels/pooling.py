@@ -13,6 +13,7 @@ from tessella.kernels.builder import Form, KernelBuilder
 from tessella.kernels.elements import FLOATING
 from tessella.kernels.linear import spatial_names, window_forms
 from tessella.kernels.registry import native
+from tessella.support.decisions import known_all
 
 
 def _window(
@@ -20,7 +21,7 @@ def _window(
 ) -> tuple[SSAValue, list[str]]:
     """The aggregate of each window, and the names of the output's indices."""
     settings, type = op.settings, k.result_type(op)
-    batch, channels, *extents = type.get_shape()
+    batch, channels, *extents = shape_of(type)
     taps_shape = settings["kernel_shape"]
     spatial, taps = spatial_names(len(extents))
     forms: list[Form] = window_forms(
@@ -47,7 +48,7 @@ def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
 def window_counts(op: pooling.AvgPoolOp) -> Array:
     """The divisor of each window's sum, with the shape of the output's spatial dimensions."""
     settings = op.settings
-    sizes, extents = shape_of(op.x)[2:], shape_of(op.res)[2:]
+    sizes, extents = known_all(shape_of(op.x)[2:]), known_all(shape_of(op.res)[2:])
     rank = len(sizes)
     low = settings["pads"][:rank] if settings["count_include_pad"] else (0,) * rank
     high = settings["pads"][rank:] if settings["count_include_pad"] else (0,) * rank
@@ -71,7 +72,7 @@ def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
     type = k.result_type(op)
     with np.errstate(divide="ignore"):  # a window of padding alone has no mean: NaN
         scales = 1.0 / window_counts(op)
-    ranges = dict(zip(names, type.get_shape(), strict=True))
+    ranges = dict(zip(names, shape_of(type), strict=True))
     if (scales == scales.flat[0]).all():
         scale = float(scales.flat[0])
         return k.map([total], type, lambda s, a: s.op(arith.MulfOp(a[0], s.like(scale, a[0]))))

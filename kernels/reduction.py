@@ -14,7 +14,6 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
-from tessella.dialects.sizes import is_static
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import (
@@ -29,7 +28,7 @@ from tessella.kernels.elements import (
 )
 from tessella.kernels.registry import native
 from tessella.support.elements import ELEMENTS
-from tessella.support.sizes import Size, bounds_of
+from tessella.support.sizes import Expr, Size, bounds_of
 
 
 def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
@@ -67,7 +66,7 @@ def reduce_axes(
     )
 
 
-def inner_type(value: SSAValue, shape: Sequence[int]) -> Tensor:
+def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
     """The type of an intermediate tensor: row-major, where and of what the value is."""
     type, place = tensor_type(value), place_of(value.type)
     inner = tensor(type.element_type, shape)
@@ -76,7 +75,7 @@ def inner_type(value: SSAValue, shape: Sequence[int]) -> Tensor:
     return placed(inner, PlaceAttr.get(place.device.data, place.precision.data, NCHW))
 
 
-def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[int]:
+def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[Size]:
     """The shape without some axes."""
     return [n for d, n in enumerate(shape_of(value)) if d not in axes]
 
@@ -88,7 +87,7 @@ def averaged(k: KernelBuilder, totals: SSAValue, count: Size) -> SSAValue:
 
 def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
     """The mean of so many floats: their sum times the reciprocal of the count."""
-    if is_static([count]):
+    if not isinstance(count, Expr):
         return s.op(arith.MulfOp(total, s.like(1.0 / count, total)))
     inverse = s.op(arith.DivfOp(s.like(1, total), _count_as(s, total, count)))
     return s.op(arith.MulfOp(total, inverse))
@@ -96,9 +95,9 @@ def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
 
 def _count_as(s: Scalars, like: SSAValue, count: Size) -> SSAValue:
     """A size as a number of the same type."""
-    if is_static([count]):
-        return s.like(count, like)
-    return s.cast(s.op(arith.IndexCastOp(s.size(count), i64)), like.type)
+    if isinstance(count, Expr):
+        return s.cast(s.op(arith.IndexCastOp(s.size(count), i64)), like.type)
+    return s.like(count, like)
 
 
 PRODUCTS: Table = (*rows(FLOATS, computes="f64"), *rows(INTEGERS))
@@ -183,7 +182,7 @@ _declare_where(reduction.ArgMaxOp, ">")
 _declare_where(reduction.ArgMinOp, "<")
 
 
-def _along(x: SSAValue, axis: int) -> tuple[dict[str, int], list[str]]:
+def _along(x: SSAValue, axis: int) -> tuple[dict[str, Size], list[str]]:
     """The index space of a tensor, and the indices without the axis."""
     names = [f"d{i}" for i in range(len(shape_of(x)))]
     free = dict(zip(names, shape_of(x), strict=True))

@@ -28,6 +28,8 @@ from tessella.runtime.host.movement import (
     resize_positions,
     resized_axes,
 )
+from tessella.support.decisions import known, known_all
+from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 
@@ -50,8 +52,9 @@ def _samples(op: NnOp) -> list[_Sampled] | None:
         if (old, scale) == (new, 1):
             sampled.append(_Sampled(1, 1, 0))
             continue
-        positions = resize_positions(old, new, scale, s["coordinates"])
-        pattern = _pattern(nearest_indices(positions, old, s["nearest_mode"]), old)
+        count = known(old)
+        positions = resize_positions(count, new, scale, s["coordinates"])
+        pattern = _pattern(nearest_indices(positions, count, s["nearest_mode"]), count)
         if pattern is None:
             return None
         sampled.append(pattern)
@@ -82,10 +85,10 @@ def resize(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
     shrinks."""
     type, samples = k.result_type(op), _samples(op)
     assert samples is not None, "the kernel needs factors that are whole numbers"
-    free: dict[str, int] = {}
+    free: dict[str, Size] = {}
     reads: list[Form] = []
     writes: list[Form] = []
-    for i, (size, sample) in enumerate(zip(type.get_shape(), samples, strict=True)):
+    for i, (size, sample) in enumerate(zip(shape_of(type), samples, strict=True)):
         free[f"d{i}"] = size // sample.repeat
         reads.append(Linear.of(f"d{i}", sample.step) + sample.start)
         writes.append(Linear.of(f"d{i}", sample.repeat))
@@ -107,16 +110,17 @@ def resize_nearest(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAV
     """R[d..] = X[I[d]..] with a table of places for each dimension."""
     type, shape, s = k.result_type(op), shape_of(x), op.settings
     names = [f"d{i}" for i in range(len(shape))]
-    resized = resized_axes(shape, s["sizes"], s["scales"])
+    resized = resized_axes(known_all(shape), s["sizes"], s["scales"])
     tables: list[tuple[SSAValue, Sequence[Form]]] = []
     for axis in resized:
-        places = nearest_indices(_positions(op, shape, axis), shape[axis], s["nearest_mode"])
+        old = known(shape[axis])
+        places = nearest_indices(_positions(op, old, axis), old, s["nearest_mode"])
         tables.append((_table(k, places.astype(np.int32), "places"), [names[axis]]))
 
     def body(scalars: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         return _read(scalars, x, names, dict(zip(resized, a, strict=True)))
 
-    free = dict(zip(names, type.get_shape(), strict=True))
+    free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, tables, (type, list(names)), body)
 
 
@@ -128,12 +132,12 @@ def _is_linear(op: NnOp) -> str | None:
 def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
     """Dimension by dimension: R[.., d, ..] = B[d] X[.., I[d], ..] + A[d] X[.., J[d], ..]."""
     result, s = k.result_type(op), op.settings
-    resized = resized_axes(shape_of(x), s["sizes"], s["scales"])
+    resized = resized_axes(known_all(shape_of(x)), s["sizes"], s["scales"])
     if not resized:
         return k.map([x], result, first)
     for axis in resized:
         shape = list(shape_of(x))
-        positions = _positions(op, shape, axis)
+        positions = _positions(op, known(shape[axis]), axis)
         shape[axis] = s["sizes"][axis]
         type = TensorType(result.element_type, dims(shape), result.encoding)
         x = _mixed(k, x, axis, positions, type)
@@ -143,31 +147,31 @@ def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAVa
 def _mixed(k: KernelBuilder, x: SSAValue, axis: int, positions: Array, type: Tensor) -> SSAValue:
     """The two elements around each position of a dimension, by their weights."""
     computed = k.computed(type.element_type)
-    low, high, above = linear_weights(positions, shape_of(x)[axis])
+    low, high, above = linear_weights(positions, known(shape_of(x)[axis]))
     above = above.astype(np.float64)
     places = [_table(k, array.astype(np.int32), name) for array, name in ((low, "i"), (high, "j"))]
     weights = [
         _table(k, array.astype(dtype_of(computed)), name)
         for array, name in ((1 - above, "b"), (above, "a"))
     ]
-    names = [f"d{i}" for i in range(len(type.get_shape()))]
+    names = [f"d{i}" for i in range(len(shape_of(type)))]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         i, j, below, above = a
         one, other = (s.cast(_read(s, x, names, {axis: place}), computed) for place in (i, j))
         return s.op(math.FmaOp(other, above, s.op(arith.MulfOp(one, below))))
 
-    free = dict(zip(names, type.get_shape(), strict=True))
+    free = dict(zip(names, shape_of(type), strict=True))
     tables: list[tuple[SSAValue, Sequence[Form]]] = [
         (table, [names[axis]]) for table in (*places, *weights)
     ]
     return k.contract("=", free, {}, tables, (type, list(names)), body)
 
 
-def _positions(op: NnOp, shape: Sequence[int], axis: int) -> Array:
+def _positions(op: NnOp, old: int, axis: int) -> Array:
     s = op.settings
     size, scale = s["sizes"][axis], s["scales"][axis]
-    return resize_positions(shape[axis], size, scale, s["coordinates"])
+    return resize_positions(old, size, scale, s["coordinates"])
 
 
 def _table(k: KernelBuilder, array: Array, name: str) -> SSAValue:

@@ -24,6 +24,9 @@ from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import first, inner_type
 from tessella.kernels.registry import native
+from tessella.support.conditions import decided
+from tessella.support.decisions import known, known_all
+from tessella.support.sizes import Size
 
 MAX_STRIDE = 256
 """The largest stride of a native kernel."""
@@ -110,7 +113,7 @@ def phases(op: linear.ConvTransposeOp, dim: int) -> list[Phase]:
     """The phases of a spatial dimension, whose number is part of the names of their indices."""
     settings = op.settings
     stride, dilation = settings["strides"][dim], settings["dilations"][dim]
-    taps, extent = shape_of(op.w)[2 + dim], shape_of(op.res)[2 + dim]
+    taps, extent = known(shape_of(op.w)[2 + dim]), known(shape_of(op.res)[2 + dim])
     listed = residues(stride, dilation, settings["pads"][dim], taps, extent)
     return [_phase(group, stride, dilation, dim) for group in grouped(listed)]
 
@@ -148,7 +151,7 @@ class Channels:
     def of(op: linear.ConvTransposeOp) -> Channels:
         """Those of an op."""
         groups, (inputs, per_out, *_) = op.settings["groups"], shape_of(op.w)
-        return Channels(groups, inputs // groups, per_out)
+        return Channels(groups, known(inputs // groups), known(per_out))
 
     @property
     def ranges(self) -> dict[str, int]:
@@ -172,7 +175,7 @@ class Summand:
 
     operands: Sequence[tuple[SSAValue, Sequence[Form]]]
     body: Body
-    reduced: Mapping[str, int]
+    reduced: Mapping[str, Size]
 
 
 def _limits(op: linear.ConvTransposeOp) -> str | None:
@@ -191,7 +194,7 @@ def _col2im_limits(op: linear.ConvTransposeOp) -> str | None:
         return f"its {channels.per_out} channels fill vectors without its taps"
     batch, _, *extents = shape_of(op.x)
     count = prod((batch, *extents, channels.groups, *shape_of(op.w)[1:]))
-    if count > MAX_PRODUCTS:
+    if decided(count > MAX_PRODUCTS):
         return f"its {count} products are more than the {MAX_PRODUCTS} that are kept at once"
     return _limits(op)
 
@@ -266,7 +269,11 @@ def _by_phase(
 
     result = k.empty(type)
     for parts in product(*_all_phases(op)):
-        free = {"n": type.get_shape()[0], "g": channels.groups, "o": channels.per_out}
+        free: dict[str, Size] = {
+            "n": shape_of(type)[0],
+            "g": channels.groups,
+            "o": channels.per_out,
+        }
         free |= _residues(parts)
         free |= {f"x{dim}": part.extent for dim, part in enumerate(parts)}
         out = type, [Linear.of("n"), channels.out, *(part.out for part in parts)]
@@ -288,17 +295,20 @@ def _taps(parts: Sequence[Phase]) -> dict[str, int]:
 
 
 def _gathered(
-    k: KernelBuilder, w: SSAValue, ranges: Mapping[str, int], forms: Sequence[Form]
+    k: KernelBuilder, w: SSAValue, ranges: Mapping[str, Size], forms: Sequence[Form]
 ) -> SSAValue:
     """T[ranges] = W[forms]; at compile time for a constant, which can be packed then."""
     names, shape = list(ranges), tuple(ranges.values())
 
     def rearranged(array: Array) -> Array:
-        grid = dict(zip(names, np.indices(shape, sparse=True), strict=True))
-        at = [form.constant + sum(grid[n] * c for n, c in form.terms) for form in access(*forms)]
+        grid = dict(zip(names, np.indices(known_all(shape), sparse=True), strict=True))
+        at = [
+            known(form.constant) + sum(grid[n] * c for n, c in form.terms)
+            for form in access(*forms)
+        ]
         return np.ascontiguousarray(array[tuple(at)])
 
-    known = k.derived(w, shape, rearranged)
-    if known is not None:
-        return known
+    derived = k.derived(w, shape, rearranged)
+    if derived is not None:
+        return derived
     return k.contract("=", ranges, {}, [(w, forms)], (inner_type(w, shape), names), first)

@@ -26,6 +26,9 @@ from tessella.kernels.elements import rows
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import inner_type
 from tessella.kernels.registry import native
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min
+from tessella.support.sizes import Size, ceil_div, estimated
 
 TAPS = 3
 """The extent of the filters."""
@@ -86,15 +89,15 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
     plain = {*settings["strides"], *settings["dilations"], settings["groups"]} == {1}
     if kernel != [TAPS, TAPS] or not plain:
         return "it is no convolution of 3x3 with stride 1 and one group"
-    if min(out, channels) < LEAST_CHANNELS:
+    if decided(decided_min(out, channels) < LEAST_CHANNELS):
         return f"its channels are fewer than {LEAST_CHANNELS}"
     if not isinstance(outside(op.w).owner, ConstantOp):
         return "its weights are not known"
     extents = shape_of(op.res)[2:]
-    products = prod(-(-extent // m) for extent in extents) * (m + TAPS - 1) ** 2
-    if products >= prod(extents) * TAPS**2:
+    products = prod(ceil_div(extent, m) for extent in extents) * (m + TAPS - 1) ** 2
+    if decided(products >= prod(extents) * TAPS**2):
         return f"tiles of {m}x{m} take no fewer products"
-    if shape_of(op.res)[0] * products * max(out, channels) > MOST_ELEMENTS:
+    if decided(shape_of(op.res)[0] * products * decided_max(out, channels) > MOST_ELEMENTS):
         return "its tiles take too much memory"
     return None
 
@@ -102,9 +105,9 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
 def _work(m: int, op: linear.ConvOp) -> Work:
     """The products of tiles, with weights for each of their elements."""
     batch, out, *extents = shape_of(op.res)
-    tiles = batch * prod(-(-extent // m) for extent in extents)
+    tiles = batch * prod(ceil_div(extent, m) for extent in extents)
     pairs = (m + TAPS - 1) ** 2 * out * shape_of(op.x)[1]
-    return Work(tiles * pairs, 32, 4 * pairs)
+    return Work(estimated(tiles * pairs), 32, estimated(4 * pairs))
 
 
 def _register(m: int) -> Callable[..., SSAValue | Sequence[SSAValue]]:
@@ -153,7 +156,7 @@ class _Tiles:
         batch, channels, _, width = shape_of(op.x)
         _, out, *extents = shape_of(op.res)
         top, left = op.settings["pads"][:2]
-        ty, tx = (-(-extent // m) for extent in extents)
+        ty, tx = (ceil_div(extent, m) for extent in extents)
         u = k.derived(w, [n, n, channels, out], self._weights)
         assert u is not None, "winograd needs constant weights"
         tiles = {"n": batch, "ty": ty, "tx": tx}
@@ -186,7 +189,7 @@ class _Tiles:
         )
         return self._results(a, z, tiles, out)
 
-    def _results(self, a: SSAValue, z: SSAValue, tiles: dict[str, int], out: int) -> SSAValue:
+    def _results(self, a: SSAValue, z: SSAValue, tiles: dict[str, Size], out: Size) -> SSAValue:
         """The last transform. What tiles have beyond the result's last row and column is not
         written."""
         k, m = self.k, self.m
@@ -202,8 +205,8 @@ class _Tiles:
 
     def _sum(
         self,
-        free: Mapping[str, int],
-        reduced: Mapping[str, int],
+        free: Mapping[str, Size],
+        reduced: Mapping[str, Size],
         *inputs: tuple[SSAValue, Sequence[Form]],
         parts: int | None = None,
     ) -> SSAValue:

@@ -40,7 +40,8 @@ class Dots:
         mask = self.loads.mask(point, row, u)
         a, b = (self._operand(n, point, row, u, mask) for n in range(self.plan.inputs))
         first, second = (b, a) if self._swaps else (a, b)
-        return self.e.op(DotOp(old, first, second, self.dot.instruction))
+        new = self.e.op(DotOp(old, first, second, self.dot.instruction))
+        return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
 
     @cached_property
     def _swaps(self) -> bool:
@@ -60,29 +61,22 @@ class Dots:
         ).ssa
 
     def _load(self, operand: int, pos: Pos, groups: int, left: int, guard: Val | None) -> SSAValue:
-        """Values side by side; zeros after the first ``left`` ones, unless that is 0, and where a
-        guard does not hold."""
+        """Values side by side; zeros after the first ``left`` ones, unless that is 0. Where a guard
+        does not hold, they are those at the beginning of the tensor, which do not count."""
         buffer, at = self.buffers[operand], self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)
         element, size = buffer.type.element_type, groups * self.dot.row.k
         type = VectorType(element, [size])
-        if guard is None and left == 0:
+        if guard is not None:
+            at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
+        if left == 0:
             return self.e.add(vector.LoadOp, [buffer, at], type)
         zero = self.e.constant(number(0, element), element)
         zeros = self.e.shared(
             ("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type))
         )
-        if guard is not None:
-            at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
-        if left != 0:
-            loaded = self.e.op(
-                vector.MaskedLoadOp(buffer, [at], self._first(left, size), zeros, type)
-            )
-        else:
-            loaded = self.e.add(vector.LoadOp, [buffer, at], type)
-        if guard is None:
-            return loaded
-        return self.e.op(SelectOp(guard.ssa, loaded, zeros))
+        mask = self._first(left, size)
+        return self.e.op(vector.MaskedLoadOp(buffer, [at], mask, zeros, type))
 
     def _first(self, count: int, size: int) -> SSAValue:
         """A mask of the first values."""

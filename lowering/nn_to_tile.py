@@ -42,6 +42,7 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Size
 
 
 @dataclass
@@ -107,7 +108,7 @@ class _Group(GroupLowering):
         return self._inserted(_view(value, type, self.anchor))
 
     def derived(
-        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+        self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
         """A weight computed from a tensor with known elements."""
         array = constant_value(value, self.weights)

@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects import memref
 
 from tessella.dialects.rt import ALONE, Part
+from tessella.support.decisions import known
 from tessella.support.sizes import Size, bounds_of, estimated, symbols_of
 
 _Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -61,15 +62,15 @@ class Arena:
 
     def _free(self, taken: _Mask, size: Size) -> Size:
         """The lowest offset beside buffers, at which one of a size is put."""
-        n = self.count
+        n, room = self.count, known(size)
         starts, ends = self._start[:n][taken], self._end[:n][taken]
         order = np.argsort(starts)
         starts = starts[order]
         # how far everything that starts before reaches
         reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
-        gaps = np.flatnonzero(starts - reach[:-1] >= size)
+        gaps = np.flatnonzero(starts - reach[:-1] >= room)
         offset = int(reach[gaps[0]] if gaps.size else reach[-1])
-        self._start[n], self._end[n] = offset, offset + size
+        self._start[n], self._end[n] = offset, offset + room
         return offset
 
     def _taken(self, x: Lifetime) -> _Mask:

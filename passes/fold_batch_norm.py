@@ -52,6 +52,7 @@ from tessella.passes.base import functions, is_constant, record_fusion
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class _Host:
     factor: Sequence[int]
 
     @property
-    def channels(self) -> int:
+    def channels(self) -> Size:
         return shape_of(self.op.results[0])[self.axis]
 
     @property
@@ -297,7 +298,7 @@ class _Writer:
         """An op's result."""
         return self._insert(kind.make(operands, node=self.node, **properties))
 
-    def splat(self, number: float, element: Attribute, shape: Sequence[int]) -> SSAValue:
+    def splat(self, number: float, element: Attribute, shape: Sequence[Size]) -> SSAValue:
         """A splat."""
         return self._insert(SplatOp(number, tensor(element, shape)))
 

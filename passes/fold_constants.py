@@ -48,6 +48,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.elements import full, widened
 from tessella.runtime.weights import WeightStore
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError
 
 Number = float | int
@@ -216,7 +217,7 @@ def _hint(op: NnOp, result: int) -> str:
 
 
 def _bytes(value: SSAValue) -> int:
-    return bytes_of(tensor_type(value))
+    return known(bytes_of(tensor_type(value)))
 
 
 def _known_sizes(op: NnOp) -> Array | None:
@@ -253,7 +254,7 @@ def _unit(op: SplatOp) -> Array:
 def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:
     """The result of an elementwise op. A large one is computed in parts, as kernels may work in
     float64."""
-    shape = shape_of(op.res)
+    shape = known_all(shape_of(op.res))
     size = _bytes(op.res)
     axis = next((d for d, extent in enumerate(shape) if extent > 1), None)
     if size <= _PART or axis is None:

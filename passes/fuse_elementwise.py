@@ -54,7 +54,8 @@ from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
 from tessella.passes.base import functions
 from tessella.passes.joined_casts import with_elementwise_casts, without_lone_casts
 from tessella.passes.kinds import ProgramPass
-from tessella.support.sizes import estimated
+from tessella.support.conditions import always
+from tessella.support.sizes import Size, estimated
 
 MAX_OPS = 160
 """The most ops in a group: the time to compile one grows with their square. A filter of 5x5 taps,
@@ -321,7 +322,7 @@ def _readers(group: _Group) -> Iterator[Operation]:
             yield from (use.operation for use in result.uses)
 
 
-def _without_units(value: SSAValue) -> list[int]:
+def _without_units(value: SSAValue) -> list[Size]:
     return [extent for extent in shape_of(value) if extent != 1]
 
 
@@ -343,7 +344,7 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         return True
     if _is_computed_where_read(op):
         size = prod(shape_of(op.results[0]))
-        return size <= prod(shape_of(value)) or producer.only_moves
+        return producer.only_moves or always(size <= prod(shape_of(value)))
     if op.has_trait(ReadsRows):
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes

@@ -25,7 +25,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.passes.kinds import StatementPass
 from tessella.support.errors import ShapeError
@@ -49,7 +49,7 @@ def _check_arguments(function: FuncOp) -> None:
     arguments = function.args if function.body.blocks else ()
     for i, argument in enumerate(arguments):
         type = argument.type
-        if isinstance(type, TensorType) and DYNAMIC_INDEX in type.get_shape():
+        if isinstance(type, TensorType) and DYNAMIC_INDEX in shape_of(type):
             raise ShapeError(
                 f"the shape of argument {i} of @{function.sym_name.data} is not known",
                 expected="a size in each dimension",

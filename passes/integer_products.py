@@ -20,25 +20,28 @@ depends on constants is computed by ``fold-constants``. What follows the product
 ops, which ``fuse-elementwise`` computes in its registers: the scale, an activation, a residual and
 the rounding to bytes.
 
-A product of floats is replaced if the second factor is a constant, has one scale or one for each
-channel of the result, and the sums fit into 32 bits. Any other one stays as it is.
+A product of floats is replaced if each factor has one scale, or one for each row or column of the
+result, and the sums fit into 32 bits. The second factor is a constant; in a product of two
+activations, as in attention, sums of rows and of columns are computed beside it, and it stays in
+floats where these are not few beside its products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.nn.evaluate import Constants
-from tessella.dialects.nn.linear import ConvOp
+from tessella.dialects.nn.linear import ConvOp, MatmulOp
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.quantized.factors import Bytes, Factor, factor_of
@@ -53,9 +56,12 @@ from tessella.passes.quantized.rescale import Rescaler
 from tessella.passes.quantized.writer import Writer, replace
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import at_most
+from tessella.support.sizes import estimated
 
 MOST = (2**31 - 1) // 255**2
 """The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""
+SUMS = 8
+"""The products for each addition to a sum of a row or column that is computed at run time."""
 EXACT = 1e-4
 """How far from a whole number a bias may be that is added before the scale is applied."""
 
@@ -71,7 +77,7 @@ class IntegerProductsPass(ProgramPass):
         for function in functions(op):
             rewriter = _Rewriter(weights_of(ctx))
             for inner in list(function.body.block.ops):
-                if isinstance(inner, Product) and inner.kernel is None:
+                if isinstance(inner, Product) and inner.kernel is None and inner.parent:
                     rewriter.visit(inner)
             rewriter.finish(list(function.body.block.ops))
 
@@ -97,10 +103,18 @@ class _Rewriter:
                 return
             total = product(w, op, a, b, self.bytes)
         else:
-            if not at_most(length(op), MOST) or self.constants.value(b.x) is None:
+            if not at_most(length(op), MOST) or not self._pays(op, b):
                 return
             total = self._scaled(w, op, a, b, bias)
         replace(op, total)
+
+    def _pays(self, op: Product, b: Factor) -> bool:
+        """Whether the second factor is a constant, or the sums of rows and of columns that are
+        computed at run time are few beside the products."""
+        if self.constants.value(b.x) is not None:
+            return True
+        rows, columns = map(estimated, shape_of(op.res)[-2:])
+        return isinstance(op, MatmulOp) and SUMS * (rows + columns) <= rows * columns
 
     def _is_integer(self, op: Product) -> bool:
         return element_of(op.res.type).name == "i32"
@@ -136,10 +150,10 @@ class _Rewriter:
             whole = np.abs(count - np.rint(count)) <= EXACT * np.maximum(1, np.abs(count) * 1e-3)
         return bool((whole & (np.abs(count) < 2**24)).all())
 
-    def finish(self, ops: list[object]) -> None:
+    def finish(self, ops: Sequence[Operation]) -> None:
         """Let what else reads signed bytes read the unsigned ones that were made of them."""
         rescaler = Rescaler(self.constants)
-        for op in ops:
+        for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
                 w = Writer(op)
                 zero = w.add(w.cast(op.zero, "u8"), w.splat(128, "u8"))

@@ -14,7 +14,6 @@ where they cost least when kernels are picked.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -31,6 +30,8 @@ from tessella.kernels.elements import Elements
 from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
+from tessella.support.conditions import always
+from tessella.support.sizes import product
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ class MoveCastsPass(ProgramPass):
 def _moved(cast: CastOp) -> CastOp | None:
     """The cast that replaces this one after or before an op; None if it stays."""
     op, (start, end) = cast.source.owner, map(_precision, (cast.source, cast.res))
-    if _passes(op, end) and cast.source.has_one_use() and _growth(op) > 0:
+    if _passes(op, end) and cast.source.has_one_use() and _has_fewer(op.operands[0], op.results[0]):
         return _hoist(cast, op)
     op = cast.res.get_user_of_unique_use()
-    if _passes(op, start) and _growth(op) < 0:
+    if _passes(op, start) and _has_fewer(op.results[0], op.operands[0]):
         return _sink(cast, op)
     return None
 
@@ -74,9 +75,10 @@ def _precision(value: SSAValue) -> str:
     return precision_of(tensor_type(value).element_type)
 
 
-def _growth(op: NnOp) -> int:
-    """The number of elements of the result minus that of the operand."""
-    return math.prod(shape_of(op.results[0])) - math.prod(shape_of(op.operands[0]))
+def _has_fewer(a: SSAValue, b: SSAValue) -> bool:
+    """Whether a value never has more elements than another one, and may have fewer."""
+    first, second = product(shape_of(a)), product(shape_of(b))
+    return always(first <= second) and not always(second <= first)
 
 
 def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:

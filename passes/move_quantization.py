@@ -49,7 +49,7 @@ from tessella.dialects.nn.reduction import ReduceMaxOp, ReduceMinOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.quantized.writer import Writer, replace
+from tessella.passes.quantized.writer import Writer, drop, replace
 from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
 
@@ -196,6 +196,8 @@ class _Mover:
         if not ((ends[0] == least).all() and (ends[1] == most).all()):
             return False
         op.operands[0] = source.x
+        if source.res.first_use is None:
+            drop(source)
         return True
 
     # ** parameters **

@@ -95,7 +95,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
                 # what a loop runs stands above
                 inside.add(op.callee_name)
                 for name, count in found[op.callee_name].items():
-                    runs[name] += op.usual_steps * count
+                    runs[name] += estimated(op.usual_steps) * count
     names = {segment: segment.sym_name.data for segment in every}
     return {segment: found[name] for segment, name in names.items() if name not in inside}
 

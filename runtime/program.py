@@ -28,7 +28,7 @@ from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.watch import Watch
-from tessella.support.decisions import known, known_all
+from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
 from tessella.support.foreign import is_of_handler
 from tessella.support.sizes import Expr, Size, value_of
@@ -463,7 +463,7 @@ class _NativeCall:
         recycler = workspace.recycler
         pairs = zip(step.outputs, step.specs, strict=True)
         found = self._sized[sizes] = [
-            (slot, i, recycler(i).maker(known_all(spec.shape), spec.dtype))
+            (slot, i, recycler(i).maker(spec.numbers, spec.dtype))
             for slot, (i, spec) in enumerate(pairs, len(step.inputs))
         ]
         return found

@@ -22,6 +22,11 @@ class TensorSpec:
     shape: tuple[Size, ...]
     dtype: np.dtype[Any]
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The shape in numbers. Raises UndecidedSizeError for one that depends on symbols."""
+        return known_all(self.shape)
+
     def at(self, values: Mapping[str, int]) -> TensorSpec:
         """Shape and dtype for values of the symbols."""
         return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
@@ -41,5 +46,5 @@ class Constant:
 
     def array(self, weights: Sequence[Array]) -> Array:
         """Its elements, in the memory of the weight. They must not be written to."""
-        flat, shape = weights[self.slot].view(self.spec.dtype), known_all(self.spec.shape)
+        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.numbers
         return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)

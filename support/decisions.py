@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from functools import reduce
+from typing import TypeGuard
 
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.sizes import Expr, Size, bounds_of, expression, symbols_of
@@ -67,6 +68,6 @@ def known_all(sizes: Iterable[Size]) -> tuple[int, ...]:
     return tuple(map(known, sizes))
 
 
-def at_most(size: Size, most: int) -> bool:
+def at_most(size: Size, most: int) -> TypeGuard[int]:
     """Whether a size is no larger than this; not for one that depends on symbols."""
     return not isinstance(size, Expr) and size <= most

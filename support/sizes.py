@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from tessella.support.bounds import Factor, bounds_of_terms
 from tessella.support.conditions import Condition, UndecidedSizeError, decided
@@ -313,14 +313,8 @@ def _compared(left: Size, relation: str, right: Size) -> bool | Condition:
     return negative < 0
 
 
-SIZES_ARE_NUMBERS = False
-"""Whether type checkers take sizes for numbers: in the folders that `sizes.json` does not list."""
-
-if TYPE_CHECKING and SIZES_ARE_NUMBERS:
-    Size: TypeAlias = int
-else:
-    Size: TypeAlias = int | Expr
-    """A number, or an expression of symbols."""
+Size: TypeAlias = int | Expr
+"""A number, or an expression of symbols."""
 
 
 def terms_of(size: Size) -> Mapping[Monomial, int]:
@@ -353,12 +347,16 @@ def total(sizes: Iterable[Size]) -> Size:
     return reduce(lambda a, b: a + b, sizes, cast(Size, 0))
 
 
-def ceil_div(size: Size, divisor: Size) -> Size:
+N = TypeVar("N", int, "int | Expr")
+"""A number, or a size that may be one."""
+
+
+def ceil_div(size: N, divisor: N) -> N:
     """How many parts of a divisor cover a size."""
     return (size + divisor - 1) // divisor
 
 
-def round_up(size: Size, multiple: Size) -> Size:
+def round_up(size: N, multiple: N) -> N:
     """The next multiple from a size on."""
     return ceil_div(size, multiple) * multiple
 

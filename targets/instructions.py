@@ -48,7 +48,7 @@ class Instruction:
     """Whether the intrinsic returns the sum of the products, which another instruction adds to the
     accumulator."""
     rate: float = 1.0
-    """How many start in the time of a multiply-add of floats."""
+    """How many start in the time of a multiply-add of floats, on most CPUs."""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -59,6 +59,10 @@ class Instruction:
         if form is None or self.arch != target.arch:
             return False
         return form.feature in ("", *target.features)
+
+    def rate_on(self, target: Target) -> float:
+        """How many start in the time of a multiply-add on a target."""
+        return dict(target.rates).get(self.name, self.rate)
 
     def swaps(self, a: str, b: str) -> bool | None:
         """Whether the operands of a product of these elements change places, as the instruction
@@ -79,6 +83,61 @@ _ROWS = (
             512: Form("llvm.x86.avx512.vpdpbusd.512", "avx512vnni"),
             256: Form("llvm.x86.avx512.vpdpbusd.256", "avxvnni"),
         },
+    ),
+    Instruction(
+        name="vdpbf16ps",
+        arch="x86",
+        operands=(("bf16", "bf16"),),
+        accumulates="f32",
+        k=2,
+        forms={512: Form("llvm.x86.avx512bf16.dpbf16ps.512", "avx512bf16")},
+    ),
+    Instruction(
+        name="vpmaddwd",
+        arch="x86",
+        operands=(("u8", "i8"), ("i8", "i8"), ("u8", "u8"), ("i16", "i16")),
+        accumulates="i32",
+        k=2,
+        forms={
+            512: Form("llvm.x86.avx512.pmaddw.d.512"),
+            256: Form("llvm.x86.avx2.pmadd.wd"),
+            128: Form("llvm.x86.sse2.pmadd.wd"),
+        },
+        takes="i16",
+        sums=True,
+        rate=0.5,
+    ),
+    Instruction(
+        name="usdot",
+        arch="arm",
+        operands=(("u8", "i8"),),
+        accumulates="i32",
+        k=4,
+        forms={128: Form("llvm.aarch64.neon.usdot.v4i32.v16i8", "i8mm")},
+    ),
+    Instruction(
+        name="sdot",
+        arch="arm",
+        operands=(("i8", "i8"),),
+        accumulates="i32",
+        k=4,
+        forms={128: Form("llvm.aarch64.neon.sdot.v4i32.v16i8", "dotprod")},
+    ),
+    Instruction(
+        name="udot",
+        arch="arm",
+        operands=(("u8", "u8"),),
+        accumulates="i32",
+        k=4,
+        forms={128: Form("llvm.aarch64.neon.udot.v4i32.v16i8", "dotprod")},
+    ),
+    Instruction(
+        name="bfdot",
+        arch="arm",
+        operands=(("bf16", "bf16"),),
+        accumulates="f32",
+        k=2,
+        forms={128: Form("llvm.aarch64.neon.bfdot.v4f32.v8bf16", "bf16")},
     ),
 )
 

@@ -15,6 +15,7 @@ from tessella.targets import measured
 from tessella.targets.family import Family
 from tessella.targets.table import FAMILIES, LEVELS, TARGETS, family_of, get
 from tessella.targets.target import Target
+from tessella.targets.x86 import RATES
 
 KNOB = "TESSELLA_TARGET"
 """The environment variable that names the native target, instead of finding it."""
@@ -167,8 +168,15 @@ def _system_facts(target: Target) -> dict[str, Any]:
     return {
         "triple": known.triples.get(platform.system(), target.triple),
         "features": tuple(dict.fromkeys((*target.features, *extra))),
+        "rates": RATES.get(_vendor(), ()),
         **{f"l{level}": size for level, size in _caches().items() if level in (1, 2, 3)},
     }
+
+
+def _vendor() -> str:
+    """The first core's maker, as /proc/cpuinfo of x86 names it; empty elsewhere."""
+    named = (line.partition(":") for line in _cpu_lines())
+    return next((value.strip() for key, _, value in named if key.strip() == "vendor_id"), "")
 
 
 @functools.cache

@@ -97,6 +97,10 @@ class Target:
     ghz: float
     """Clock under vector load, for cost estimates; not a promise."""
 
+    rates: tuple[tuple[str, float], ...] = ()
+    """How many of an instruction of `targets.instructions` start in the time of a multiply-add, by
+    its name, where the CPU differs from the table."""
+
     def converts(self, element: str) -> bool:
         """Whether instructions convert between an element that is only stored and f32: those that
         narrow to bf16 make zeros of denormal numbers."""

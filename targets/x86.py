@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tessella.targets.family import Family, Jump, Level, distance
 from tessella.targets.target import KIB, Target
 
@@ -128,6 +130,10 @@ SSE = Target(
     memory_bandwidth=6.7,
     ghz=3.0,
 )
+
+RATES: Mapping[str, tuple[tuple[str, float], ...]] = {"GenuineIntel": (("vdpbf16ps", 0.25),)}
+"""The rates of dot products that differ from the table of instructions, by the maker: Intel's cores
+leave bf16 to AMX, for which there is no code."""
 
 FAMILY = Family(
     name="x86",

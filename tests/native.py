@@ -9,20 +9,21 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tessella import targets
 from tessella.dialects.graph import Graph, ValueInfo, finish_main, make_main, signature
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.core import NnOp, Tensor, tensor, tensor_type, type_of
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type, type_of
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
 from tessella.driver.model import Model
 from tessella.runtime.image import Image, Library
 from tessella.runtime.scan import Loop
 from tessella.runtime.weights import WeightStore
-from tessella.support.sizes import Symbol
+from tessella.support.decisions import known_all
+from tessella.support.sizes import Size, Symbol
 from tests.codegen import aarch64
 
 Array = npt.NDArray[Any]
@@ -39,6 +40,11 @@ EVERYWHERE = [*RUNNABLE, *EMULATED]
 def normal(*shape: int, seed: int = 0) -> Array:
     """N(0, 1), float32: the same numbers for the same shape and seed."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
+
+
+def known_shape(value: SSAValue | Attribute) -> tuple[int, ...]:
+    """The shape of a tensor value or type in numbers."""
+    return known_all(shape_of(value))
 
 
 class GraphBuilder:
@@ -112,7 +118,7 @@ class FixedSource:
         self.stage = "nn"
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array] | None = None
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         return self._make()
 

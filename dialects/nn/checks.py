@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.elements import attribute_of
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, shapes_differ, shown, tensor_type
+from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -84,9 +85,9 @@ def check_length(op: NnOp, name: str, values: Sequence[object], length: int) -> 
         )
 
 
-def check_least(op: NnOp, name: str, values: Sequence[float], least: float) -> None:
+def check_least(op: NnOp, name: str, values: Sequence[Size], least: int) -> None:
     """The property ``name`` holds no value below ``least``."""
-    if not all(value >= least for value in values):
+    if not all(decided(value >= least) for value in values):
         raise ShapeError(
             f"{op.name}: {name} is out of range", expected=f">= {least}", found=str(list(values))
         )

@@ -59,7 +59,7 @@ from tessella.dialects.place import PlaceAttr, logical, place_of, placed, verify
 from tessella.dialects.sizes import SizeAttr, dims, size_attribute, sizes_attribute
 from tessella.runtime import elements, host
 from tessella.runtime.host.values import saturate
-from tessella.support.conditions import UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.decisions import decided_max, differs
 from tessella.support.errors import InternalError, ShapeError
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, product, symbols_of
@@ -448,7 +448,7 @@ class NnOp(IRDLOperation):
 
     def _verify_types(self) -> None:
         for operand in self.operands:
-            if any(size < 0 for size in shape_of(operand)):
+            if any(decided(size < 0) for size in shape_of(operand)):
                 raise VerifyException(
                     f"{self.name} ({self.node}): expected static shapes, found {operand.type}"
                 )

@@ -56,7 +56,7 @@ class IndexedOp(NnOp):
         if len(data) != len(indices):
             raise ShapeError(f"{self.name}: ranks differ", found=f"data {data}, indices {indices}")
         pairs = enumerate(zip(data, indices, strict=True))
-        if any(index > size for d, (size, index) in pairs if d != axis):
+        if any(decided(index > size) for d, (size, index) in pairs if d != axis):
             raise ShapeError(
                 f"{self.name}: indices exceed data in a dimension other than {axis}",
                 expected=f"at most {data}",

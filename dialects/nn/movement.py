@@ -51,6 +51,7 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.nn.host_work import elements
 from tessella.dialects.nn.traits import MovesElements, ReadAsAccess
 from tessella.dialects.sizes import sizes_def
+from tessella.support.conditions import decided
 from tessella.support.decisions import decided_zero, differs
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
@@ -162,7 +163,9 @@ class SliceOp(MovementOp):
             if step == 0:
                 raise ShapeError(f"nn.slice: the step of axis {axis} is zero")
             last = start + (size - 1) * step
-            if size and not all(0 <= at < extent for at in (start, last)):
+            if decided_zero(size):
+                continue
+            if not all(decided(at >= 0) and decided(at < extent) for at in (start, last)):
                 raise ShapeError(
                     f"nn.slice: the slice leaves x along axis {axis}",
                     expected=f"indices in [0, {extent})",

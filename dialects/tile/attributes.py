@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic
 
+from typing_extensions import TypeVar
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -30,15 +32,20 @@ AGGREGATIONS = ("+", "*", ">", "<", "=")
 """Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
 
 
+S_co = TypeVar("S_co", bound=Size, default=Size, covariant=True)
+"""What the sizes of an index space are: numbers, where all of them are estimated."""
+N = TypeVar("N", bound=Size)
+
+
 @dataclass(frozen=True)
-class Index:
+class Index(Generic[S_co]):
     """A named index that runs over ``0 <= index < range``."""
 
     name: str
-    range: Size
+    range: S_co
     reduced: bool = False
     """Whether the index is aggregated over: it does not occur in the output's access."""
-    digits: tuple[Index, ...] = ()
+    digits: tuple[Index[S_co], ...] = ()
     """The indices that were merged into this one, from the one that counts slowest. Accesses,
     bodies and constraints name these."""
 
@@ -48,13 +55,13 @@ class Index:
         parts = tuple(part for digit in digits for part in digit.parts)
         return Index(name, product(part.range for part in parts), parts[0].reduced, parts)
 
-    def with_sizes(self, of: Sizes) -> Index:
+    def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
         """The index with the sizes that stand for those of its range and its digits."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
-        return replace(self, range=of(self.range), digits=digits)
+        return Index(self.name, of(self.range), self.reduced, digits)
 
     @property
-    def parts(self) -> tuple[Index, ...]:
+    def parts(self) -> tuple[Index[S_co], ...]:
         """The indices that accesses name: those that were merged, or the index itself."""
         return self.digits or (self,)
 

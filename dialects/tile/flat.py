@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Generic
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import BlockArgument, SSAValue
@@ -16,7 +17,7 @@ from tessella.dialects.layout import NCHW, Layout, Piece
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import PACKED, Index
+from tessella.dialects.tile.attributes import PACKED, Index, N, S_co
 from tessella.dialects.tile.bodies import IndexOp
 from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.nest import memory_shape, shared_loops
@@ -27,28 +28,28 @@ from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
-class FlatAccess:
+class FlatAccess(Generic[S_co]):
     """An operand's address as a function of the indices: ``offset + sum(stride * index)``, in
     elements."""
 
-    strides: Mapping[str, Size]
+    strides: Mapping[str, S_co]
     """Elements per step of each index; for a split dimension, per step of whole tiles."""
-    offset: Size
-    size: Size
+    offset: S_co
+    size: S_co
     """Elements in memory."""
-    lanes: Mapping[str, Size]
+    lanes: Mapping[str, S_co]
     """Elements per step inside a tile, for the indices of split dimensions."""
-    room: Mapping[str, Size] = field(default_factory=dict[str, Size])
+    room: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
     """For indices of split dimensions: how many elements of memory there are side by side, from the
     index's first value on, or from that of each tile."""
-    inner: Mapping[str, Size] = field(default_factory=dict[str, Size])
+    inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
     """Elements per step of the indices that are no loops: the digits of merged ones, and those that
     have one value in a step of shared loops."""
 
-    def stride(self, name: str) -> Size:
+    def stride(self, name: str) -> S_co | int:
         return self.strides[name] if name in self.strides else self.inner.get(name, 0)
 
-    def along(self, loops: Sequence[Index]) -> FlatAccess:
+    def along(self, loops: Sequence[Index]) -> FlatAccess[S_co]:
         """The access with the strides of these indices."""
         known = {**self.inner, **self.strides}
         last = {index.name: index.parts[-1].name for index in loops}
@@ -63,11 +64,11 @@ class FlatAccess:
             for outer, inner in pairwise(indices)
         )
 
-    def lane_stride(self, name: str) -> Size:
+    def lane_stride(self, name: str) -> S_co | int:
         """The stride in elements within one tile of the index."""
         return self.lanes.get(name, self.stride(name))
 
-    def with_sizes(self, of: Callable[[Size], Size]) -> FlatAccess:
+    def with_sizes(self, of: Callable[[Size], N]) -> FlatAccess[N]:
         """The access with every size replaced."""
         strides, lanes, room, inner = (
             {name: of(size) for name, size in sizes.items()}
@@ -85,6 +86,10 @@ class Constraint:
     operands: tuple[int, ...] = ()
     """The operands whose accesses would leave their tensors elsewhere."""
 
+    def with_sizes(self, of: Callable[[Size], Size]) -> Constraint:
+        """The constraint with every size replaced."""
+        return Constraint(self.form.with_sizes(of), of(self.extent), self.operands)
+
     def is_of_results(self, inputs: int) -> bool:
         """Whether it keeps the result, or what the post body reads, inside its tensor."""
         return any(operand >= inputs for operand in self.operands)
@@ -99,12 +104,12 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Flat:
+class Flat(Generic[S_co]):
     """A flattened statement. ``accesses`` lists the inputs, the post inputs, and the output."""
 
-    indices: tuple[Index, ...]
+    indices: tuple[Index[S_co], ...]
     """Those that loops run over: none that has one value, unless its value is read."""
-    accesses: tuple[FlatAccess, ...]
+    accesses: tuple[FlatAccess[S_co], ...]
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
@@ -113,7 +118,7 @@ class Flat:
     """Indices of shared loops that a constraint uses: a step begins at any of their values."""
 
     @cached_property
-    def ranges(self) -> dict[str, Size]:
+    def ranges(self) -> dict[str, S_co]:
         return {index.name: index.range for index in self.indices}
 
     @cached_property
@@ -125,14 +130,14 @@ class Flat:
         return tuple(i.name for i in self.indices if i.reduced)
 
     @property
-    def out(self) -> FlatAccess:
+    def out(self) -> FlatAccess[S_co]:
         return self.accesses[-1]
 
-    def with_sizes(self, of: Callable[[Size], Size]) -> Flat:
+    def with_sizes(self, of: Callable[[Size], N]) -> Flat[N]:
         """The statement with every size replaced."""
-        indices = tuple(replace(i, range=of(i.range)) for i in self.indices)
+        indices = tuple(i.with_sizes(of) for i in self.indices)
         accesses = tuple(a.with_sizes(of) for a in self.accesses)
-        constraints = tuple(Constraint(c.form, of(c.extent), c.operands) for c in self.constraints)
+        constraints = tuple(c.with_sizes(of) for c in self.constraints)
         return Flat(indices, accesses, self.inputs, constraints, self.pinned, self.floating)
 
 

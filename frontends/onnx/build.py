@@ -16,7 +16,7 @@ from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
-from tessella.support.decisions import known
+from tessella.support.decisions import known_all
 from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size, Symbol, bounds_of
 
@@ -70,17 +70,18 @@ class Builder(Emitter):
         """Raises ResourceError for a tensor that is over the limit."""
         check_size(shape, dtype, self._max_bytes)
 
-    def check_made(self, *shape: Size, copies: int = 1) -> None:
-        """Raises ResourceError for a constant that is too large to be computed at import, where so
-        many arrays of its size are needed at once, and UndecidedSizeError for one whose size
-        depends on symbols."""
-        most = _MOST_MADE // copies
-        if math.prod(max(known(size), 0) for size in shape) > most:
+    def limited(self, *shape: Size, copies: int = 1) -> tuple[int, ...]:
+        """The shape, in numbers, of a constant that is computed at import. Raises ResourceError
+        for one that is too large, where so many arrays of its size are needed at once, and
+        UndecidedSizeError for one whose size depends on symbols."""
+        most, numbers = _MOST_MADE // copies, known_all(shape)
+        if math.prod(max(number, 0) for number in numbers) > most:
             raise ResourceError(
                 "a constant that is computed at import is too large",
                 expected=f"at most {most} elements",
                 found=" x ".join(map(str, shape)),
             )
+        return numbers
 
 
 def check_size(

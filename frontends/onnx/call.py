@@ -24,7 +24,7 @@ from tessella.frontends.onnx.model import Graph, Node, Tensor
 from tessella.runtime.elements import widened
 from tessella.runtime.rest import FUNCTIONS
 from tessella.support.conditions import UndecidedSizeError
-from tessella.support.decisions import known
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import (
     InvalidModelError,
     ShapeError,
@@ -219,36 +219,50 @@ class Call:
         computed = any(map(_is_data, others)) or not passes_sizes_to(value)
         return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
-    def static_ints(self, index: int, what: str) -> tuple[Size, ...]:
+    def static_sizes(self, index: int, what: str) -> tuple[Size, ...]:
         """The elements of an integer operand of any shape, which may be expressions."""
         array = self.static(index, what)
         if array.dtype.kind not in "iuO":
             raise ShapeError(f"{what} must hold integers", found=array.dtype.name)
         return tuple(array.reshape(-1).tolist())
 
-    def static_number(self, index: int, what: str) -> int | float:
-        """The one element of an operand."""
+    def static_ints(self, index: int, what: str) -> tuple[int, ...]:
+        """The elements of an integer operand of any shape. Raises UndecidedSizeError for one that
+        depends on symbols."""
+        return known_all(self.static_sizes(index, what))
+
+    def static_element(self, index: int, what: str) -> float | Size:
+        """The one element of an operand, which may be an expression."""
         array = self.static(index, what)
         if array.size != 1:
             raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
         return widened(array).reshape(-1).tolist()[0]
 
+    def static_number(self, index: int, what: str) -> int | float:
+        """The one element of an operand. Raises UndecidedSizeError for one that depends on
+        symbols."""
+        element = self.static_element(index, what)
+        return element if isinstance(element, float) else known(element)
+
     def static_int(self, index: int, what: str) -> int:
         """The one element of an operand, which is a whole number."""
-        number = self.static_number(index, what)
-        return known(self._whole(number, what))
+        return known(self.static_size(index, what))
 
     def static_size(self, index: int, what: str) -> Size:
         """The one element of an operand, which is a whole number or an expression."""
-        return self._whole(self.static_number(index, what), what)
+        element = self.static_element(index, what)
+        if isinstance(element, float):
+            raise ShapeError(f"{what} must be an integer", found=str(element))
+        return element
 
-    def _whole(self, number: float, what: str) -> Size:
-        if isinstance(number, float):
-            raise ShapeError(f"{what} must be an integer", found=str(number))
-        return number
+    def listed_sizes(self, index: int, what: str) -> tuple[Size, ...] | None:
+        """The elements of an integer operand, which may be expressions; None where it is left
+        out."""
+        return None if self.optional(index) is None else self.static_sizes(index, what)
 
-    def listed(self, index: int, what: str) -> tuple[Size, ...] | None:
-        """The elements of an integer operand, or None where it is left out."""
+    def listed_ints(self, index: int, what: str) -> tuple[int, ...] | None:
+        """The elements of an integer operand, or None where it is left out. Raises
+        UndecidedSizeError for one that depends on symbols."""
         return None if self.optional(index) is None else self.static_ints(index, what)
 
     # emission
@@ -262,8 +276,8 @@ class Call:
         shape = [count if d == axis else 1 for d in range(rank)]
         if not is_static(shape):
             return self.build.emit(nn.IotaOp, count=count)[0].reshape(shape)
-        self.build.check_made(count)
-        return self.constant(np.arange(count).reshape(shape))
+        [number] = self.build.limited(count)
+        return self.constant(np.arange(number).reshape(known_all(shape)))
 
     # checks
 

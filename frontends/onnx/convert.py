@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from tessella.dialects.graph import Source, Subprogram
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
@@ -246,6 +248,10 @@ class Conversion:
         function = defined_in(self._model, node)
         if function is not None:
             return self._function(function, node, inputs)
+        added = ops.find_contributed(node)
+        if added is not None:
+            call = self._call(node, inputs, added.defaults, scope)
+            return self._convert(call, sys.maxsize, added.convert)
         opset = scope.opsets.get("", 1)
         found = None if node.domain else schema(node.op, opset)
         entry = ops.find(node.op, found.since) if found else None
@@ -257,15 +263,18 @@ class Conversion:
         if found is None or entry is None or issues:
             self._issues += issues or [Unsupported(node.title, node.name, "no body for its types")]
             return ()
-        call = Call(
+        call = self._call(node, inputs, found.defaults, scope)
+        return self._convert(call, found.since, entry.convert)
+
+    def _call(self, node: Node, inputs: Results, defaults: Mapping[str, Any], scope: Scope) -> Call:
+        return Call(
             node,
             tuple(inputs),
             self._build,
-            found.defaults,
+            defaults,
             self._input_names,
             lambda graph, values: self._branch(graph, values, scope, node),
         )
-        return self._convert(call, found.since, entry.convert)
 
     def _convert(self, call: Call, version: int, converter: Converter) -> Results:
         if call.node.op in _OF_TENSORS and any(isinstance(x, Held) for x in call.inputs):

@@ -11,7 +11,6 @@ from typing import Any, cast
 import onnx
 from onnx import helper
 
-from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.model import Function, Model, Node, Tensor
 from tessella.frontends.onnx.parse import parse_function
@@ -112,5 +111,5 @@ def _type(value: Value | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
     code = element_code(value.dtype)
-    shape = [size if is_static([size]) else str(size) for size in value.shape]
+    shape = [size if isinstance(size, int) else str(size) for size in value.shape]
     return helper.make_tensor_type_proto(code, shape)

@@ -15,6 +15,7 @@ from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.model import Node
+from tessella.support.decisions import known_all
 
 
 def names_of_sizes(
@@ -46,8 +47,10 @@ def _is_of_sizes(value: SSAValue, given: Mapping[SSAValue, str], found: set[str]
         if not isinstance(op, NnOp) or not passes_sizes(op):
             return False
         for operand in op.operands:
+            if not _are_few(operand):
+                return False
             is_partly_read = _count(operand) > _count(each)
-            if not _are_few(operand) or (is_partly_read and given.get(operand) not in found):
+            if is_partly_read and given.get(operand) not in found:
                 return False
             queue.append(operand)
     return True
@@ -58,4 +61,4 @@ def _are_few(value: SSAValue) -> bool:
 
 
 def _count(value: SSAValue) -> int:
-    return prod(shape_of(value))
+    return prod(known_all(shape_of(value)))

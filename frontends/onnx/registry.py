@@ -10,7 +10,7 @@ to fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,6 +47,41 @@ class Entry:
 
 
 _ENTRIES: dict[str, list[Entry]] = {}
+
+DOMAIN = "com.microsoft"
+"""The domain of the ops that ONNX Runtime adds to ONNX's."""
+
+
+@dataclass(frozen=True)
+class Contributed:
+    """How an op of ONNX Runtime's domain is converted, which has one version."""
+
+    convert: Converter
+    defaults: Mapping[str, object]
+    """The values of attributes that are left out."""
+
+
+_CONTRIBUTED: dict[str, Contributed] = {}
+
+
+def contributed(op: str, **defaults: object) -> Callable[[_C], _C]:
+    """Register the converter of an op of ONNX Runtime's domain."""
+
+    def register(function: _C) -> _C:
+        _CONTRIBUTED[op] = Contributed(function, defaults)
+        return function
+
+    return register
+
+
+def find_contributed(node: Node) -> Contributed | None:
+    """The entry of a node of ONNX Runtime's domain."""
+    return _CONTRIBUTED.get(node.op) if node.domain == DOMAIN else None
+
+
+def contributed_ops() -> list[str]:
+    """The ops of ONNX Runtime's domain that are supported."""
+    return sorted(_CONTRIBUTED)
 
 
 def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:

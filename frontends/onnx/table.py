@@ -52,6 +52,11 @@ from Python. `model.explain()` tells of the subprograms that ran last.
 """
 
 _TAIL = """
+## Quantized ops of ONNX Runtime
+
+Of its domain `com.microsoft`: {contributed}. Scales and zero points are scalars, but those of
+columns of the second operand of a product.
+
 ## Ops that are functions
 
 ONNX defines these in terms of other ops, which are imported instead if they are supported:
@@ -95,7 +100,7 @@ other, from machine to machine, or from tessella, which decides:
 
 ## Ops that are not supported
 
-{missing}; and all ops of other domains than `ai.onnx`.
+{missing}; and all ops of other domains than `ai.onnx`, but those of ONNX Runtime above.
 """
 
 
@@ -106,6 +111,7 @@ def page() -> str:
     functions = function_ops()
     tail = _TAIL.format(
         functions=_listed(functions),
+        contributed=_listed(ops.contributed_ops()),
         missing=_listed([op for op in others if op not in functions]),
     )
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + tail

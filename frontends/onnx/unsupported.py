@@ -9,6 +9,7 @@ from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Function, Model, Node, Tensor
 from tessella.frontends.onnx.names import live_nodes
+from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.schemas import newest_opset, schema
 from tessella.runtime.signature import HELD
 from tessella.support.errors import Unsupported
@@ -86,7 +87,8 @@ def called_nodes(function: Function, call: Node) -> list[Node]:
 def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
     """Why a node that calls no function of the model is not supported, from its text alone."""
     if node.domain:
-        yield f"domain {node.domain!r} is not supported"
+        if ops.find_contributed(node) is None:
+            yield _foreign(node)
         return
     opset = opsets.get("", 1)
     found = schema(node.op, opset)
@@ -102,6 +104,12 @@ def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
     for name, value in node.attributes.items():
         if isinstance(value, Tensor) and not value.supported:
             yield f"attribute {name!r}: {_type_reason(value.type)}"
+
+
+def _foreign(node: Node) -> str:
+    if node.domain == DOMAIN:
+        return "this op is not supported"
+    return f"domain {node.domain!r} is not supported"
 
 
 def _missing(op: str, version: int) -> str:

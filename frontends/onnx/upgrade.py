@@ -18,6 +18,7 @@ from tessella.frontends.onnx.cut import CutError
 from tessella.frontends.onnx.held import Held
 from tessella.frontends.onnx.ops.normalization import check_groups
 from tessella.frontends.onnx.registry import Converter, Results
+from tessella.support.decisions import decided_zero
 from tessella.support.errors import ShapeError
 
 Rewrite = Callable[[Call], Call]
@@ -120,7 +121,7 @@ def _equal_parts(call: Call) -> Call:
     if call.optional(1) is not None:
         return call
     size, count = call.x.shape[call.axis(call.x, default=0)], len(call.node.outputs)
-    if size % count:
+    if not decided_zero(size % count):
         raise ShapeError("a dimension does not split into equal parts", found=f"{size} by {count}")
     return call.replaced({1: call.build.sizes([size // count] * count)})
 

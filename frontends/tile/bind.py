@@ -178,7 +178,7 @@ class _Binder:
                 expected=str(len(parameter.dims)),
                 found=f"{len(spec.shape)} in an array of shape {spec.shape}",
             )
-        for dim, size in zip(parameter.dims, spec.shape, strict=True):
+        for dim, size in zip(parameter.dims, spec.numbers, strict=True):
             self._dimension(dim, size, name.name)
 
     def _dimension(self, dim: Name, size: int, tensor: str) -> None:
@@ -226,7 +226,7 @@ class _Binder:
 
     def _check_size(self, name: str, span: Span, spec: TensorSpec) -> None:
         # a dimension counts even where another one is 0
-        size = max(math.prod(spec.shape), *spec.shape, 0) * spec.dtype.itemsize
+        size = max(math.prod(spec.numbers), *spec.numbers, 0) * spec.dtype.itemsize
         if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
             raise self.source.error(
                 f"the tensor {name!r} is too large",
@@ -260,7 +260,7 @@ class _Binder:
 
     def _steps(self, statement: Scan) -> int:
         """How many elements each sequence has."""
-        first, *_ = shapes = [self._tensor(each.name).shape for each in statement.sequences]
+        first, *_ = shapes = [self._tensor(each.name).numbers for each in statement.sequences]
         for sequence, shape in zip(statement.sequences, shapes, strict=True):
             if not shape or shape[0] != first[0]:
                 raise self.source.error(
@@ -309,7 +309,7 @@ class _Binder:
             statement.combination,
             tuple(tensor.name.name for tensor in statement.inputs),
             compared,
-            self._normal(statement, [shape, *(spec.shape for spec in inputs)]),
+            self._normal(statement, [shape, *(spec.numbers for spec in inputs)]),
             default,
             statement.label,
         )
@@ -338,7 +338,7 @@ class _Binder:
                     target.name.span,
                     expected=f"{target.name.name}[indices : sizes], or a default tensor",
                 )
-            return self._tensor(statement.default).shape
+            return self._tensor(statement.default).numbers
         if len(statement.sizes) != len(target.forms):
             raise self.source.error(
                 f"the output {target.name.name!r} has another number of indices than of sizes",

@@ -39,6 +39,7 @@ from tessella.dialects.tile import (
     identity_access,
     scalar_region,
 )
+from tessella.dialects.tile.maths.intervals import Constraint
 from tessella.frontends.tile.bind import (
     BoundContraction,
     BoundMap,
@@ -55,6 +56,8 @@ from tessella.kernels.builder import Scalars, broadcast_access
 from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
+from tessella.support.decisions import known
+from tessella.support.sizes import Size
 
 Operand = tuple[SSAValue, Access]
 
@@ -176,7 +179,7 @@ class _Reduction:
     spec: TensorSpec
 
     @property
-    def where(self) -> list[tuple[Linear, int]]:
+    def where(self) -> list[Constraint]:
         """The constraints that are not those of the inputs' accesses."""
         implied = {
             pair
@@ -189,12 +192,13 @@ class _Reduction:
     def box(self) -> list[tuple[int, int]]:
         """The least and the greatest coordinate of each dimension of the output's access."""
         ranges = {index.name: index.range for index in self.space.indices}
-        return [form.bounds(ranges) for form in self.out]
+        ends = (form.bounds(ranges) for form in self.out)
+        return [(known(low), known(high)) for low, high in ends]
 
     @property
     def stays_inside(self) -> bool:
         """Whether the output's access stays inside, also at points that are not valid."""
-        ends = zip(self.box, self.spec.shape, strict=True)
+        ends = zip(self.box, self.spec.numbers, strict=True)
         return all(low >= 0 and high < size for (low, high), size in ends)
 
     @property
@@ -383,10 +387,10 @@ def _region(types: Sequence[Attribute], body: Body) -> Region:
     return scalar_region(types, lambda block, args: body(Scalars(block), args))
 
 
-def _broadcast(out: Access, shape: Sequence[int]) -> Access:
+def _broadcast(out: Access, shape: Sequence[Size]) -> Access:
     """The access to a tensor that broadcasts to the output, where the output is accessed."""
     forms = out[len(out) - len(shape) :]
-    return tuple(f if size > 1 else Linear() for f, size in zip(forms, shape, strict=True))
+    return tuple(Linear() if size == 1 else f for f, size in zip(forms, shape, strict=True))
 
 
 def _same(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:

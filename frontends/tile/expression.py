@@ -19,6 +19,7 @@ from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import InternalError, ShapeError
+from tessella.support.sizes import Size
 
 DType = np.dtype[Any]
 Value = TensorSpec | Number
@@ -87,7 +88,7 @@ class _Operand:
 
     number: Number | None
     dtype: DType | None = None
-    shape: tuple[int, ...] = ()
+    shape: tuple[Size, ...] = ()
     step: int = -1
 
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from tessella.dialects.tile import Index, Linear
 from tessella.dialects.tile.maths import Normal
-from tessella.dialects.tile.maths.intervals import bounds
+from tessella.dialects.tile.maths.intervals import Constraint, bounds
+from tessella.support.decisions import known, known_all
 
 MOST_POINTS = 1 << 20
 """Points of a group that are tried out while compiling."""
-
-Constraint = tuple[Linear, int]
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Space:
 
     def is_reached(self) -> bool:
         """As `reaches_all`, by trying all points; False where those are too many to try."""
-        shape = tuple(index.range for index in self.indices)
+        shape = known_all(index.range for index in self.indices)
         if not self.constraints:
             return True
         if math.prod(shape) > MOST_POINTS:
@@ -62,7 +61,7 @@ class Space:
         values = {index.name: axis for index, axis in zip(self.indices, axes, strict=True)}
         valid = np.ones(shape, bool)
         for form, extent in self.constraints:
-            value = form.constant + sum(c * values[name] for name, c in form.terms)
+            value = known(form.constant) + sum(c * values[name] for name, c in form.terms)
             valid &= (value >= 0) & (value < extent)
         reduced = tuple(axis for axis, index in enumerate(self.indices) if index.reduced)
         return bool(valid.any(axis=reduced).all())
@@ -74,7 +73,7 @@ def is_determined(normal: Normal) -> bool:
     Such points would differ in the reduced indices alone, and by less than its extent in the form
     of each constraint. Raises ResourceError where the search for such a difference takes too long.
     """
-    reduced = {index.name: index.range for index in normal.indices if index.reduced}
+    reduced = {index.name: known(index.range) for index in normal.indices if index.reduced}
     differences = [(Linear.of(name), size) for name, size in reduced.items()]
     for form, extent in normal.constraints:
         terms = tuple((name, c) for name, c in form.terms if name in reduced)

@@ -19,6 +19,8 @@ from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero
 from tessella.support.errors import ShapeError, TessellaError
 from tessella.support.sizes import Size
 
@@ -37,7 +39,7 @@ class _Plan:
     result: list[Size] = field(default_factory=list[Size])
 
     def slice(self, start: Size, size: Size, step: int) -> None:
-        self.starts.append(start if size else 0)
+        self.starts.append(0 if decided_zero(size) else start)
         self.sizes.append(size)
         self.steps.append(step)
 
@@ -55,13 +57,13 @@ class _Plan:
         """One element of the next axis."""
         axis = len(self.starts)
         size = self.shape[axis]
-        if not -size <= index < size:
+        if decided(index < -size) or decided(index >= size):
             raise ShapeError(
                 f"the index of axis {axis} is out of range",
                 expected=f"in [-{size}, {size})",
                 found=str(index),
             )
-        self.slice(index + size if index < 0 else index, 1, 1)
+        self.slice(index + size if decided(index < 0) else index, 1, 1)
 
     def gather(self, indices: Value) -> None:
         """The elements of the next axis at these indices."""

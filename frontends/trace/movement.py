@@ -18,7 +18,7 @@ from tessella.frontends.trace.function import function
 from tessella.frontends.trace.promote import common
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
-from tessella.support.decisions import differs
+from tessella.support.decisions import decided_zero, differs
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -167,7 +167,8 @@ def _flip(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Value:
     value = trace.lift(x)
     axes = as_axes(axis, value.rank)
     steps = [-1 if d in axes else 1 for d in range(value.rank)]
-    starts = [n - 1 if n and d in axes else 0 for d, n in enumerate(value.shape)]
+    last = {d: n - 1 for d, n in enumerate(value.shape) if d in axes and not decided_zero(n)}
+    starts = [last.get(d, 0) for d in range(value.rank)]
     return value.slice(starts, value.shape, steps)
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from tessella.frontends.trace.dispatch import Dispatched, call_ufunc
-from tessella.support.conditions import UndecidedSizeError
-from tessella.support.decisions import differs
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import decided_zero, differs
 from tessella.support.sizes import Size, bounds_of, product, symbols_of
 
 E = TypeVar("E", bound=Exception)
@@ -163,17 +163,17 @@ class TracedNumber(Dispatched):
         """Raise the error that something needs the number."""
         raise self.trace.failed(UndecidedSizeError(f"{what}: {self.text}", self.symbols))
 
-    __add__, __radd__ = _arithmetic(np.add, operator.add)
-    __sub__, __rsub__ = _arithmetic(np.subtract, operator.sub)
-    __mul__, __rmul__ = _arithmetic(np.multiply, operator.mul)
+    __add__, __radd__ = _arithmetic(np.add, lambda a, b: a + b)
+    __sub__, __rsub__ = _arithmetic(np.subtract, lambda a, b: a - b)
+    __mul__, __rmul__ = _arithmetic(np.multiply, lambda a, b: a * b)
     __truediv__, __rtruediv__ = _operator(_quotient)
     __floordiv__, __rfloordiv__ = _decision(np.floor_divide, lambda a, b: a // b)
-    __mod__, __rmod__ = _decision(np.remainder, operator.mod)
+    __mod__, __rmod__ = _decision(np.remainder, lambda a, b: a % b)
     __pow__, __rpow__ = _operator(_power)
-    __lt__, _ = _decision(np.less, operator.lt)
-    __le__, _ = _decision(np.less_equal, operator.le)
-    __gt__, _ = _decision(np.greater, operator.gt)
-    __ge__, _ = _decision(np.greater_equal, operator.ge)
+    __lt__, _ = _decision(np.less, lambda a, b: decided(a < b))
+    __le__, _ = _decision(np.less_equal, lambda a, b: decided(a <= b))
+    __gt__, _ = _decision(np.greater, lambda a, b: decided(a > b))
+    __ge__, _ = _decision(np.greater_equal, lambda a, b: decided(a >= b))
     __eq__, _ = _decision(np.equal, lambda a, b: not differs(a, b))
     __ne__, _ = _decision(np.not_equal, differs)
 
@@ -242,7 +242,7 @@ class TracedSize(TracedNumber):
         return self.trace.decided(lambda: abs(self.size))
 
     def __bool__(self) -> bool:
-        return self.trace.decided(lambda: bool(self.size))
+        return self.trace.decided(lambda: not decided_zero(self.size))
 
     __trunc__ = __floor__ = __ceil__ = TracedNumber.__pos__
 

@@ -26,7 +26,7 @@ from tessella.frontends.trace.numbers import Numbers
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Size, expression, product, symbols_of
+from tessella.support.sizes import Expr, Size, product, symbols_of
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -319,7 +319,7 @@ class Trace:
 
     def size(self, size: Size) -> int:
         """A size as the traced function sees it."""
-        return size if expression(size) is None else cast(int, TracedSize(self, size))
+        return cast(int, TracedSize(self, size)) if isinstance(size, Expr) else size
 
     def decided(self, compute: Callable[[], Any]) -> Any:
         """What follows from sizes. Raises UndecidedSizeError."""

@@ -90,9 +90,9 @@ _ATTENTION = op(MatmulOp, either(_WITHOUT_NAN, _P), Value("v"), where=_is_plain)
 
 def _attention(m: Match) -> NnOp | None:
     scores = shape_of(m["scores"])
-    if shape_of(m["p"]) != scores or m.type.get_shape()[:-1] != scores[:-1]:
+    if shape_of(m["p"]) != scores or m.shape[:-1] != scores[:-1]:
         return None
-    past, mask = m.found.numbers.get("past"), m.get("mask")
+    past, mask = m.size("past"), m.get("mask")
     if past is not None and not _has_all(m["past"], scores):
         return None
     if past is not None and mask is not None and m.number("fill") != -math.inf:
@@ -108,7 +108,7 @@ def _attention(m: Match) -> NnOp | None:
         scale=scale,
         transposed_k=not m.op("scores").settings["transpose_b"],
         causal=past is not None,
-        past=past or 0,
+        past=0 if past is None else past,
         nan_as_zero=m.get("is_nan") is not None,
     )
 
@@ -123,7 +123,7 @@ def _causal(m: Match) -> NnOp | None:
     attention = m.op("attention")
     if not _has_all(m["past"], attention.scores_shape):
         return None
-    settings = attention.settings | {"causal": True, "past": m.number("past")}
+    settings = attention.settings | {"causal": True, "past": m.size("past")}
     return m.make(AttentionOp, m["q"], m["k"], m["v"], **settings)
 
 
@@ -157,7 +157,7 @@ _GROUPED = either(
 )
 
 
-def _is_repeated(m: Match, name: str, heads: tuple[int, ...], group: int) -> bool:
+def _is_repeated(m: Match, name: str, heads: tuple[Size, ...], group: Size) -> bool:
     """Whether each head of k or v stands for a group of those of q."""
     matrix = shape_of(m[name])[-2:]
     return (
@@ -180,7 +180,7 @@ def _grouped(m: Match) -> NnOp | None:
         apart = (heads[-1], group) if shape[-3] == batch[-1] else (1, 1)
         mask = m.reshaped(mask, (*shape[:-3], *apart, *shape[-2:]))
     new = m.make(AttentionOp, q, m["k"], m["v"], mask, **m.op("attention").settings)
-    return m.make(ReshapeOp, new.res, shape=m.type.get_shape())
+    return m.make(ReshapeOp, new.res, shape=m.shape)
 
 
 PATTERNS = (

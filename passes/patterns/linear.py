@@ -23,6 +23,7 @@ from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
 from tessella.passes.patterns.nodes import Node, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
+from tessella.support.sizes import Size
 
 
 def _is_matrix(value: SSAValue) -> bool:
@@ -38,7 +39,7 @@ _LAYER = op(AddOp, either(_PRODUCT, op(ReshapeOp, _PRODUCT)), bias)
 
 
 def _layer(m: Match) -> NnOp | None:
-    shape, product = m.type.get_shape(), shape_of(m["product"])
+    shape, product = m.shape, shape_of(m["product"])
     if shape[-1:] != product[-1:] or math.prod(shape) != math.prod(product):
         return None
     vector = _vector(m, m["bias"], shape[-1])
@@ -48,7 +49,7 @@ def _layer(m: Match) -> NnOp | None:
     return m.make(FcOp, x, m["w"], vector, transpose_w=m.op("product").transpose_b)
 
 
-def _vector(m: Match, bias: SSAValue, size: int) -> SSAValue | None:
+def _vector(m: Match, bias: SSAValue, size: Size) -> SSAValue | None:
     """A bias along the last axis as a vector; None if it is not one."""
     if isinstance(bias.owner, SplatOp):
         return m.splat(bias.owner.number, [size], bias)

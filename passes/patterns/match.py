@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -15,7 +15,7 @@ from tessella.passes.counted import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.runtime.weights import WeightStore
-from tessella.support.sizes import bounds_of
+from tessella.support.sizes import Size, bounds_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Found:
     values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
     """By node, and by name where the node has one."""
     numbers: dict[str, float] = field(default_factory=dict[str, float])
+    sizes: dict[str, Size] = field(default_factory=dict[str, Size])
     ops: tuple[NnOp, ...] = ()
     shared: frozenset[NnOp] = frozenset()
 
@@ -33,18 +34,24 @@ class Found:
         values = self.values | {node: value}
         if name := getattr(node, "name", ""):
             values[name] = value
-        return Found(values, self.numbers, self.ops, self.shared)
+        return replace(self, values=values)
 
     def count(self, name: str, number: float) -> Found | None:
         """A copy with a number under a name; None if the name has another number."""
         if self.numbers.get(name, number) != number:
             return None
-        return Found(self.values, self.numbers | {name: number}, self.ops, self.shared)
+        return replace(self, numbers=self.numbers | {name: number})
+
+    def measure(self, name: str, size: Size) -> Found | None:
+        """A copy with a size under a name; None if the name has another size."""
+        if self.sizes.get(name, size) != size:
+            return None
+        return replace(self, sizes=self.sizes | {name: size})
 
     def take(self, *ops: NnOp, shared: bool = False) -> Found:
         """A copy with the ops that the match has visited."""
         more = self.shared.union(ops) if shared else self.shared
-        return Found(self.values, self.numbers, (*self.ops, *ops), more)
+        return replace(self, ops=(*self.ops, *ops), shared=more)
 
     def consumed(self, root: NnOp) -> set[NnOp] | None:
         """The ops to remove; None if one of them has another user."""
@@ -116,8 +123,8 @@ class Matcher:
         if known is None or known.below != node.below or not node.above(known.above, value):
             return
         if bounds_of(known.past)[0] >= 0:
-            counted = found.count(node.name, known.past)
-            yield from () if counted is None else (counted.bind(node, value),)
+            measured = found.measure(node.name, known.past)
+            yield from () if measured is None else (measured.bind(node, value),)
 
     def _op(self, node: Op, value: SSAValue, found: Found) -> Iterator[Found]:
         op = value.owner

@@ -20,7 +20,7 @@ _REGROUPED = op(
 
 def _channel_shuffle(m: Match) -> NnOp | None:
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
-    if shape != m.type.get_shape() or len(shape) < 2 or len(grouped) < 3:
+    if shape != m.shape or len(shape) < 2 or len(grouped) < 3:
         return None
     perm = m.op("transpose").settings["perm"]
     is_swap = perm == (0, 2, 1, *range(3, len(grouped)))
@@ -38,7 +38,7 @@ def _batched_transpose(m: Match) -> NnOp | None:
     lead = len(shape) - moved
     if lead < 0 or shape[lead:] != grouped[kept:]:
         return None
-    if m.type.get_shape()[:lead] != shape[:lead]:
+    if m.shape[:lead] != shape[:lead]:
         return None
     tail = (lead + source - kept for source in perm[kept:])
     return m.make(TransposeOp, m["x"], perm=(*range(lead), *tail))

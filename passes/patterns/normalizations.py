@@ -24,6 +24,8 @@ from tessella.dialects.nn.normalization import GroupNormOp, LayerNormOp, RmsNorm
 from tessella.dialects.nn.reduction import ReduceMeanOp
 from tessella.passes.patterns.nodes import Node, Number, Product, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
+from tessella.support.decisions import is_multiple
+from tessella.support.sizes import Size
 
 x, scale, bias = Value("x"), Value("scale"), Value("bias")
 
@@ -87,7 +89,7 @@ def _varies_from(axis: int, value: SSAValue, x: SSAValue) -> bool:
 def _normalization(m: Match, kind: type[NnOp]) -> NnOp | None:
     x, axis = m["x"], _first_axis(m)
     parameters = [value for value in (m.get("scale"), m.get("bias")) if value is not None]
-    if axis is None or m.type.get_shape() != shape_of(x):
+    if axis is None or m.shape != shape_of(x):
         return None
     if not all(_varies_from(axis, value, x) for value in parameters):
         return None
@@ -117,17 +119,19 @@ def _group_norm(m: Match) -> NnOp | None:
     """The norm of x itself, if each of its groups is a channel of the norm."""
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
     groups = m.op("norm").settings["groups"]
-    if m.type.get_shape() != shape or grouped[:2] != (shape[0], groups):
+    if m.shape != shape or grouped[:2] != (shape[0], groups):
         return None
     parameters = [m["scale"], m["bias"]]
-    if shape[1] % groups or not all(_is_of_channels(value, shape) for value in parameters):
+    if not is_multiple(shape[1], groups):
+        return None
+    if not all(_is_of_channels(value, shape) for value in parameters):
         return None
     parameters = [m.reshaped(value, shape[1:2]) for value in parameters]
     epsilon = m.op("norm").settings["epsilon"]
     return m.make(GroupNormOp, m["x"], *parameters, groups=groups, epsilon=epsilon)
 
 
-def _is_of_channels(value: SSAValue, shape: Sequence[int]) -> bool:
+def _is_of_channels(value: SSAValue, shape: Sequence[Size]) -> bool:
     """Whether a value that broadcasts to x[N, C, ..] holds one number for each channel."""
     _, channels, *spatial = shape
     padded = (1,) * (len(shape) - len(shape_of(value))) + shape_of(value)

@@ -13,6 +13,7 @@ from tessella.dialects.nn.core import NnOp, PyValue, Tensor, shape_of, tensor, t
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.passes.patterns.match import Found
 from tessella.passes.patterns.nodes import Node
+from tessella.support.sizes import Size
 
 AnyOp = TypeVar("AnyOp", bound=NnOp)
 
@@ -44,6 +45,10 @@ class Match:
         numbers = self.found.numbers
         return numbers[name] if default is None else numbers.get(name, default)
 
+    def size(self, name: str) -> Size | None:
+        """The size with a name; None if an optional part is missing."""
+        return self.found.sizes.get(name)
+
     def make(
         self, kind: type[AnyOp], *operands: SSAValue | None, **properties: PyValue | None
     ) -> AnyOp:
@@ -53,13 +58,13 @@ class Match:
         self.made.append(new)
         return new
 
-    def splat(self, number: float, shape: Sequence[int], like: SSAValue) -> SSAValue:
+    def splat(self, number: float, shape: Sequence[Size], like: SSAValue) -> SSAValue:
         """A splat of a value's element type."""
         new = SplatOp(number, tensor(tensor_type(like).element_type, shape))
         self.made.append(new)
         return new.res
 
-    def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    def reshaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
         """The value, reshaped if it has another shape."""
         if shape_of(value) == tuple(shape):
             return value
@@ -74,6 +79,11 @@ class Match:
     def type(self) -> Tensor:
         """The type of the result."""
         return tensor_type(self.root.results[0])
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The shape of the result."""
+        return shape_of(self.type)
 
 
 Rewrite = Callable[[Match], NnOp | None]

@@ -19,6 +19,7 @@ from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
 from tessella.passes.pick.cost_key import CostKey, Value
 from tessella.support.elements import FLOATS
+from tessella.support.sizes import Size
 
 
 def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
@@ -43,7 +44,7 @@ class _Scratch(GroupLowering):
         return _weight(type) if weight_of(value) is not None else _variable(type)
 
     def derived(
-        self, value: SSAValue, shape: Sequence[int], compute: Callable[[Array], Array]
+        self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
         """A weight of the shape, if the tensor is a constant."""
         constant = weight_of(value) is not None or isinstance(value.owner, SplatOp)

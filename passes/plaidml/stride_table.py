@@ -24,9 +24,11 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.traits import ConstantLike, IsTerminator
 
 from tessella.dialects.layout import ANY_LAYOUT
-from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp
 from tessella.dialects.tile.flat import FlatAccess, flatten, layout_of
+from tessella.support.decisions import known
+from tessella.support.sizes import Expr
 
 NAME_WIDTH = 8
 """Columns of the names of indices."""
@@ -110,6 +112,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_wid
 def obstacle(op: ContractOp) -> str | None:
     """The reason why a statement has no stride table, as a sentence; None if it has one."""
     points = prod(index.range for index in op.index_list)
+    if isinstance(points, Expr):
+        return f"how many points it has, {points}, depends on symbols"
     if not 0 < points < MAX_POINTS:
         return f"it has {points} points, not 1 to 2^63 - 1"
     if any(isinstance(inner, ExtractOp) for r in (op.combine, op.post) for inner in r.walk()):
@@ -125,14 +129,14 @@ def _tensor_obstacle(name: str, value: SSAValue) -> str | None:
         return f"the elements of {name}, {type.element_type}, have no size in bytes"
     if layout == ANY_LAYOUT:
         return f"{name} has no layout yet"
-    if any(piece.mod or piece.div > 1 for piece in layout.order(len(type.get_shape()))):
+    if any(piece.mod or piece.div > 1 for piece in layout.order(len(shape_of(type)))):
         return f"the layout of {name} splits an index, which has two strides then"
     return None
 
 
 def stride_table(op: ContractOp) -> StrideTable:
     """The table of a statement that has no obstacle."""
-    flat = flatten(op)
+    flat = flatten(op).with_sizes(known)
     ranges = {name: flat.ranges[name] for name in sorted(flat.ranges) if flat.ranges[name] > 1}
     columns = [
         _column(name, tensor_type(value).element_type, a, tuple(ranges))
@@ -150,7 +154,7 @@ def stride_table(op: ContractOp) -> StrideTable:
     )
 
 
-def _column(name: str, element: Attribute, a: FlatAccess, indices: Sequence[str]) -> Column:
+def _column(name: str, element: Attribute, a: FlatAccess[int], indices: Sequence[str]) -> Column:
     assert isinstance(element, FixedBitwidthType)
     return Column(name, tuple(map(a.stride, indices)), a.offset, a.size, element.size)
 

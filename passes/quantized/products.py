@@ -69,7 +69,7 @@ def product(w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes) -> SSAVa
     settings: Mapping[str, PyValue] = {"transpose_b": turned(op)}
     if isinstance(op, ConvOp):
         kind, (a, settings) = ConvOp, _padded(w, op, a, bytes)
-    total = w.op(kind, w.cast(a.x, "i32"), w.cast(b.x, "i32"), **settings)
+    total = w.op(kind, a.x, b.x, **settings)
     made = total.owner
     assert isinstance(made, NnOp)
     record_fusion(made, PATTERN, [op])
@@ -96,12 +96,11 @@ def _of_second(w: Writer, op: Product, a: Factor, b: Factor) -> SSAValue | None:
 
 def _sum_of_first(w: Writer, op: Product, a: Factor, settings: Mapping[str, PyValue]) -> SSAValue:
     """sum a, where it broadcasts to the result."""
-    wide = w.cast(a.x, "i32")
     if not isinstance(op, ConvOp):
-        return w.sum(wide, reduced_axes(op)[0])
+        return w.sum(w.cast(a.x, "i32"), reduced_axes(op)[0])
     outs, *window = known_all(shape_of(op.w))
-    ones = w.splat(1, "i32", (1 if op.settings["groups"] == 1 else outs, *window))
-    return w.op(ConvOp, wide, ones, **settings)
+    ones = w.splat(1, "i8", (1 if op.settings["groups"] == 1 else outs, *window))
+    return w.op(ConvOp, a.x, ones, **settings)
 
 
 def _none(op: ConvOp) -> tuple[int, ...]:

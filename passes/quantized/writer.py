@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import Pure
 
 from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.nn import elementwise as ew
@@ -83,4 +84,19 @@ def replace(old: NnOp, value: SSAValue) -> None:
     """Let a value stand for the result of an op, and erase the op."""
     value.name_hint = value.name_hint or old.results[0].name_hint
     old.results[0].replace_all_uses_with(value)
-    Rewriter.erase_op(old)
+    drop(old)
+
+
+def drop(op: NnOp) -> None:
+    """Erase an op whose result nothing reads, and those that it alone reads: rules ask whether a
+    value has one use."""
+    operands = list(op.operands)
+    Rewriter.erase_op(op)
+    for value in operands:
+        owner = value.owner
+        if isinstance(owner, NnOp) and owner.has_trait(Pure) and not _is_read(owner):
+            drop(owner)
+
+
+def _is_read(op: NnOp) -> bool:
+    return op.parent is None or any(result.first_use is not None for result in op.results)

@@ -23,6 +23,7 @@ from tessella.dialects.tile import (
 )
 from tessella.passes.tile.parallel import THREADS
 from tessella.passes.tile.parts import joined, roots_of, uses
+from tessella.support.decisions import known
 from tessella.support.sizes import estimated, expression
 from tessella.targets import Target
 
@@ -92,15 +93,16 @@ class _Pieces:
         changed."""
         writer, written, reader, read = edge
         a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
-        common = lcm(a.grain, b.grain)
-        both = _scaled(a, common // a.grain), _scaled(b, common // b.grain)
+        grains = known(a.grain), known(b.grain)
+        common = lcm(*grains)
+        both = _scaled(a, common // grains[0]), _scaled(b, common // grains[1])
         if a == b or both[0] != both[1] or common > estimated(a.period):
             return False
         longer = self._longer(writer, a, both[0]) + self._longer(reader, b, both[1])
         if longer > self.target.barrier_cycles:
             return False
-        self.factors[writer] *= common // a.grain
-        self.factors[reader] *= common // b.grain
+        self.factors[writer] *= common // grains[0]
+        self.factors[reader] *= common // grains[1]
         return True
 
     def _longer(self, name: str, now: Part, then: Part) -> float:

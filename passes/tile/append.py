@@ -28,6 +28,7 @@ from tessella.passes.tile.rebuild import (
     read_indices,
     reads_places,
 )
+from tessella.support.sizes import Size
 
 Renaming = dict[str, Linear]
 
@@ -90,7 +91,7 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
     return names
 
 
-def _leaves_with(consumer: ContractOp, form: Linear, extent: int, producer: ContractOp) -> bool:
+def _leaves_with(consumer: ContractOp, form: Linear, extent: Size, producer: ContractOp) -> bool:
     """Whether every out-of-bounds point of the sum is out of bounds for the map too, which then
     writes nothing there."""
     written = zip(consumer.out_access, shape_of(consumer.res), strict=True)

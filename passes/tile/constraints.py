@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
@@ -44,12 +46,13 @@ class Constraints:
     def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
         """The values of an index of the register tile for which every constraint of its boundary
         tiles holds, for all values of the reduced index."""
-        low, high = 0, flat.ranges[name]
+        low: Size = 0
+        high = flat.ranges[name]
         for c in (*self.rows, *self.lanes):
             if c.form.coefficient(name):
                 first, end = c.interior(name, flat.ranges)
-                low, high = max(low, first), min(high, end)
-        return low, max(low, high)
+                low, high = decided_max(low, first), decided_min(high, end)
+        return low, decided_max(low, high)
 
 
 def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
@@ -92,7 +95,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             schedule.rows in names
             and not plain
             and not reduced & (unrolled | bounded)
-            and all(flat.ranges[name] <= UNROLLED for name in reduced)
+            and all(decided(flat.ranges[name] <= UNROLLED) for name in reduced)
         ):
             rows.append(c)
         elif schedule.rows not in names and len(plain) <= 1 and not reduced & unrolled:

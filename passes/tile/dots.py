@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tessella.dialects.tile import Dot
 from tessella.dialects.tile.nest import shared_loops
-from tessella.passes.tile.packing import can_relayout
+from tessella.passes.tile.packing import argument_of, can_relayout
 from tessella.passes.tile.problem import Problem
 from tessella.targets.instructions import of_product
 
@@ -25,7 +25,9 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
         if _runs_over_lanes(problem, vector, index)
     ]
     for row in of_product(a, b, accumulated, problem.target):
-        yield from ((vector, Dot(index, row.name)) for vector, index in pairs)
+        for vector, index in pairs:
+            if not found.accumulated.is_float or _is_padded(problem, vector, index, row.k):
+                yield vector, Dot(index, row.name)
 
 
 def _runs_in_groups(problem: Problem, index: str) -> bool:
@@ -49,6 +51,16 @@ def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
         and flat.out.lane_stride(vector) == 1
         and all(_is_readable(problem, i, vector, index) for i in range(flat.inputs))
     )
+
+
+def _is_padded(problem: Problem, vector: str, index: str, k: int) -> bool:
+    """Whether no group has values that are no numbers: the last one of a constant is padded with
+    zeros, that of a copy is not."""
+    if problem.plain.ranges[index] % k == 0:
+        return True
+    moving = (i for i, a in enumerate(problem.plain.accesses[:2]) if a.lane_stride(vector))
+    arguments = (argument_of(problem.op, problem.kernel, i) for i in moving)
+    return all(a is not None and problem.kernel.is_constant(a.index) for a in arguments)
 
 
 def _is_readable(problem: Problem, operand: int, vector: str, index: str) -> bool:

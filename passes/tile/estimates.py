@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import Index
-from tessella.support.sizes import estimated
+from tessella.support.sizes import estimated, product
 
 
 def bytes_in(value: SSAValue | TensorType) -> int:
@@ -21,7 +21,7 @@ def bytes_in(value: SSAValue | TensorType) -> int:
 
 def count_of(value: SSAValue) -> int:
     """Elements of a tensor."""
-    return estimated(tensor_type(value).element_count())
+    return estimated(product(shape_of(value)))
 
 
 def shape_in(value: SSAValue) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from tessella.passes.tile.nest import reason
 from tessella.passes.tile.parallel import THREADS, busy, choices
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 SHOWN = 6
@@ -56,7 +57,8 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
-        yield f"  threads: {_threads(Model(op, flat, target), choice.schedule)}"
+        model = Model(op, flat.with_sizes(estimated), target)
+        yield f"  threads: {_threads(model, choice.schedule)}"
 
 
 def _threads(model: Model, s: Schedule) -> str:

@@ -25,6 +25,7 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.nest import counted
 from tessella.passes.tile.rebuild import reads_points
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def _read_in_shape(old: ContractOp, new: ContractOp) -> None:
     new.accesses = ArrayAttr(map(AccessAttr, accesses))
 
 
-def _in_shape(access: Access, old: Sequence[int], new: Sequence[int]) -> Access:
+def _in_shape(access: Access, old: Sequence[Size], new: Sequence[Size]) -> Access:
     """An access to a tensor as one in a shape with other dimensions of 1."""
     if list(old) == list(new):
         return access

@@ -98,7 +98,7 @@ class Model:
     of ``flat`` are numbers: those that `estimated` returns."""
 
     op: ContractOp
-    flat: Flat
+    flat: Flat[int]
     target: Target
 
     @cached_property
@@ -227,7 +227,7 @@ class Model:
         held = self.plan(s).constraints
         if s.vector is None or not held.masked:
             return 0.0
-        low, high = held.interior(self.flat, s.vector)
+        low, high = map(estimated, held.interior(self.flat, s.vector))
         tiles = -(-self.flat.ranges[s.vector] // s.width)
         boundary = 1.0 - max(0, high // s.width - -(-low // s.width)) / tiles
         everywhere = sum(s.vector in {n for n, _ in c.form.terms} for c in held.masks)
@@ -258,7 +258,7 @@ class Model:
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
         """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
         if s.dot is not None:
-            return rows * vectors / s.dot.row.rate / self.target.fma_ports
+            return rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
         ops = rows * vectors * self.ops + self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
 
@@ -311,7 +311,7 @@ class Model:
         }
         return len(found) / (len(moving) * rows)
 
-    def _inputs(self, s: Schedule) -> Iterator[tuple[OperandPlan, FlatAccess]]:
+    def _inputs(self, s: Schedule) -> Iterator[tuple[OperandPlan[int], FlatAccess[int]]]:
         return zip(self.plan(s).read, self.flat.accesses, strict=False)
 
     def _conflict_cycles(self, s: Schedule, rows: int) -> float:
@@ -325,7 +325,7 @@ class Model:
         return conflicts * rows * CONFLICT_CYCLES
 
     def _operand_loads(
-        self, s: Schedule, o: OperandPlan, a: FlatAccess, rows: int, vectors: int
+        self, s: Schedule, o: OperandPlan[int], a: FlatAccess[int], rows: int, vectors: int
     ) -> float:
         if o.access is Access.TRANSPOSED:
             return vectors * self._square_loads(s, a)
@@ -334,21 +334,21 @@ class Model:
             count *= self._vector_loads(s, o, a)
         return count * self._fresh(s, a, rows) if o.is_window else count
 
-    def _square_loads(self, s: Schedule, a: FlatAccess) -> float:
+    def _square_loads(self, s: Schedule, a: FlatAccess[int]) -> float:
         """Loads of a square that is transposed, with its shuffles; fewer of a short index."""
         held = min(s.lanes, self.flat.ranges[s.vector or ""])
         shuffles = held * math.log2(held) + (s.lanes if held < s.lanes else 0)
         ports = self.target.load_ports / self.target.shuffle_ports
         return held * self._lines(s, a) + shuffles * ports
 
-    def _vector_loads(self, s: Schedule, o: OperandPlan, a: FlatAccess) -> float:
+    def _vector_loads(self, s: Schedule, o: OperandPlan[int], a: FlatAccess[int]) -> float:
         """Loads of one vector, one for each cache line, plus the shuffles of strided ones."""
         lines = self._lines(s, a)
         if o.access is not Access.STRIDED:
             return lines
         return lines * (o.stride + self.target.load_ports / self.target.shuffle_ports)
 
-    def _lines(self, s: Schedule, a: FlatAccess) -> float:
+    def _lines(self, s: Schedule, a: FlatAccess[int]) -> float:
         """Average number of cache lines of a vector: more than one if vectors do not start at
         multiples of their length."""
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
@@ -356,7 +356,7 @@ class Model:
             return 1.0
         return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
-    def _fresh(self, s: Schedule, a: FlatAccess, rows: int) -> float:
+    def _fresh(self, s: Schedule, a: FlatAccess[int], rows: int) -> float:
         """The share of a window's loads that no other row of the unrolled points makes."""
         assert s.rows is not None
         step = a.stride(s.rows)
@@ -372,7 +372,7 @@ class Model:
         distinct = {position + step * row for position in positions for row in range(rows)}
         return len(distinct) / (len(positions) * rows)
 
-    def _repeats(self, a: FlatAccess) -> bool:
+    def _repeats(self, a: FlatAccess[int]) -> bool:
         """Whether points of the reduced indices read the same element."""
         span = 0
         for stride, name in sorted((abs(a.stride(n)), n) for n in self.flat.reduced):
@@ -447,7 +447,7 @@ class Model:
         strided = any(o.access is Access.STRIDED for o in plan.read)
         return 2 * s.vectors * plan.columns + weights + strided + compared
 
-    def plan(self, s: Schedule) -> AccessPlan:
+    def plan(self, s: Schedule) -> AccessPlan[int]:
         """How operands are read and the result is written."""
         key = s.vector, s.rows, s.dot
         if key not in self._plans:
@@ -455,7 +455,7 @@ class Model:
         return self._plans[key]
 
     @cached_property
-    def _plans(self) -> dict[tuple[str | None, str | None, Dot | None], AccessPlan]:
+    def _plans(self) -> dict[tuple[str | None, str | None, Dot | None], AccessPlan[int]]:
         return {}
 
     def bounded(self, s: Schedule) -> frozenset[str]:

@@ -351,7 +351,7 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
                 shape = shape_in(value)
                 for dim, form in moving:
                     low, high = form.bounds(ranges)
-                    size = size // shape[dim] * min(shape[dim], high - low + 1)
+                    size = size // shape[dim] * min(shape[dim], estimated(high - low + 1))
             if size > sizes.get(value, -1):
                 sizes[value] = size
     return sum(sizes.values())
@@ -419,7 +419,7 @@ def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Cl
 
 
 def _windows(
-    ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: int
+    ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: Size
 ) -> Mapping[ContractOp, Window] | None:
     """The windows of statements in a step of one value of a loop that all statements of a kernel
     share; None if steps cannot do with what they write."""

@@ -169,7 +169,7 @@ def _time(model: Model, core: float, loop: Loop) -> float:
     return total
 
 
-def _operands(model: Model) -> Iterator[tuple[FlatAccess, SSAValue]]:
+def _operands(model: Model) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
     return zip(model.flat.accesses, model.op.tensors, strict=True)
 
 

@@ -35,7 +35,7 @@ class _Sizes:
 _USUAL = _Sizes(LONG, PART, LARGEST)
 
 
-def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | None:
+def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int] | None:
     """The reduced index that a schedule cuts into partial sums, and the number of its values in
     each; None if the sum is short or exact. An index that does not run over its whole range in each
     step is cut where it may end, so that the loops inside are known."""
@@ -60,7 +60,7 @@ def partial_sums(op: ContractOp, flat: Flat, s: Schedule) -> tuple[str, int] | N
 
 
 def _cut(
-    flat: Flat, s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
+    flat: Flat[int], s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
 ) -> tuple[str, int] | None:
     """The cut of the first index, from the innermost outwards, whose full range is too long."""
     most = sizes.largest // inside

@@ -13,7 +13,7 @@ from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp
 from tessella.dialects.tile.flat import FlatAccess, flatten
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.passes.hazards import Use
-from tessella.support.conditions import UndecidedSizeError
+from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.sizes import Size
 
 
@@ -115,17 +115,17 @@ def _shared_part(
     value: SSAValue, access: FlatAccess, shared: Divided, ranges: Mapping[str, Size]
 ) -> Part:
     step, (around, count) = shared.step(access), shared.around or (None, 1)
-    if access.lanes or step <= 0 or not shared.exact:
+    if access.lanes or decided(step <= 0) or not shared.exact:
         return ANY
     period, inside = step * shared.extent * count, access.offset
     for name, stride in access.strides.items():
         if name in (shared.name, around):
             continue
-        if 0 <= stride < step:
+        if decided(stride >= 0) and decided(stride < step):
             inside += stride * (ranges[name] - 1)
-        elif stride < 0 or stride % period != 0:
+        elif decided(stride < 0) or stride % period != 0:
             return ANY
-    if access.offset < 0 or inside >= step:
+    if decided(access.offset < 0) or decided(inside >= step):
         return ANY
     size = element_of(value.type).size
     return Part.shared(Share(period * size, shared.grain * step * size, count))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Generic
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Region, SSAValue
@@ -18,8 +19,10 @@ from xdsl.ir import Region, SSAValue
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule
+from tessella.dialects.tile.attributes import N, S_co
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
+from tessella.support.conditions import decided
 from tessella.support.decisions import at_most
 from tessella.support.sizes import Size
 
@@ -47,19 +50,19 @@ class Access(Enum):
 
 
 @dataclass(frozen=True)
-class OperandPlan:
+class OperandPlan(Generic[S_co]):
     """How one operand is read, or the result is written. Strides are in elements."""
 
     access: Access
-    stride: Size
+    stride: S_co | int
     """Between neighbouring lanes."""
-    row_stride: Size
+    row_stride: S_co | int
     """Between neighbouring rows of the register tile."""
     element: str
     """The name of the element in memory, such as `f32`."""
     bits: int
     """Of the element in memory."""
-    room: Size
+    room: S_co | int
     """Elements side by side in memory from the start of a tile: vectors that end within them need
     no mask."""
     guards: tuple[Constraint, ...] = ()
@@ -93,10 +96,10 @@ class OperandPlan:
 
 
 @dataclass(frozen=True)
-class AccessPlan:
+class AccessPlan(Generic[S_co]):
     """The plans of a statement's inputs, its post operands and its result, in this order."""
 
-    operands: tuple[OperandPlan, ...]
+    operands: tuple[OperandPlan[S_co], ...]
     inputs: int
     extracts: tuple[Access, ...]
     """How each `tile.extract` of the bodies is read."""
@@ -106,12 +109,12 @@ class AccessPlan:
     """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
 
     @cached_property
-    def read(self) -> tuple[OperandPlan, ...]:
+    def read(self) -> tuple[OperandPlan[S_co], ...]:
         """The plans of the inputs."""
         return self.operands[: self.inputs]
 
     @cached_property
-    def windows(self) -> tuple[OperandPlan, ...]:
+    def windows(self) -> tuple[OperandPlan[S_co], ...]:
         """The plans of the inputs that are windows."""
         return tuple(o for o in self.read if o.is_window)
 
@@ -131,7 +134,7 @@ class AccessPlan:
         return sum(o.by_vector and not o.by_row for o in self.read)
 
     @property
-    def result(self) -> OperandPlan:
+    def result(self) -> OperandPlan[S_co]:
         return self.operands[-1]
 
     @property
@@ -175,8 +178,8 @@ class AccessPlan:
 
 
 def plan_accesses(
-    op: ContractOp, flat: Flat, vector: str | None, rows: str | None, dot: Dot | None = None
-) -> AccessPlan:
+    op: ContractOp, flat: Flat[N], vector: str | None, rows: str | None, dot: Dot | None = None
+) -> AccessPlan[N]:
     """The plan of a statement for a vector index, an index of rows, and the instruction that adds
     up groups of products, if one does. Without a vector index, each operand is read element by
     element. ``flat`` has the layouts of the operands.
@@ -207,14 +210,14 @@ def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
 
 def _operand(
     op: ContractOp,
-    flat: Flat,
+    flat: Flat[N],
     number: int,
     value: SSAValue,
     vector: str | None,
     rows: str | None,
     constraints: Constraints,
     dot: Dot | None,
-) -> OperandPlan:
+) -> OperandPlan[N]:
     a, element = flat.accesses[number], element_of(value.type)
     return OperandPlan(
         access=_access(op, flat, number, value, vector, rows)
@@ -258,12 +261,12 @@ def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
     return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
 
 
-def _is_strided(flat: Flat, number: int, vector: str, stride: int) -> bool:
+def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
     """Whether strided loads are possible: the constraints can also be evaluated for the elements
     between the lanes."""
     return (
         at_most(stride, MAX_STRIDE)
-        and stride > 1
+        and decided(stride > 1)
         and all(
             c.form.coefficient(vector) in (0, stride)
             for c in flat.constraints

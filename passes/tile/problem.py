@@ -42,7 +42,7 @@ class Problem:
         return {**reaches(self.op)}
 
     @cached_property
-    def plain(self) -> Flat:
+    def plain(self) -> Flat[int]:
         """The flattened statement with the current layouts of its operands, in numbers."""
         return self.model({}).flat
 

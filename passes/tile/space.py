@@ -28,7 +28,7 @@ from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import transposing_rows, vector_indices, window_rows
-from tessella.support.sizes import Size, bounds_of, ceil_div
+from tessella.support.sizes import bounds_of, ceil_div, estimated
 
 # "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
 # and avx2, how many change, and their cycles in the model. `python -m bench.constants space` prints
@@ -117,7 +117,7 @@ class TileFamily:
         return self.problem.op
 
     @property
-    def plain(self) -> Flat:
+    def plain(self) -> Flat[int]:
         return self.problem.plain
 
     @property
@@ -222,7 +222,7 @@ class TileFamily:
         return self.problem.model(self._layouts)
 
     @property
-    def _flat(self) -> Flat:
+    def _flat(self) -> Flat[int]:
         return self._model.flat
 
     @cached_property
@@ -389,19 +389,19 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
 class BoundaryRows:
     """The neighbouring rows at which a constraint must be checked."""
 
-    rows: Size
+    rows: int
     weight: int
     """For how many tiles one of these counts: more where its reduced index is long, as its code
     is."""
 
 
-def _boundary_rows(flat: Flat, rows: str) -> Iterator[BoundaryRows]:
+def _boundary_rows(flat: Flat[int], rows: str) -> Iterator[BoundaryRows]:
     """For each constraint, the rows before and after the interior."""
     extent = flat.ranges[rows]
     for c in flat.constraints:
         if c.form.coefficient(rows) <= 0:
             continue
-        low, high = c.interior(rows, flat.ranges)
+        low, high = map(estimated, c.interior(rows, flat.ranges))
         reduced = [flat.ranges[n] for n, _ in c.form.terms if n in flat.reduced]
         weight = ceil_div(max(reduced, default=1), LONG_WINDOW)
         yield from (
@@ -412,7 +412,9 @@ def _boundary_rows(flat: Flat, rows: str) -> Iterator[BoundaryRows]:
 # ** the order of the loops **
 
 
-def loop_order(op: ContractOp, flat: Flat, vector: str | None, rows: str | None) -> tuple[str, ...]:
+def loop_order(
+    op: ContractOp, flat: Flat[int], vector: str | None, rows: str | None
+) -> tuple[str, ...]:
     """Free indices from the outermost loop to the innermost.
 
     The panel of an operand that moves only with the vector index stays in cache while the rows run,

@@ -73,8 +73,7 @@ def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
         if len(names) < least or not any(_is_reduced(op, name) for op, name in names.items()):
             continue
         stream = _ordered(kernel, names)
-        # blocks divide a loop: of one that depends on symbols, no number does
-        if len(stream.inside) >= least and stream.sums and at_most(stream.extent, MOST):
+        if stream is not None and len(stream.inside) >= least and stream.sums:
             yield stream
 
 
@@ -108,9 +107,10 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
     return any(index.name == name and index.reduced for index in op.index_list)
 
 
-def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
+def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None:
     """The statements in an order in which those of the loop are together: what none of them needs
-    complete runs before, what needs their sums runs after."""
+    complete runs before, what needs their sums runs after. None for a loop whose range depends on
+    symbols: no number of blocks divides it."""
     before: list[Operation] = []
     inside: list[ContractOp] = []
     after: list[Operation] = []
@@ -136,7 +136,7 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream:
             before.append(op)
     name = names[inside[0]] if inside else ""
     extent = next((i.range for op in inside[:1] for i in op.index_list if i.name == name), 0)
-    return Stream(extent, names, before, inside, after)
+    return Stream(extent, names, before, inside, after) if at_most(extent, MOST) else None
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:

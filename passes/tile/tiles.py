@@ -9,7 +9,8 @@ from math import gcd
 
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Flat
-from tessella.support.decisions import known
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min, known
 from tessella.support.sizes import Size, bounds_of, ceil_div, expression, round_up, terms_of
 
 OVERLAPPED = 16
@@ -115,7 +116,7 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
     and no code for a remainder is needed. Panels begin at whole tiles."""
     if any(name in a.lanes for a in flat.accesses):
         return False
-    return extent >= tile if op.is_map else extent > OVERLAPPED * tile
+    return decided(extent >= tile if op.is_map else extent > OVERLAPPED * tile)
 
 
 def split(
@@ -124,15 +125,15 @@ def split(
     """The tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
     low, high = interior
     start: Size = 0
-    while start < range_:
-        inside = min(high, range_) - start if low <= start else 0
-        if inside >= tile:
+    while decided(start < range_):
+        inside = decided_min(high, range_) - start if decided(low <= start) else 0
+        if decided(inside >= tile):
             stop = start + (inside if overlap else inside // tile * tile)
             yield Tiles(start, tile, stop)
             start = stop
         else:
-            size = known(min(tile, range_ - start))
-            boundary = start < low or start + size > high
+            size = known(decided_min(tile, range_ - start))
+            boundary = decided(start < low) or decided(start + size > high)
             yield Tiles(start, size, start + size, boundary)
             start += size
 
@@ -161,6 +162,10 @@ def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
 
 
 def parts(extent: int, size: int, *, overlap: bool) -> list[tuple[int, int]]:
-    """(extent, count) of the tiles of a range without constraints, for the model."""
-    tiles = split(extent, size, (0, extent), overlap=overlap)
-    return [(each.size, each.count) for each in tiles]
+    """(extent, count) of the tiles that `split` makes of a range without constraints."""
+    if extent < size:
+        return [(extent, 1)] if extent else []
+    full, rest = divmod(extent, size)
+    if overlap:
+        return [(size, full + (rest > 0))]
+    return [(size, full), (rest, 1)] if rest else [(size, full)]

@@ -40,7 +40,7 @@ class Loop:
     step: int
 
 
-def loop_nest(flat: Flat, s: Schedule) -> list[Loop]:
+def loop_nest(flat: Flat[int], s: Schedule) -> list[Loop]:
     """The loops from the outermost to the innermost."""
     extents = dict(flat.ranges)
     loops: list[Loop] = []
@@ -59,7 +59,7 @@ class Traffic:
     """What a statement moves between the caches. The sizes of ``flat`` are numbers."""
 
     op: ContractOp
-    flat: Flat
+    flat: Flat[int]
     target: Target
 
     def cycles(self, s: Schedule) -> dict[str, float]:
@@ -182,6 +182,6 @@ class Traffic:
         return total
 
 
-def _step(a: FlatAccess, name: str) -> tuple[int, int, bool, bool]:
+def _step(a: FlatAccess[int], name: str) -> tuple[int, int, bool, bool]:
     lane = abs(a.lane_stride(name))
     return max(lane, abs(a.stride(name))), a.room.get(name, 0), lane == 1, name not in a.lanes

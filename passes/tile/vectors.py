@@ -14,14 +14,14 @@ MAX_WINDOW = 16
 """Rows apart from which on two reads of a tensor share nothing in a register tile."""
 
 
-def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat) -> list[str]:
+def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
     """The indices that can run over lanes: the first free one, then the reduced ones."""
     free = (n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n))
     reduced = (n for n in flat.reduced if flat.ranges[n] > 1 and reduces(op, flat, n))
     return [*islice(free, 1), *reduced]
 
 
-def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
+def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> bool:
     """Whether a free index can run over lanes: each operand that would need a gather can be packed
     or transposed in registers."""
     bounds = (c for c in flat.constraints if c.is_of_results(flat.inputs))
@@ -38,7 +38,7 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat, name: str) -> bool:
     return not stuck or transposing_rows(op, flat, name) is not None
 
 
-def window_rows(op: ContractOp, flat: Flat, vector: str) -> Iterator[str]:
+def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
     """The indices of a map along which neighbouring rows read the same vectors: those of a tensor
     that is read at several places which are so far apart."""
     for name in flat.free:
@@ -53,7 +53,7 @@ def window_rows(op: ContractOp, flat: Flat, vector: str) -> Iterator[str]:
             yield name
 
 
-def transposing_rows(op: ContractOp, flat: Flat, vector: str) -> str | None:
+def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
     """The index of rows along which a map can load all operands that would need gathers, and
     transpose them in registers."""
     if not op.is_map:
@@ -62,7 +62,7 @@ def transposing_rows(op: ContractOp, flat: Flat, vector: str) -> str | None:
     return next((n for n in names if not plan_accesses(op, flat, vector, n).gathered()), None)
 
 
-def reduces(op: ContractOp, flat: Flat, name: str) -> bool:
+def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
     """Whether a reduced index can run over lanes."""
     plan = plan_accesses(op, flat, name, None)
     return plan.reads_vectors and not plan.gathered() and Access.GATHER not in plan.extracts

@@ -34,6 +34,7 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.sizes import declare_symbols, is_static
 from tessella.runtime.scan import Loop
 from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, Symbol, symbols_of, with_symbols
 from tests.generators.choices import Choices
@@ -334,7 +335,7 @@ class Sketch(Choices):
             rows = [np.zeros(shape_of(type), dtype_of(type)) for type in types]
             return step.loop.run(step.body.run, arrays, rows)[step.result]
         if step.array is not None:
-            return np.broadcast_to(step.array, step.shape)
+            return np.broadcast_to(step.array, known_all(step.shape))
         return owner.evaluate(*arrays)[0]
 
     def finish(self) -> Program:

@@ -10,10 +10,12 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
-from tessella.dialects.sizes import is_static
 from tessella.runtime.scan import Loop
+from tessella.support.conditions import decided
+from tessella.support.decisions import known
 from tessella.support.sizes import Size, bounds_of
 from tests.generators.nn_sketch import MOST_ELEMENTS, Drawn, Program, Sketch, Step
+from tests.generators.open_sizes import is_open
 
 Drawer = Callable[[Sketch], None]
 
@@ -127,8 +129,8 @@ def slice_(s: Sketch) -> None:
     x = s.pick(lambda a: a.ndim > 0)
     if x is None:
         return
-    starts: list[int] = []
-    sizes: list[int] = []
+    starts: list[Size] = []
+    sizes: list[Size] = []
     steps: list[int] = []
     for extent in s.drawn[x].shape:
         start, size, step = part(s, extent)
@@ -140,7 +142,7 @@ def slice_(s: Sketch) -> None:
 
 def part(s: Sketch, extent: Size) -> tuple[Size, Size, int]:
     """The start, size and step of a part of a dimension."""
-    if not is_static([extent]):
+    if not isinstance(extent, int):
         half, last = (extent + 1) // 2, extent - 1
         return s.one_of(
             (0, extent, 1), (0, last, 1), (1, last, 1), (last, extent, -1), (0, half, 2)
@@ -237,7 +239,7 @@ def matmul(s: Sketch) -> None:
 
 
 def _images(a: Drawn) -> bool:
-    return 3 <= a.ndim <= 4 and a.shape[1] <= 33 and a.size <= 1000
+    return 3 <= a.ndim <= 4 and decided(a.shape[1] <= 33) and a.size <= 1000
 
 
 def conv(s: Sketch) -> None:
@@ -272,8 +274,12 @@ def conv(s: Sketch) -> None:
         s.op(nn.AddOp, scaled, s.constant(shape))
 
 
+def _pooled(a: Drawn) -> bool:
+    return _images(a) and all(decided(size >= 2) for size in a.shape[2:])
+
+
 def max_pool(s: Sketch) -> None:
-    x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
+    x = s.pick(_pooled)
     if x is not None:
         rank = s.drawn[x].ndim - 2
         window(s, nn.MaxPoolOp, x, rank)
@@ -300,7 +306,7 @@ def window(s: Sketch, kind: type[NnOp], x: int, rank: int, **settings: PyValue) 
 
 def scan(s: Sketch) -> None:
     """A loop that keeps its state small, and may end before its sequence does."""
-    x = s.pick(lambda a: a.ndim > 1 and (not is_static(a.shape[:1]) or 0 < a.shape[0] <= 9))
+    x = s.pick(lambda a: a.ndim > 1 and (is_open(a.shape[0]) or 0 < known(a.shape[0]) <= 9))
     if x is None or not s.fits(s.most(x) * 64):
         return
     sequence = s.drawn[x]
@@ -358,10 +364,10 @@ def on_host(s: Sketch) -> None:
         return
     shape = s.drawn[x].shape
     axis = s.between(0, len(shape) - 1)
-    if s.coin() and s.fits(s.most(x) * shape[axis]):
+    if s.coin() and s.fits(s.most(x) * known(shape[axis])):
         s.op(nn.CumsumOp, x, axis=axis, exclusive=s.coin(), reverse=s.coin())
     else:
-        s.op(nn.TopkOp, x, k=s.between(1, shape[axis]), axis=axis, largest=s.coin())
+        s.op(nn.TopkOp, x, k=s.between(1, known(shape[axis])), axis=axis, largest=s.coin())
 
 
 # ** inexact **
@@ -388,7 +394,7 @@ def mean(s: Sketch) -> None:
 
 
 def average(s: Sketch) -> None:
-    x = s.pick(lambda a: _images(a) and min(a.shape[2:]) >= 2)
+    x = s.pick(_pooled)
     if x is not None:
         rank = s.drawn[x].ndim - 2
         window(s, nn.AvgPoolOp, x, rank, count_include_pad=s.coin())

@@ -17,12 +17,12 @@ from xdsl.traits import Commutative
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.core import NnOp, PyValue, dtype_of, shape_of
+from tessella.dialects.nn.core import NnOp, PyValue, dtype_of
 from tessella.dialects.nn.normalization import ChannelNormOp
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.support.errors import ShapeError
 from tests.generators.choices import Choices
-from tests.native import Array, GraphBuilder
+from tests.native import Array, GraphBuilder, known_shape
 
 Shapes = Sequence[tuple[int, ...]]
 Settings = Callable[[Random, Shapes], Mapping[str, PyValue]]
@@ -118,7 +118,7 @@ class _Speller:
 
     def _triangle(self, node: Triangle) -> SSAValue:
         """A matrix as large as an input's: of booleans where the pattern has 1 below."""
-        size = shape_of(self.values[0])[-1]
+        size = known_shape(self.values[0])[-1]
         below = np.tri(size, size, self.random.randrange(2), dtype=np.bool_)
         if node.below:
             return self.g.weight(below, "c")
@@ -135,7 +135,7 @@ class _Speller:
         kind = self.random.choice(node.kinds)
         operands = [self.spell(part) for part in node.operands]
         if issubclass(kind, ChannelNormOp):
-            channels = shape_of(operands[0])[1:2]
+            channels = known_shape(operands[0])[1:2]
             operands = [
                 self._number(part.value, channels)
                 if isinstance(part, Number) and part.value is not None
@@ -153,12 +153,12 @@ class _Speller:
         where: Callable[[NnOp], bool] = lambda op: True,
     ) -> SSAValue:
         for _ in range(TRIES):
-            settings = SETTINGS.get(kind, _none)(self.random, [shape_of(x) for x in operands])
+            settings = SETTINGS.get(kind, _none)(self.random, [known_shape(x) for x in operands])
             try:
                 op = kind.make(operands, node=f"n{len(self.values)}", **settings)
             except ShapeError:
                 continue
-            if where(op) and math.prod(shape_of(op.results[0])) <= 64:
+            if where(op) and math.prod(known_shape(op.results[0])) <= 64:
                 self.g.main.body.block.add_op(op)
                 self.values.append(op.results[0])
                 return op.results[0]

@@ -27,7 +27,7 @@ from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
 from tessella.passes.tile.tiles import ends_of
 from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
 from tessella.passes.tile_schedule import set_schedule
-from tessella.support.sizes import bounds_of
+from tessella.support.sizes import bounds_of, estimated
 from tessella.targets import Target
 from tests.codegen.harness import call_text
 from tests.generators.choices import Choices
@@ -105,20 +105,20 @@ class Planner(Choices):
 
     def lane_indices(self) -> list[str]:
         """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""
-        flat, ranges = self.flat, self.flat.ranges
+        flat, ranges, plain = self.flat, self.flat.ranges, self.flat.with_sizes(estimated)
         free = [
             n
             for n in flat.free
-            if flat.out.lane_stride(n) == 1 and vectorises(self.op, self.kernel, flat, n)
+            if flat.out.lane_stride(n) == 1 and vectorises(self.op, self.kernel, plain, n)
         ]
-        reduced = [n for n in flat.reduced if reduces(self.op, flat, n)]
+        reduced = [n for n in flat.reduced if reduces(self.op, plain, n)]
         return [n for n in (*free, *reduced) if bounds_of(ranges[n])[1] > 1]
 
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         plan = plan_accesses(self.op, self.flat, vector, None)
         if vector is not None and self.op.is_map and plan.gathered():
-            rows = transposing_rows(self.op, self.flat, vector)
+            rows = transposing_rows(self.op, self.flat.with_sizes(estimated), vector)
             assert rows is not None
             return RegisterTile(rows, self.between(1, min(self.lanes, self.most(rows))), 1)
         vectors = self.one_of(*self.counts(vector)) if vector is not None else 1
@@ -134,7 +134,7 @@ class Planner(Choices):
         """How many values of an index a tile may have; more than there always are of an open
         one."""
         range_ = self.flat.ranges[name]
-        return least(range_) + SPARE if is_open(range_) else range_
+        return range_ if isinstance(range_, int) else least(range_) + SPARE
 
     def counts(self, vector: str) -> list[int]:
         """How many vectors a tile may have: those of reduced indices are full."""
@@ -190,7 +190,8 @@ class Planner(Choices):
         for name in flat.free:
             if name not in flat.pinned and self.chance(25) and len(found) < 2:
                 step, range_ = width if name == vector else 1, flat.ranges[name]
-                most = least(range_) // step if is_open(range_) else -(-range_ // step)
+                whole = least(range_) // step
+                most = -(-range_ // step) if isinstance(range_, int) else whole
                 if most:
                     found.append((name, step * self.between(1, most)))
         return tuple(found)

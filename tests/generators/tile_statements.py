@@ -270,9 +270,9 @@ class Sketch(Choices):
         while names:
             name = names.pop(0)
             form = Linear.of(name, -1 if not self.tidy and self.chance(10) else 1)
-            if names and not is_open(self.ranges[names[0]]) and self.chance(8):
-                inner = names.pop(0)
-                form = Linear.of(name, self.ranges[inner]) + Linear.of(inner)
+            stride = self.ranges[names[0]] if names else None
+            if isinstance(stride, int) and self.chance(8):
+                form = Linear.of(name, stride) + Linear.of(names.pop(0))
             forms.append(self.from_zero(form))
         if covers:
             return tuple(forms), tuple(map(self.extent, forms))

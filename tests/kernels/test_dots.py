@@ -18,6 +18,7 @@ from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.driver.model import Model
+from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.targets.instructions import of_product
 from tests.native import EVERYWHERE, GraphBuilder, build
 from tests.sampling import sampled
@@ -209,3 +210,51 @@ def test_what_follows_runs_in_registers() -> None:
     # both layers have the same code
     assert len(re.findall("tile.kernel @conv", text)) == text.count(" dot c ") == 1
     assert "vcvttss2si" not in model.as_text("asm")
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    """Small integers as bf16: their sums are exact."""
+    random = np.random.default_rng((seed, *shape))
+    return converted(random.integers(-9, 10, shape), DTYPES["bf16"])
+
+
+has_bf16 = pytest.mark.skipif(
+    not any(of_product("bf16", "bf16", "f32", targets.native())),
+    reason="needs a dot product of bf16",
+)
+
+
+@has_bf16
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("k", [2, 3, 64, 1101])
+def test_products_of_bf16(k: int, constant: bool) -> None:
+    """Sums are in f32. A copy of a variable has no zeros in the rest of a group."""
+    a, b = floats(7, k), floats(k, 35, seed=1)
+
+    def make() -> Graph:
+        g = GraphBuilder(a=a) if constant else GraphBuilder(a=a, b=b)
+        operands = [g.inputs["a"], g.weight(b) if constant else g.inputs["b"]]
+        return g.graph(g.op(nn.MatmulOp, operands, transpose_b=False))
+
+    model = build(make, "native", ["x86"])
+    (y,) = model.run(None, {"a": a} if constant else {"a": a, "b": b})
+    wanted = converted(widened(a).astype(float) @ widened(b).astype(float), DTYPES["bf16"])
+    np.testing.assert_array_equal(y, wanted)
+    if constant or k % 2:
+        assert (" dot k " in tile_text(model)) == constant
+
+
+@has_bf16
+def test_convolutions_of_bf16() -> None:
+    x, w = floats(1, 5, 9, 11), floats(20, 5, 3, 3)
+    settings = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "groups": 1}
+
+    def make() -> Graph:
+        g = GraphBuilder(x=x)
+        return g.graph(g.op(nn.ConvOp, [g.inputs["x"], g.weight(w)], **settings))
+
+    model = build(make, "native", ["x86/bf16/nhwc", "x86"])
+    (y,) = model.run(None, {"x": x})
+    (wanted,) = interpret(make(), {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+    assert " dot c " in tile_text(model)

@@ -211,6 +211,7 @@ def cases() -> Iterator[Case]:
     for family in (convolution_cases, row_cases, product_cases, axis_cases, element_cases):
         yield from family()
     yield from narrow_cases()
+    yield from byte_cases()
 
 
 def convolution_cases() -> Iterable[Case]:
@@ -236,6 +237,15 @@ def convolution_cases() -> Iterable[Case]:
         pool(nn.AvgPoolOp, normal(2, 3, 7, 9), 3, 1, 1, count_include_pad=False),
         pool(nn.AvgPoolOp, normal(1, 17, 5, 5), 5, 1, 0, count_include_pad=True),
     ]
+
+
+def byte_cases() -> Iterator[Case]:
+    """Convolutions of bytes: the last group of channels is a part of one."""
+    for channels, kernel, pad in ((3, 3, 1), (7, 1, 0), (1, 3, 2), (8, 2, 0)):
+        x = np.arange(channels * 35).astype(np.uint8).reshape(1, channels, 5, 7)
+        w = np.arange(19 * channels * kernel**2).astype(np.int8)
+        for constant in (True, False):
+            yield conv(x, w.reshape(19, channels, kernel, kernel), pad=pad, constant=constant)
 
 
 def row_cases() -> Iterator[Case]:

@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tessella.dialects.arith import ConstantOp
-from tessella.dialects.nn.core import dtype_of, shape_of
+from tessella.dialects.nn.core import dtype_of
 from tessella.dialects.tile import Access, ContractOp, ExtractOp, IndexOp, Linear, YieldOp, yielded
-from tests.native import Array
+from tessella.support.decisions import known
+from tests.native import Array, known_shape
 
 Arrays = Mapping[SSAValue, Array]
 Points = Mapping[str, Array]
@@ -35,8 +36,8 @@ _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum
 @np.errstate(all="ignore")
 def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
     """The output of a statement, in memory that held something before."""
-    ranges = op.ranges
-    free = _points({i.name: i.range for i in op.index_list if not i.reduced})
+    ranges = {name: known(size) for name, size in op.ranges.items()}
+    free = _points({i.name: ranges[i.name] for i in op.index_list if not i.reduced})
     points = _valid(op, _points(ranges))
     inputs = _elements(op.inputs, op.input_accesses, arrays, points)
     combined = _body(op.combine.block, inputs, points, arrays)
@@ -47,13 +48,13 @@ def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
         totals[slots] = combined
     else:
         _AGGREGATIONS[op.aggregation.data].at(totals, slots, combined)
-    inside = _inside(zip(op.out_access, shape_of(op.res), strict=True), free)
+    inside = _inside(zip(op.out_access, known_shape(op.res), strict=True), free)
     totals, free = totals[inside], _at(free, inside)
     if op.post_block is not None:
         posts = _elements(op.post_inputs, op.post_accesses, arrays, free)
         totals = _body(op.post_block, [totals, *posts], free, arrays)
     result = before.copy()
-    result.reshape(-1)[_position(op.out_access, shape_of(op.res), free)] = totals
+    result.reshape(-1)[_position(op.out_access, known_shape(op.res), free)] = totals
     return result
 
 
@@ -64,15 +65,15 @@ def _points(ranges: Mapping[str, int]) -> Points:
 
 
 def _value(form: Linear, points: Points) -> Array:
-    start = points[""] + form.constant
+    start = points[""] + known(form.constant)
     return sum((points[name] * c for name, c in form.terms), start)
 
 
 def _valid(op: ContractOp, points: Points) -> Points:
     """The points at which the inputs' accesses stay inside, and the constraints hold."""
-    constraints = list(op.where_list)
+    constraints = [(form, known(extent)) for form, extent in op.where_list]
     for value, forms in zip(op.inputs, op.input_accesses, strict=True):
-        constraints += zip(forms, shape_of(value), strict=True)
+        constraints += zip(forms, known_shape(value), strict=True)
     return _at(points, _inside(constraints, points))
 
 
@@ -104,7 +105,7 @@ def _elements(
     values: Sequence[SSAValue], accesses: Sequence[Access], arrays: Arrays, points: Points
 ) -> list[Array]:
     return [
-        arrays[value].reshape(-1)[_position(forms, shape_of(value), points)]
+        arrays[value].reshape(-1)[_position(forms, known_shape(value), points)]
         for value, forms in zip(values, accesses, strict=True)
     ]
 

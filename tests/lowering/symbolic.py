@@ -14,7 +14,6 @@ import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FunctionType,
-    IntAttr,
     IntegerAttr,
     ModuleOp,
     TensorType,
@@ -31,7 +30,7 @@ from tessella.dialects import rt
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.graph import Graph, main_function
 from tessella.dialects.nn.core import shape_of, to_attribute
-from tessella.dialects.sizes import declare_symbols
+from tessella.dialects.sizes import declare_symbols, dims
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.passes.base import buffer_weights
@@ -72,8 +71,8 @@ def _open(op: Operation, sizes: Mapping[int, Size]) -> None:
 
 def _opened(attribute: Any, sizes: Mapping[int, Size]) -> Any:
     if isinstance(attribute, TensorType):
-        shape = [IntAttr(_size(size, sizes)) for size in attribute.get_shape()]
-        return TensorType(attribute.element_type, shape, attribute.encoding)
+        shape = [_size(size, sizes) for size in attribute.get_shape()]
+        return TensorType(attribute.element_type, dims(shape), attribute.encoding)
     if isinstance(attribute, FunctionType):
         ends = (attribute.inputs, attribute.outputs)
         return FunctionType.from_lists(*([_opened(t, sizes) for t in end] for end in ends))

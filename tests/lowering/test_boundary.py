@@ -7,6 +7,7 @@ from tessella.dialects.tile import Linear
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.boundary import Cut, cut_tiles, row_sets
 from tessella.passes.tile.tiles import split
+from tessella.support.decisions import known, known_all
 from tests.sampling import sampled
 
 windows = st.fixed_dictionaries(
@@ -32,15 +33,15 @@ def _constraint(window: dict[str, int], size: int) -> Constraint:
 def test_every_tile_comes_to_the_sets_of_rows_in_order(window: dict[str, int], size: int) -> None:
     constraint = _constraint(window, size)
     ranges = {"x": window["extent"], "j": window["filter"]}
-    interior = constraint.interior("x", ranges)
-    interior = max(0, interior[0]), max(interior[0], min(interior[1], window["extent"]), 0)
+    first, stop = known_all(constraint.interior("x", ranges))
+    interior = max(0, first), max(first, min(stop, window["extent"]), 0)
     overlap = bool(window["overlap"]) and window["extent"] >= window["tile"]
     for tiles in split(window["extent"], window["tile"], (0, window["extent"]), overlap=overlap):
         cut = cut_tiles(tiles, interior)
         rows = tuple(range(tiles.size))
         sets = row_sets(constraint, "x", rows, "j", ranges, cut)
-        last = tiles.stop - tiles.size
-        starts = [min(x, last) for x in range(tiles.start, tiles.stop, tiles.size)]
+        begin, end = known(tiles.start), known(tiles.stop)
+        starts = [min(x, end - tiles.size) for x in range(begin, end, tiles.size)]
         whole = [x for x in starts if interior[0] <= x and x + tiles.size <= interior[1]]
         assert cut == Cut(tuple(x for x in starts if x not in whole), bool(whole))
         for start in starts:

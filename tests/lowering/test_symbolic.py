@@ -12,14 +12,14 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph, main_function
 from tessella.dialects.interpret import interpret
-from tessella.dialects.nn.core import PyValue, shape_of
+from tessella.dialects.nn.core import PyValue
 from tessella.dialects.printing import to_text
 from tessella.driver.located import LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.support.sizes import Symbol
 from tests.lowering.guarded import Memory
 from tests.lowering.symbolic import Compiled, compiled
-from tests.native import RUNNABLE, GraphBuilder, normal
+from tests.native import RUNNABLE, GraphBuilder, known_shape, normal
 
 FEW, MANY = (2, 3, 5, 8, 14, 15), (16, 17, 31, 33, 64, 70)
 """Sizes of the versions of programs for few and for many."""
@@ -306,7 +306,7 @@ def check(make: Callable[..., Graph], sizes: Sequence[int], target: str) -> Comp
         values = {name: sizes[number - i] if i else size for i, name in enumerate(names)}
         graph = make(**values)
         arguments = main_function(graph.module).body.block.args
-        named = {a.name_hint or "": normal(*shape_of(a), seed=1) for a in arguments}
+        named = {a.name_hint or "": normal(*known_shape(a), seed=1) for a in arguments}
         arrays, wanted = list(named.values()), interpret(graph, named)
         for threads in (1, 2, 3):
             memory = Memory(at_end=threads != 2)

@@ -18,7 +18,7 @@ from tessella.dialects.nn.checks import BOOL
 from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
-from tessella.support.sizes import Symbol
+from tessella.support.sizes import Size, Symbol
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, names, ops, sample
 
@@ -69,7 +69,7 @@ def pad(g: Maker, high: int) -> SSAValue:
     return g.op(nn.PadOp, [g.x], low=(0, 0), high=(0, high), mode="constant", value=1.0)
 
 
-def slice_(g: Maker, x: SSAValue, *bounds: tuple[int, int, int]) -> SSAValue:
+def slice_(g: Maker, x: SSAValue, *bounds: tuple[Size, Size, int]) -> SSAValue:
     starts, sizes, steps = zip(*bounds, strict=True)
     return g.op(nn.SliceOp, [x], starts=starts, sizes=sizes, steps=steps)
 

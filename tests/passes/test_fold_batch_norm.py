@@ -15,7 +15,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, shape_of, tensor
 from tessella.passes.fold_batch_norm import FoldBatchNormPass
 from tessella.passes.fold_constants import FoldConstantsPass
-from tests.native import Array
+from tests.native import Array, known_shape
 from tests.passes.harness import GraphBuilder, check, names, ops, sample
 
 PASSES = (FoldBatchNormPass(), FoldConstantsPass())
@@ -26,14 +26,14 @@ CHANNELS = 6
 
 
 def conv(g: GraphBuilder, x: SSAValue, *, bias: bool, groups: int = 1) -> SSAValue:
-    inputs = shape_of(x)[1]
+    inputs = known_shape(x)[1]
     w = g.weight(sample(1, CHANNELS, inputs // groups, 3, 2))
     b = [g.weight(sample(2, CHANNELS))] if bias else []
     return g.op(nn.ConvOp, [x, w, *b], **{**WINDOW, "groups": groups}, node="conv")
 
 
 def conv_transpose(g: GraphBuilder, x: SSAValue, *, bias: bool, groups: int = 1) -> SSAValue:
-    inputs = shape_of(x)[1]
+    inputs = known_shape(x)[1]
     w = g.weight(sample(1, inputs, CHANNELS // groups, 3, 2))
     b = [g.weight(sample(2, CHANNELS))] if bias else []
     settings = {**WINDOW, "groups": groups, "output_pads": (1, 0)}
@@ -41,19 +41,19 @@ def conv_transpose(g: GraphBuilder, x: SSAValue, *, bias: bool, groups: int = 1)
 
 
 def fc(g: GraphBuilder, x: SSAValue, *, transpose_w: bool) -> SSAValue:
-    inputs = shape_of(x)[-1]
+    inputs = known_shape(x)[-1]
     w = sample(1, CHANNELS, inputs) if transpose_w else sample(1, inputs, CHANNELS)
     return g.op(nn.FcOp, [x, g.weight(w), g.weight(sample(2, CHANNELS))], transpose_w=transpose_w)
 
 
 def matmul(g: GraphBuilder, x: SSAValue, *, transpose_b: bool) -> SSAValue:
-    inputs = shape_of(x)[-1]
+    inputs = known_shape(x)[-1]
     w = sample(1, CHANNELS, inputs) if transpose_b else sample(1, inputs, CHANNELS)
     return g.op(nn.MatmulOp, [x, g.weight(w)], transpose_b=transpose_b)
 
 
 def batch_norm(g: GraphBuilder, x: SSAValue, seed: int = 10) -> SSAValue:
-    channels = shape_of(x)[1]
+    channels = known_shape(x)[1]
     scale, bias, mean = (g.weight(sample(seed + i, channels)) for i in range(3))
     variance = g.weight(np.abs(sample(seed + 3, channels)) + np.float32(0.5))
     return g.op(nn.BatchNormOp, [x, scale, bias, mean, variance], epsilon=1e-3, node="norm")
@@ -169,7 +169,7 @@ def test_a_splat_of_the_whole_shape() -> None:
 def test_parameters_that_vary_along_other_axes_stay() -> None:
     def make(g: GraphBuilder) -> SSAValue:
         value = conv(g, g.inputs["x"], bias=True)
-        _, _, height, width = shape_of(value)
+        _, _, height, width = known_shape(value)
         for vector in (
             (width,), (height, 1), (2, 1, 1, 1), (1, CHANNELS, 1, width), (2, CHANNELS, 1, 1)
         ):  # fmt: skip
@@ -267,7 +267,7 @@ def normalized(host: bool, **values: float) -> Producer:
     def make(g: GraphBuilder, x: SSAValue) -> SSAValue:
         if host:
             x = matmul(g, x, transpose_b=False)
-        channels = shape_of(x)[1]
+        channels = known_shape(x)[1]
         parameters = {"scale": 1.0, "bias": 0.5, "mean": 0.0, "variance": 1.0}
         vectors = [np.full(channels, value, np.float32) for value in parameters.values()]
         for name, value in values.items():

@@ -10,14 +10,13 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.dialects.nn.core import shape_of
 from tessella.passes import fuse_patterns, patterns
 from tessella.passes.base import CONSUMED, PATTERN
 from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.patterns.nodes import Number, Op, Product, Value, either, op
 from tessella.passes.patterns.pattern import Match, Pattern, becomes
 from tessella.support.errors import OptionError
-from tests.native import Array
+from tests.native import Array, known_shape
 from tests.passes.harness import GraphBuilder, apply, names, ops, sample
 
 INPUTS = {"x": sample(0, 2, 3), "y": sample(1, 2, 3)}
@@ -164,7 +163,7 @@ def test_an_optional_part() -> None:
 
 
 def test_predicates() -> None:
-    wide = Value("x", where=lambda value: shape_of(value)[1] > 3)
+    wide = Value("x", where=lambda value: known_shape(value)[1] > 3)
     clip = op(nn.ClipOp, x, where=lambda clip: clip.settings["low"] == 0)
     low = Pattern("low", clip, becomes(nn.ReluOp, "x"))
     never = Pattern("wide", op(nn.NegOp, wide), becomes(nn.AbsOp, "x"))

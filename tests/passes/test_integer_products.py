@@ -124,6 +124,20 @@ def test_zero_points_that_are_computed() -> None:
     assert [op.name for op in ops(rewrite(make, inputs))].count("nn.pad") == 1
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("element", ["uint8", "int8"])
+def test_two_activations(turned: bool, element: str) -> None:
+    shape = (2, 3, 20, 5) if turned else (2, 3, 5, 20)
+    inputs = {"x": draw(0, element, 2, 1, 17, 5), "y": draw(1, element, *shape)}
+
+    def make(g: GraphBuilder) -> list[SSAValue]:
+        a = dequantized(g, g.inputs["x"], steps(0), np.array(9, element))
+        b = dequantized(g, g.inputs["y"], steps(1), np.array(100, element))
+        return [g.op(nn.MatmulOp, [a, b], transpose_b=turned)]
+
+    assert is_integer(rewrite(make, inputs))
+
+
 @pytest.mark.parametrize(
     "change",
     ["a scale along the sum", "weights that are computed", "sums that are too long", "one factor"],

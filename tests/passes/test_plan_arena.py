@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from tessella.dialects.rt import ArenaOp, CallOp, KernelOp, ReturnOp, SegmentOp
 from tessella.passes.plan_arena import PlanArenaPass
+from tessella.support.decisions import known
 from tests.sampling import sampled
 
 Calls = list[list[int]]
@@ -57,7 +58,7 @@ def plan(sizes: list[int], calls: Calls) -> tuple[list[Buffer], int]:
             assert isinstance(op.offset, IntegerAttr)
             start = op.offset.value.data
             found.append(Buffer(start, start + 4 * type.element_count(), used[0], used[-1]))
-    return found, segment.arena_size
+    return found, known(segment.arena_size)
 
 
 def up(size: int) -> int:

@@ -33,3 +33,10 @@ def test_the_order_of_operands() -> None:
     assert row.swaps("u8", "i8") is False
     assert row.swaps("i8", "u8") is True
     assert row.swaps("i8", "i8") is None
+
+
+def test_the_rate_of_a_cpu() -> None:
+    """bf16 is for AMX on Intel's cores: a dot product takes four times as long there."""
+    row, plain = INSTRUCTIONS["vdpbf16ps"], targets.get("avx512")
+    assert row.rate_on(plain) == row.rate
+    assert row.rate_on(replace(plain, rates=(("vdpbf16ps", 0.25),))) == 0.25

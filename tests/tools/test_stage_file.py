@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
 import tessella
@@ -30,6 +31,7 @@ from tessella.support.errors import (
     OptionError,
     ShapeError,
 )
+from tessella.tools.cli import main
 from tests.tools.networks import classifier, network
 
 Array = npt.NDArray[Any]
@@ -165,6 +167,17 @@ def test_a_stage_is_made_for_its_shapes(written: Path) -> None:
     source = open_source(written / "tile" / "m.tile")
     with pytest.raises(ShapeError, match="other shapes"):
         source.graph({"x": (2, 3, 8, 8)})
+
+
+def test_a_stage_of_wide_open_sizes(tmp_path: Path) -> None:
+    """Its tensors may be larger than any memory; those that are in use are not."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", "m"]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", info[:1], info[1:])
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    wide = [each for name in "nm" for each in ("--dim", f"{name}=16..2147483647")]
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tile"), *wide]) == 0
+    x = np.arange(17 * 18, dtype=np.float32).reshape(17, 18)
+    np.testing.assert_array_equal(tessella.compile(tmp_path / "m.tile")(x), -x)
 
 
 # ** broken files **

@@ -212,7 +212,7 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
 
 def _made_for(
     args: argparse.Namespace, source: Source
-) -> tuple[Sequence[Shapes], Mapping[str, Array]]:
+) -> tuple[Sequence[Mapping[str, tuple[int, ...]]], Mapping[str, Array]]:
     """The sets of shapes on the command line, and values."""
     values = values_of(source.inputs, args.value)
     given = {name: value.shape for name, value in values.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tessella.frontends.onnx.ops import (
     arithmetic,
     constants,
+    contributed,
     control,
     einsum,
     elementwise,
@@ -25,9 +26,24 @@ from tessella.frontends.onnx.ops import (
     sequences,
     shapes,
 )
-from tessella.frontends.onnx.registry import Entry, covers, entries, find
+from tessella.frontends.onnx.registry import (
+    Entry,
+    contributed_ops,
+    covers,
+    entries,
+    find,
+    find_contributed,
+)
 
-__all__ = ["FAMILIES", "Entry", "covers", "entries", "find"]
+__all__ = [
+    "FAMILIES",
+    "Entry",
+    "contributed_ops",
+    "covers",
+    "entries",
+    "find",
+    "find_contributed",
+]
 
 FAMILIES = (
     arithmetic,
@@ -36,6 +52,7 @@ FAMILIES = (
     einsum,
     quantization,
     pooling,
+    contributed,
     normalization,
     reduction,
     movement,

@@ -12,11 +12,14 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
+from tessella.frontends.ranges import Steps
 from tessella.runtime.elements import converted, widened
+from tessella.support.conditions import decided
 from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError, ShapeError
-from tessella.support.sizes import Size, ceil_div
+from tessella.support.sizes import Size
 
+_BOUNDS = "start", "limit", "delta"
 _VALUES = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -47,8 +50,8 @@ def constant(call: Call) -> Value:
 @converts("ConstantOfShape", 9, 25, note="shape known at import")
 def constant_of_shape(call: Call) -> Value:
     """A splat."""
-    shape = call.static_ints(0, "shape")
-    if any(size < 0 for size in shape):
+    shape = call.static_sizes(0, "shape")
+    if any(decided(size < 0) for size in shape):
         raise ShapeError("a dimension is negative", found=str(list(shape)))
     value = call.tensor("value") or Tensor.of("zero", np.zeros(1, np.float32))
     if math.prod(value.shape) != 1:
@@ -70,33 +73,30 @@ def eye_like(call: Call) -> Value:
     shape, code = call.x.shape, call.attribute("dtype")
     if len(shape) != 2:
         raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
-    call.build.check_made(*shape)
+    height, width = call.build.limited(*shape)
     dtype = call.x.dtype if code is None else DTYPES[element_name(code)]
-    offset = call.integer("k") - np.subtract.outer(np.arange(shape[1]), np.arange(shape[0])).T
+    offset = call.integer("k") - np.subtract.outer(np.arange(width), np.arange(height)).T
     return call.constant(converted(offset == 0, dtype))
 
 
 @converts("Range", 11, 27, note="operands known at import")
 def range_(call: Call) -> Value:
     """From start to limit, which is not in it."""
-    start, limit, delta = bounds = [
-        call.static_number(i, name) for i, name in enumerate(("start", "limit", "delta"))
-    ]
-    if not is_static(bounds):
-        return _range_of_sizes(call, *(call.static_size(i, "a bound") for i in range(3)))
+    if not is_static([call.static_element(i, name) for i, name in enumerate(_BOUNDS)]):
+        return _range_of_sizes(call, *(call.static_size(i, name) for i, name in enumerate(_BOUNDS)))
+    start, limit, delta = (call.static_number(i, name) for i, name in enumerate(_BOUNDS))
     dtype = call.x.dtype
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
     # exact where these are integers, whose quotient a float may not hold
     count = max(int(-((start - limit) // delta)), 0)
-    call.build.check_made(count)
+    call.build.limited(count)
     return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
 def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
     """As many numbers as sizes say."""
-    span = limit - start if delta > 0 else start - limit
-    count = max(ceil_div(span, abs(known(delta))), 0)
+    count = Steps.between(start, limit, known(delta)).count
     numbers = call.positions(count, 0, 1)
     if delta != 1:
         numbers = numbers * delta
@@ -119,10 +119,10 @@ def _triangle(call: Call, k: Size) -> Value:
     *_, height, width = call.x.shape
     upper = call.flag("upper")
     if is_static((height, width, k)):
-        call.build.check_made(height, width)
-        k = max(min(k, width), -height)
-        rows, columns = np.arange(height).reshape(-1, 1), np.arange(width)
-        return call.constant(columns - rows >= k if upper else columns - rows <= k)
+        height, width = call.build.limited(height, width)
+        diagonal = max(min(known(k), width), -height)
+        offsets = np.arange(width) - np.arange(height).reshape(-1, 1)
+        return call.constant(offsets >= diagonal if upper else offsets <= diagonal)
     rows, columns = call.positions(height, 0, 2), call.positions(width, 1, 2)
     if k != 0:
         rows = rows + k

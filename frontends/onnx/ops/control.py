@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from tessella.dialects.sizes import is_static
 from tessella.frontends import loops
 from tessella.frontends.emitter import Value, Values, concat
 from tessella.frontends.onnx.call import Call
@@ -18,6 +17,8 @@ from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.loop_body import LoopBody, converted, moved_axis
 from tessella.frontends.onnx.model import Graph
 from tessella.frontends.onnx.registry import converts, no_input
+from tessella.support.conditions import always
+from tessella.support.decisions import decided_max
 from tessella.support.errors import (
     InvalidModelError,
     ShapeError,
@@ -93,8 +94,8 @@ def _trips(call: Call) -> Size | None:
     operand = call.optional(0)
     if operand is None or call.build.static(operand) is None:
         return None
-    trips = call.static_size(0, "the trip count of Loop")
-    return None if is_static([trips]) and trips >= ENDLESS else max(0, trips)
+    trips = decided_max(0, call.static_size(0, "the trip count of Loop"))
+    return None if always(trips >= ENDLESS) else trips
 
 
 def _counted(body: LoopBody, trips: Size) -> Sequence[Value | None]:
@@ -113,13 +114,14 @@ def _counted(body: LoopBody, trips: Size) -> Sequence[Value | None]:
         made = loops.scan(call.build, "loop_body", body.first, [call.positions(trips, 0, 1)], step)
         return body.results(made)
     except ShapeError as error:
-        if not is_static([trips]):
+        if not isinstance(trips, int):
             raise
         if not 0 < trips <= UNROLLED:
             if isinstance(error, UnknownValueError):
                 raise
             raise CutError(call.node) from error
-    return _unrolled(LoopBody.of(call, may_split=False), trips)
+        few = trips
+    return _unrolled(LoopBody.of(call, may_split=False), few)
 
 
 def _unrolled(body: LoopBody, trips: int) -> Sequence[Value]:

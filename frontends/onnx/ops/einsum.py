@@ -73,14 +73,15 @@ def _letters(call: Call) -> tuple[list[str], str]:
 
 
 def _check_sizes(terms: Sequence[_Term]) -> None:
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     for term in terms:
         for letter, size in zip(term.letters, term.value.shape, strict=True):
             if sizes.setdefault(letter, size) != size and 1 not in (size, sizes[letter]):
                 raise ShapeError(
                     "a letter stands for two sizes", found=f"{sizes[letter]} and {size}"
                 )
-            sizes[letter] = max(sizes[letter], size)
+            if size != 1:
+                sizes[letter] = size
 
 
 def _summed(term: _Term, kept: set[str]) -> _Term:
@@ -118,14 +119,10 @@ def _matrices(term: _Term, batch: str, others: str, inner: str, sizes: Mapping[s
     return value.expand([sizes[c] if c in inner else value.shape[i] for i, c in enumerate(letters)])
 
 
-def _sizes(*terms: _Term) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for term in terms:
-        for letter, size in zip(term.letters, term.value.shape, strict=True):
-            sizes[letter] = (
-                max(size, sizes.get(letter, size)) if size and sizes.get(letter, 1) else 0
-            )
-    return sizes
+def _sizes(left: _Term, right: _Term) -> Mapping[str, Size]:
+    """The size of each letter: where one term has another than 1, that."""
+    a, b = (dict(zip(term.letters, term.value.shape, strict=True)) for term in (left, right))
+    return {**a, **{c: size for c, size in b.items() if size != 1 or c not in a}}
 
 
 def _arranged(term: _Term, letters: str) -> Value:

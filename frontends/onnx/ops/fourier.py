@@ -10,6 +10,8 @@ import numpy as np
 from tessella.frontends.emitter import Value, concat
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min, known
 from tessella.support.errors import ShapeError
 
 
@@ -26,9 +28,10 @@ def dft(call: Call) -> Value:
             "axis must not be the dimension of real and imaginary parts", found=str(axis)
         )
     inverse, half = call.flag("inverse"), call.flag("onesided")
-    length = 2 * (shape[axis] - 1) if inverse and half else shape[axis]
     if call.optional(1) is not None:
         length = call.static_int(1, "dft_length")
+    else:
+        length = known(2 * (shape[axis] - 1) if inverse and half else shape[axis])
     if length < 1:
         raise ShapeError("a transform of no elements", found=str(length))
     perm = [d for d in range(len(shape)) if d not in (axis, len(shape) - 1)]
@@ -45,12 +48,12 @@ def dft(call: Call) -> Value:
 def _parts(x: Value) -> list[Value]:
     """Real and, where there is one, imaginary part of [.., n, 1 or 2], as matrices [.., 1, n]."""
     *batch, n, parts = x.shape
-    return [x.part(x.rank - 1, i, 1).reshape((*batch, 1, n)) for i in range(parts)]
+    return [x.part(x.rank - 1, i, 1).reshape((*batch, 1, n)) for i in range(known(parts))]
 
 
 def _angles(call: Call, n: int, m: int, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines [n, m] of all products of indices."""
-    call.build.check_made(n, m)
+    call.build.limited(n, m)
     # the product is reduced first, as a large angle would lose digits
     angles = 2 * np.pi * (np.outer(np.arange(n), np.arange(m)) % length) / length
     return np.cos(angles), np.sin(angles)
@@ -61,7 +64,7 @@ def _transformed(
 ) -> Value:
     """The transform of [.., n, 1 or 2] over n, cut or filled up with zeros to ``length``."""
     batch = x.shape[:-2]
-    n = min(x.shape[-2], length)
+    n = known(decided_min(x.shape[-2], length))
     x = x.part(x.rank - 2, 0, n)
     m = length // 2 + 1 if half else length
     cosines, sines = _angles(call, n, m, length)
@@ -78,7 +81,7 @@ def _transformed(
 def _inverse_half(call: Call, x: Value, length: int) -> Value:
     """The real signal of ``length`` elements that half of a spectrum [.., n, 2] stands for."""
     batch = x.shape[:-2]
-    n = min(x.shape[-2], length // 2 + 1)
+    n = known(decided_min(x.shape[-2], length // 2 + 1))
     x = x.part(x.rank - 2, 0, n)
     cosines, sines = _angles(call, n, length, length)
     # each frequency stands for its mirror image too, but for the first, and the middle if even
@@ -101,15 +104,15 @@ def stft(call: Call) -> Value:
         raise ShapeError("a signal must be [batch, length, 1 or 2]", found=str(x.type))
     _, size, width = x.shape
     step = call.static_int(1, "frame_step")
-    length = window.shape[0] if window is not None and window.rank else size
     if call.optional(3) is not None:
         length = call.static_int(3, "frame_length")
-    if step < 1 or not 1 <= length <= size:
+    else:
+        length = known(window.shape[0] if window is not None and window.rank else size)
+    if step < 1 or length < 1 or decided(length > size):
         raise ShapeError("frames do not fit the signal", found=f"{size}, {length} by {step}")
     if window is not None and window.shape != (length,):
         raise ShapeError("the window is not as long as a frame", found=str(window.type))
-    count = (size - length) // step + 1
-    call.build.check_made(count, length)
+    count, _ = call.build.limited((size - length) // step + 1, length)
     indices = np.arange(count).reshape(-1, 1) * step + np.arange(length)
     frames = x.gather(call.constant(indices), 1)
     if window is not None:

@@ -15,7 +15,9 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Array, Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import converts, only
+from tessella.support.decisions import known_all
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, product
 
 _CUBIC = -0.75
 """The coefficient `a` of cubic convolution (Keys, 1981), as ONNX's GridSample fixes it."""
@@ -40,13 +42,14 @@ def grid_sample(call: Call) -> Value:
     x, grid, axes = call.x, call.operand(1), _Axes.of(call)
     rank = x.rank - 2
     call.check_ranks(max(rank, 1) + 2, rank + 2)
-    n, channels, *sizes = x.shape
+    n, channels = x.shape[:2]
     if grid.shape[0] != n or grid.shape[-1] != rank:
         raise ShapeError("the grid does not fit", found=f"{x.type} and {grid.type}")
+    sizes = known_all(x.shape[2:])
     if min(sizes, default=0) < 1:
         raise ShapeError("there is nothing to sample", found=str(x.type))
     spatial = grid.shape[1:-1]
-    count = math.prod(spatial)
+    count = product(spatial)
     wide = np.float64 if np.dtype(np.float64) in (x.dtype, grid.dtype) else np.float32
     points = grid.cast(wide).reshape((n, 1, count, rank))
     taps = [
@@ -64,12 +67,11 @@ def grid_sample(call: Call) -> Value:
 @converts("AffineGrid", 20, 20, note="size known at import")
 def affine_grid(call: Call) -> Value:
     """Each point of a grid from -1 to 1, times the matrix of its image: [n, .., rank]."""
-    theta, size = call.x, call.static_ints(1, "size")
-    n, *spatial = size[0], *size[2:]
-    rank = len(spatial)
+    theta, size = call.x, call.static_sizes(1, "size")
+    n, rank = size[0], len(size) - 2
     if rank not in (2, 3) or theta.shape != (n, rank, rank + 1):
         raise ShapeError("theta does not fit the size", found=f"{theta.type} and {size}")
-    call.build.check_made(*spatial, rank + 1)
+    *spatial, _ = call.build.limited(*size[2:], rank + 1)
     aligned = call.flag("align_corners")
     axes = [_coordinates(extent, aligned) for extent in spatial]
     points = np.stack([x.reshape(-1) for x in np.meshgrid(*axes, indexing="ij")][::-1], axis=1)
@@ -85,7 +87,7 @@ def _coordinates(size: int, aligned: bool) -> Array:
     return (2 * np.arange(size) + 1) / size - 1
 
 
-def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int], count: int) -> Value:
+def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int], count: Size) -> Value:
     """One element at each position, times its weight."""
     n, channels, _ = data.shape
     index = corner[0].index

@@ -9,6 +9,7 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.registry import converts
+from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
@@ -69,10 +70,10 @@ def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
 def one_hot(call: Call) -> Value:
     """Indices compared with each position along a new axis."""
     indices, values = call.x.cast(np.int64), call.operand(2)
-    number = call.static_number(1, "depth")
+    number = call.static_element(1, "depth")
     depth = int(number) if isinstance(number, float) else number
     axis = front_axis(call.integer("axis"), indices.rank + 1)
-    if depth < 1:
+    if decided(depth < 1):
         raise ShapeError("depth is not positive", found=str(depth))
     indices = where(indices < 0, indices + depth, indices)
     column = indices.reshape((*indices.shape[:axis], 1, *indices.shape[axis:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tessella.dialects import nn
@@ -10,7 +12,9 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, window
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.shapes import split_padding
+from tessella.support.decisions import decided_max
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 @converts("MatMul", 1, 13)
@@ -60,8 +64,7 @@ def conv(call: Call) -> Value:
 def convolution(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
     """A convolution with the node's attributes."""
     _check_ranks(x, w)
-    kernel = w.shape[2:]
-    _check_kernel(call, kernel)
+    kernel = _kernel(call, w)
     settings = window(call, kernel, x.shape[2:])
     return x.op(
         nn.ConvOp,
@@ -83,14 +86,15 @@ def _check_ranks(x: Value, w: Value) -> None:
         )
 
 
-def _check_kernel(call: Call, kernel: tuple[int, ...]) -> None:
-    told = call.integers("kernel_shape")
+def _kernel(call: Call, w: Value) -> tuple[Size, ...]:
+    kernel, told = w.shape[2:], call.integers("kernel_shape")
     if told and told != kernel:
         raise ShapeError(
             "attribute 'kernel_shape' does not fit the weight",
             expected=str(list(kernel)),
             found=str(list(told)),
         )
+    return kernel
 
 
 @converts("ConvTranspose", 1, 22)
@@ -98,13 +102,12 @@ def conv_transpose(call: Call) -> Value:
     """The output's size is told by padding, or the padding by the output's size."""
     x, w = call.operand(0), call.operand(1)
     _check_ranks(x, w)
-    kernel, sizes = w.shape[2:], x.shape[2:]
-    _check_kernel(call, kernel)
+    kernel, sizes = _kernel(call, w), x.shape[2:]
     settings = window(call, kernel, sizes)
     extra = call.integers("output_padding") or (0,) * len(sizes)
     check_length("output_padding", extra, len(sizes))
     pads, mode = settings.pads, call.text("auto_pad", "NOTSET")
-    wanted = call.integers("output_shape")
+    wanted: Sequence[Size] | None = call.integers("output_shape")
     if wanted is None and mode.startswith("SAME"):
         wanted = tuple(n * s for n, s in zip(sizes, settings.strides, strict=True))
     if wanted is not None:
@@ -118,8 +121,9 @@ def conv_transpose(call: Call) -> Value:
             for n, k, stride, dilation, more, size in columns
         ]
         # without a mode, more of an odd padding is before
-        pads = split_padding([max(t, 0) for t in totals], more_before=mode != "SAME_UPPER")
-        extra = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
+        surplus = [decided_max(t, 0) for t in totals]
+        pads = split_padding(surplus, more_before=mode != "SAME_UPPER")
+        extra = tuple(e + decided_max(-t, 0) for e, t in zip(extra, totals, strict=True))
     return x.op(
         nn.ConvTransposeOp,
         w,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes
 from tessella.frontends.emitter import Value, concat
@@ -12,15 +9,16 @@ from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.ranges import Steps
 from tessella.frontends.shapes import resolved_shape
-from tessella.support.decisions import differs, known
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_min, decided_zero, differs
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, ceil_div, product, total
 
 
 @converts("Reshape", 1, 25, note="shape known at import")
 def reshape(call: Call) -> Value:
     """0 copies a dimension (unless ``allowzero``), -1 takes what is left."""
-    old, wanted = call.x.shape, call.static_ints(1, "shape")
+    old, wanted = call.x.shape, call.static_sizes(1, "shape")
     allow_zero = call.flag("allowzero")
     copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
     if any(d >= len(old) for d in copied):
@@ -35,7 +33,7 @@ def flatten(call: Call) -> Value:
     if not -x.rank <= axis <= x.rank:
         raise ShapeError("axis is out of range", found=str(axis))
     axis += x.rank if axis < 0 else 0
-    return x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+    return x.reshape((product(x.shape[:axis]), product(x.shape[axis:])))
 
 
 @converts("Transpose", 1, 25)
@@ -48,7 +46,7 @@ def transpose(call: Call) -> Value:
 @converts("Squeeze", 1, 25, note="axes known at import")
 def squeeze(call: Call) -> Value:
     """Without axes, all dimensions of size 1 go."""
-    shape, axes = call.x.shape, call.listed(1, "axes")
+    shape, axes = call.x.shape, call.listed_ints(1, "axes")
     if axes is None:
         gone = {d for d, size in enumerate(shape) if not differs(size, 1)}
     else:
@@ -85,26 +83,26 @@ def split(call: Call) -> list[Value]:
             expected=str(count),
             found=str(call.attribute("num_outputs")),
         )
-    size, sizes = x.shape[axis], call.listed(1, "split")
+    size, sizes = x.shape[axis], call.listed_sizes(1, "split")
     if sizes is None:
-        each = -(-size // count)
-        sizes = tuple(min(each, max(size - i * each, 0)) for i in range(count))
-    if differs(sum(sizes), size) or any(n < 0 for n in sizes):
+        each = ceil_div(size, count)
+        rests = (decided_max(size - i * each, 0) for i in range(count))
+        sizes = tuple(decided_min(each, rest) for rest in rests)
+    if differs(total(sizes), size) or any(decided(n < 0) for n in sizes):
         raise ShapeError(
             "the sizes of a split do not fit", expected=f"sum {size}", found=str(sizes)
         )
-    ends = itertools.accumulate(sizes)
-    return [x.part(axis, end - n, n) for end, n in zip(ends, sizes, strict=True)]
+    return [x.part(axis, total(sizes[:i]), n) for i, n in enumerate(sizes)]
 
 
 @converts("Slice", 1, 13, note="starts, ends, axes and steps known at import")
 def slice(call: Call) -> Value:
     """Bounds are clamped, and count from the back where negative."""
     shape = call.x.shape
-    starts, ends = call.listed(1, "starts") or (), call.listed(2, "ends") or ()
-    axes = call.listed(3, "axes")
+    starts, ends = call.listed_sizes(1, "starts") or (), call.listed_sizes(2, "ends") or ()
+    axes = call.listed_ints(3, "axes")
     axes = range(len(starts)) if axes is None else axes
-    steps = call.listed(4, "steps") or (1,) * len(starts)
+    steps = call.listed_ints(4, "steps") or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ShapeError(
             "starts, ends, axes and steps differ in length",
@@ -115,9 +113,9 @@ def slice(call: Call) -> Value:
         if step == 0:
             raise ShapeError("a step is 0")
         d = front_axis(axis, len(shape))
-        ranges[d] = _range(start, end, known(step), shape[d])
+        ranges[d] = _range(start, end, step, shape[d])
     return call.x.slice(
-        [r.start if r.count else 0 for r in ranges],
+        [0 if decided_zero(r.count) else r.start for r in ranges],
         [r.count for r in ranges],
         [r.step for r in ranges],
     )
@@ -126,30 +124,30 @@ def slice(call: Call) -> Value:
 def _range(start: Size, end: Size, step: int, size: Size) -> Steps:
     """The indices that are taken, clamped as the text of ONNX has it: backwards, a start before
     the first element is the first one, where NumPy takes nothing."""
-    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
-    if step > 0:
-        return Steps.between(min(max(start, 0), size), min(max(end, 0), size), step)
-    return Steps.between(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+    start, end = (bound + size if decided(bound < 0) else bound for bound in (start, end))
+    most = size if step > 0 else size - 1
+    first = decided_min(decided_max(start, 0), most)
+    return Steps.between(first, decided_min(decided_max(end, 0 if step > 0 else -1), most), step)
 
 
 @converts("Expand", 8, 13, note="shape known at import")
 def expand(call: Call) -> Value:
     """Both shapes broadcast."""
-    wanted = call.static_ints(1, "shape")
+    wanted = call.static_sizes(1, "shape")
     return call.x.expand(broadcast_shapes([call.x.shape, wanted]))
 
 
 @converts("Tile", 1, 13, note="repeats known at import")
 def tile(call: Call) -> Value:
     """Copies one after another along each dimension."""
-    return call.x.op(nn.TileOp, repeats=call.static_ints(1, "repeats"))
+    return call.x.op(nn.TileOp, repeats=call.static_sizes(1, "repeats"))
 
 
 @converts("DepthToSpace", 1, 28)
 def depth_to_space(call: Call) -> Value:
     """Blocks of the channels become blocks of the image."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
-    if size < 1 or c % size**2:
+    if size < 1 or not decided_zero(c % size**2):
         raise ShapeError("the channels are not a multiple of blocksize squared", found=str(c))
     depth = c // size**2
     if call.choice("mode", "DCR", "CRD") == "DCR":
@@ -165,7 +163,7 @@ def depth_to_space(call: Call) -> Value:
 def space_to_depth(call: Call) -> Value:
     """Blocks of the image become blocks of the channels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
-    if size < 1 or h % size or w % size:
+    if size < 1 or not (decided_zero(h % size) and decided_zero(w % size)):
         raise ShapeError("the image is not a multiple of blocksize", found=f"{h}x{w}, {size}")
     blocks = call.x.reshape((n, c, h // size, size, w // size, size))
     dcr = call.choice("mode", "DCR", "CRD") == "DCR"
@@ -173,7 +171,7 @@ def space_to_depth(call: Call) -> Value:
     return blocks.reshape((n, c * size**2, h // size, w // size))
 
 
-def _image(call: Call) -> tuple[int, int, int, int]:
+def _image(call: Call) -> tuple[Size, Size, Size, Size]:
     if call.x.rank != 4:
         raise ShapeError("an image x[N, C, H, W] is expected", found=str(call.x.type))
     n, c, h, w = call.x.shape

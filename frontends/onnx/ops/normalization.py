@@ -9,6 +9,7 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.registry import Rule, converts, only
+from tessella.support.decisions import decided_zero, known
 from tessella.support.errors import ShapeError
 
 
@@ -95,7 +96,7 @@ def rms_norm(call: Call) -> Value:
 def instance_norm(call: Call) -> Value:
     """Over the spatial dimensions: groups of one channel."""
     x, *parameters = call.operands()
-    groups = max(1, x.shape[1]) if x.rank > 1 else 1
+    groups = max(1, known(x.shape[1])) if x.rank > 1 else 1
     return x.op(nn.GroupNormOp, *parameters, groups=groups, epsilon=call.number("epsilon"))
 
 
@@ -111,7 +112,7 @@ def group_norm(call: Call) -> Value:
 
 def check_groups(x: Value, groups: int) -> None:
     """Raises ShapeError unless the channels divide into groups."""
-    if x.rank < 2 or groups < 1 or x.shape[1] % groups:
+    if x.rank < 2 or groups < 1 or not decided_zero(x.shape[1] % groups):
         raise ShapeError(
             "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
         )

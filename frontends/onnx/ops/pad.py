@@ -10,7 +10,10 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_max, decided_zero
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 @converts("Pad", 1, 25, note="pads, constant_value and axes known at import")
@@ -19,8 +22,8 @@ def pad(call: Call) -> Value:
     low, high = _amounts(call)
     mode = call.text("mode", "constant")
     x = _cropped(call.x, low, high)
-    low, high = ([max(n, 0) for n in side] for side in (low, high))
-    if not any((*low, *high)):
+    low, high = ([decided_max(n, 0) for n in side] for side in (low, high))
+    if all(map(decided_zero, (*low, *high))):
         return x
     if mode != "constant":
         return x.op(nn.PadOp, low=tuple(low), high=tuple(high), mode=mode, value=0.0)
@@ -32,9 +35,9 @@ def pad(call: Call) -> Value:
     return where(inside.pad(low, high), x.pad(low, high), value)
 
 
-def _amounts(call: Call) -> tuple[list[int], list[int]]:
+def _amounts(call: Call) -> tuple[list[Size], list[Size]]:
     """What to add before and after every dimension."""
-    rank, pads, axes = call.x.rank, call.listed(1, "pads"), call.listed(3, "axes")
+    rank, pads, axes = call.x.rank, call.listed_sizes(1, "pads"), call.listed_ints(3, "axes")
     axes = [front_axis(axis, rank) for axis in (range(rank) if axes is None else axes)]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):
         raise ShapeError(
@@ -42,16 +45,17 @@ def _amounts(call: Call) -> tuple[list[int], list[int]]:
             expected=f"{2 * len(axes)} integers",
             found=str(list(pads or ())),
         )
-    low, high = [0] * rank, [0] * rank
+    low: list[Size] = [0] * rank
+    high: list[Size] = [0] * rank
     for i, axis in enumerate(axes):
         low[axis], high[axis] = pads[i], pads[len(axes) + i]
     return low, high
 
 
-def _cropped(x: Value, low: Sequence[int], high: Sequence[int]) -> Value:
-    starts = [max(-n, 0) for n in low]
+def _cropped(x: Value, low: Sequence[Size], high: Sequence[Size]) -> Value:
+    starts = [decided_max(-n, 0) for n in low]
     columns = zip(x.shape, starts, high, strict=True)
-    sizes = [size - start - max(-n, 0) for size, start, n in columns]
-    if tuple(sizes) != x.shape and min(sizes) < 0:
+    sizes = [size - start - decided_max(-n, 0) for size, start, n in columns]
+    if tuple(sizes) != x.shape and any(decided(size < 0) for size in sizes):
         raise ShapeError("negative pads remove more than there is", found=f"{low}, {high}")
     return x.slice(starts, sizes)

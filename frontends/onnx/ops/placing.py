@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from tessella.frontends.emitter import Array, Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, only
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero, known_all
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import product
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
@@ -21,19 +24,21 @@ def col2im(call: Call) -> Value:
     x, image = call.x, call.static_ints(1, "image_shape")
     block = call.static_ints(2, "block_shape")
     settings = window(call, block, image)
-    rank, points = len(image), math.prod(block)
+    rank, points = len(image), prod(block)
     n, columns, blocks = x.shape if x.rank == 3 else (0, 0, 0)
     reach = [(k - 1) * d + 1 for k, d in zip(block, settings.dilations, strict=True)]
-    low, high = settings.pads[:rank], settings.pads[rank:]
+    pads = known_all(settings.pads)
+    low, high = pads[:rank], pads[rank:]
     padded = [size + a + b for size, a, b in zip(image, low, high, strict=True)]
     room = [size - r for size, r in zip(padded, reach, strict=True)]
     counts = [space // s + 1 for space, s in zip(room, settings.strides, strict=True)]
-    if min(room) < 0 or points < 1 or columns % points or math.prod(counts) != blocks:
+    fit = min(room) >= 0 and points > 0 and decided_zero(columns % points)
+    if not fit or prod(counts) != blocks:
         raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
-    call.build.check_made(points, blocks)
+    call.build.limited(points, blocks)
     # a sum of booleans is whether any is true
     wide = x.cast(np.int32) if x.dtype == np.bool_ else x
-    channels, size = columns // points, math.prod(padded)
+    channels, size = columns // points, prod(padded)
     zeros = call.build.splat(0, (n, channels, size), wide.dtype)
     shape = (n, channels, points * blocks)
     places = call.constant(_places(padded, block, counts, settings)).expand(shape)
@@ -72,11 +77,11 @@ def max_unpool(call: Call) -> Value:
     ]
     natural = result = (*shape[:2], *sizes)
     if call.optional(2) is not None:
-        result = call.static_ints(2, "output_shape")
-    if len(result) != len(shape) or any(a < b for a, b in zip(result, natural, strict=True)):
+        result = call.static_sizes(2, "output_shape")
+    if len(result) != rank + 2 or any(decided(a < b) for a, b in zip(result, natural, strict=True)):
         raise ShapeError("output_shape is too small", expected=str(natural), found=str(result))
-    flat = call.build.splat(0, (math.prod(natural),), x.dtype)
-    count = math.prod(shape)
+    flat = call.build.splat(0, (product(natural),), x.dtype)
+    count = product(shape)
     indices = call.operand(1).reshape((count,))
     placed = _scattered(flat, indices, x.reshape((count,)), 0, "none")
     high = [a - b for a, b in zip(result, natural, strict=True)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tessella.dialects import nn
 from tessella.dialects.nn.pooling import pool_extent
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
 from tessella.frontends.onnx.registry import converts, no_output, only
+from tessella.support.decisions import decided_max, known, known_all
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 def _pool_window(call: Call) -> Window:
@@ -16,8 +20,7 @@ def _pool_window(call: Call) -> Window:
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
     # a window may be mostly padding, so that no size bounds what it looks at
-    call.build.check_made(*kernel)
-    return window(call, kernel, sizes)
+    return window(call, call.build.limited(*kernel), sizes)
 
 
 def _ceil_mode(call: Call) -> bool:
@@ -89,7 +92,7 @@ def lp_pool(call: Call) -> Value:
     p, settings = _exponent(call), _pool_window(call)
     powers = abs(call.x) ** p
     channels, sizes = powers.shape[1], powers.shape[2:]
-    call.build.check_made(channels, *settings.kernel)
+    groups, *_ = call.build.limited(channels, *settings.kernel)
     ones = call.build.splat(1, (channels, 1, *settings.kernel), powers.dtype)
     sums = powers.op(
         nn.ConvOp,
@@ -97,19 +100,19 @@ def lp_pool(call: Call) -> Value:
         strides=settings.strides,
         pads=_ceil_pads(call, settings, sizes),
         dilations=settings.dilations,
-        groups=channels,
+        groups=groups,
     )
     return sums ** (1 / p)
 
 
-def _ceil_pads(call: Call, settings: Window, sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[Size, ...]:
     """The padding with which a last window that reaches over the end fits."""
-    rank, pads = len(sizes), list(settings.pads)
     if not _ceil_mode(call):
         return settings.pads
+    rank, kernels, pads = len(sizes), known_all(settings.kernel), [*known_all(settings.pads)]
     for d, size in enumerate(sizes):
-        kernel, stride, dilation = settings.kernel[d], settings.strides[d], settings.dilations[d]
+        kernel, stride, dilation = kernels[d], settings.strides[d], settings.dilations[d]
         count = pool_extent(size, kernel, stride, pads[d], pads[rank + d], dilation, True)
         reach = (count - 1) * stride + (kernel - 1) * dilation + 1
-        pads[rank + d] = max(reach - size - pads[d], pads[rank + d])
+        pads[rank + d] = known(decided_max(reach - size - pads[d], pads[rank + d]))
     return tuple(pads)

@@ -14,6 +14,7 @@ from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
+from tessella.support.decisions import known
 from tessella.support.errors import ShapeError
 
 DType = np.dtype[Any]
@@ -46,8 +47,8 @@ def _along(call: Call, value: Value, x: Value) -> Value:
         return value.reshape(())
     axis = call.axis(x)
     if block := call.attribute("block_size"):
-        call.build.check_made(x.shape[axis])
-        indices = np.minimum(np.arange(x.shape[axis]) // block, value.shape[axis] - 1)
+        [count] = call.build.limited(x.shape[axis])
+        indices = np.minimum(np.arange(count) // block, known(value.shape[axis]) - 1)
         return value.gather(call.constant(indices.astype(np.int64)), axis)
     if value.shape != (x.shape[axis],):
         raise ShapeError(

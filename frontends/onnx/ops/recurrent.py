@@ -14,7 +14,9 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.ops.activations import Activation, activations
 from tessella.frontends.onnx.registry import Converter, Rule, converts
+from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class _Cell:
     """
 
     call: Call
-    hidden: int
+    hidden: Size
     inputs: Value
     weights: Value
     bias: Value | None
@@ -113,7 +115,7 @@ def _layer(call: Call, kind: _Kind) -> list[Value | None]:
     x, batch_first = call.x, call.flag("layout")
     if batch_first:
         x = x.transpose((1, 0, 2))
-    if x.shape[0] < 1:
+    if decided(x.shape[0] < 1):
         raise ShapeError("a sequence without steps", found=str(x.type))
     direction = call.text("direction").lower()
     count = 2 if direction == "bidirectional" else 1

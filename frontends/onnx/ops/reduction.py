@@ -11,6 +11,8 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_min
 from tessella.support.errors import ShapeError
 
 _PLAIN: dict[str, tuple[type[nn.NnOp], int]] = {
@@ -32,7 +34,7 @@ class _Reduction:
     @staticmethod
     def of(call: Call) -> _Reduction:
         """The reduction of a node."""
-        rank, listed = call.x.rank, call.listed(1, "axes")
+        rank, listed = call.x.rank, call.listed_ints(1, "axes")
         keepdims, is_noop = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
         if listed:
             return _Reduction(tuple(front_axis(axis, rank) for axis in listed), keepdims)
@@ -158,7 +160,7 @@ def cumprod(call: Call) -> Value:
     reverse, distance = call.flag("reverse"), 1
     if call.flag("exclusive"):
         x = _moved(x, axis, 1, reverse)
-    while distance < x.shape[axis]:
+    while decided(distance < x.shape[axis]):
         x = x * _moved(x, axis, distance, reverse)
         distance *= 2
     return x
@@ -167,9 +169,9 @@ def cumprod(call: Call) -> Value:
 def _moved(x: Value, axis: int, distance: int, reverse: bool) -> Value:
     """x moved away from its start (its end) along an axis, with ones in the gap."""
     size = x.shape[axis]
-    distance = min(distance, size)
-    kept = x.part(axis, distance if reverse else 0, size - distance)
-    gap = [distance if d == axis else 0 for d in range(x.rank)]
+    width = decided_min(distance, size)
+    kept = x.part(axis, width if reverse else 0, size - width)
+    gap = [width if d == axis else 0 for d in range(x.rank)]
     none = [0] * x.rank
     return kept.pad(none, gap, 1.0) if reverse else kept.pad(gap, none, 1.0)
 
@@ -179,6 +181,6 @@ def topk(call: Call) -> tuple[Value, ...]:
     """In order, whether asked for or not."""
     call.meaningless("sorted")
     k, axis = call.static_size(1, "k"), call.axis(call.x)
-    if not 0 <= k <= call.x.shape[axis]:
+    if decided(k < 0) or decided(k > call.x.shape[axis]):
         raise ShapeError("k is out of range", expected=f"at most {call.x.shape[axis]}")
     return call.build.emit(nn.TopkOp, call.x, k=k, axis=axis, largest=call.flag("largest", True))

@@ -14,7 +14,8 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.ops.sampling import Samples, nearest, positions, reach_of, samples
 from tessella.frontends.onnx.registry import converts
-from tessella.support.decisions import differs
+from tessella.support.conditions import decided
+from tessella.support.decisions import differs, known
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -38,14 +39,14 @@ _COPIES = 8
 class _Plan:
     """What becomes of each dimension; ``regions`` are start and end, as parts of the dimension."""
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Size, ...]
     scales: tuple[float, ...]
     regions: tuple[tuple[float, float], ...]
     coordinates: str
     mode: str
     nearest: str
 
-    def touches(self, axis: int, size: int) -> bool:
+    def touches(self, axis: int, size: Size) -> bool:
         """Whether anything happens along an axis of this size."""
         same = self.sizes[axis] == size and self.scales[axis] == 1
         region = self.coordinates == CROPS and self.regions[axis] != (0, 1)
@@ -68,11 +69,18 @@ def resize(call: Call) -> Value:
 
 def _scaled(size: Size, scale: float) -> Size:
     """A size times a number, rounded down."""
-    return size * int(scale) if scale == int(scale) else int(size * scale)
+    return size * int(scale) if scale == int(scale) else int(known(size) * scale)
+
+
+def _is_rounded(old: Size, scale: float, new: Size) -> bool:
+    """Whether a size is another one than the old size times a scale."""
+    if scale == int(scale):
+        return differs(old * int(scale), new)
+    return known(old) * scale != known(new)
 
 
 def _factor(old: Size, new: Size) -> float:
-    return 1.0 if new == old else new / old
+    return 1.0 if new == old else known(new) / known(old)
 
 
 def _check_scales(scales: Sequence[float], count: int) -> None:
@@ -96,7 +104,7 @@ def _plan(call: Call) -> _Plan:
     if len(set(axes)) != len(axes):
         raise ShapeError("an axis is given twice", found=str(axes))
     told = _numbers(call, 2, "scales")
-    sizes, scales, regions = list(shape), [1.0] * len(shape), [(0.0, 1.0)] * len(shape)
+    sizes, scales, regions = [*shape], [1.0] * len(shape), [(0.0, 1.0)] * len(shape)
     if told:
         _check_scales(told, len(axes))
         for axis, scale in zip(axes, told, strict=True):
@@ -124,9 +132,9 @@ def _plan(call: Call) -> _Plan:
     )
 
 
-def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list[float]) -> None:
-    shape, wanted = call.x.shape, call.static_ints(3, "sizes")
-    if len(wanted) != len(axes) or any(size < 0 for size in wanted):
+def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[Size], scales: list[float]) -> None:
+    shape, wanted = call.x.shape, call.static_sizes(3, "sizes")
+    if len(wanted) != len(axes) or any(decided(size < 0) for size in wanted):
         raise ShapeError("sizes are one number for each axis", found=str(list(wanted)))
     if not all(differs(shape[axis], 0) for axis in axes):
         raise ShapeError("an empty dimension cannot be resized", found=str(call.x.type))
@@ -135,7 +143,7 @@ def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[int], scales: list
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)
         factors = [factor] * len(axes)
-        wanted = tuple(int(shape[axis] * factor + 0.5) for axis in axes)
+        wanted = tuple(int(known(shape[axis]) * factor + 0.5) for axis in axes)
     for axis, size, factor in zip(axes, wanted, factors, strict=True):
         sizes[axis], scales[axis] = size, factor
 
@@ -144,7 +152,7 @@ def _resized(call: Call, plan: _Plan, x: Value) -> Value:
     if _is_plain(call, plan, x.shape):
         for axis, size in enumerate(x.shape):
             if plan.touches(axis, size) and is_static((size, plan.sizes[axis])):
-                call.build.check_made(plan.sizes[axis])
+                call.build.limited(plan.sizes[axis])
         return x.op(
             nn.ResizeOp,
             sizes=plan.sizes,
@@ -159,21 +167,20 @@ def _resized(call: Call, plan: _Plan, x: Value) -> Value:
     return x
 
 
-def _is_plain(call: Call, plan: _Plan, shape: Sequence[int]) -> bool:
+def _is_plain(call: Call, plan: _Plan, shape: Sequence[Size]) -> bool:
     """Whether `nn.resize` computes this."""
     if call.flag("antialias") or call.flag("exclude_outside"):
         return False
     # ONNX aligns the corners of the size before it is rounded, `nn.resize` of the rounded one
     scaled = zip(shape, plan.scales, plan.sizes, strict=True)
-    rounded = any((n if s == 1 else n * s) != new for n, s, new in scaled)
-    if plan.coordinates == "align_corners" and rounded:
+    if plan.coordinates == "align_corners" and any(_is_rounded(*column) for column in scaled):
         return False
     return plan.mode != "cubic" and plan.coordinates in COORDINATES
 
 
 def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
-    old, new, scale = x.shape[axis], plan.sizes[axis], plan.scales[axis]
-    call.build.check_made(new, copies=_COPIES)
+    old, scale = known(x.shape[axis]), plan.scales[axis]
+    [new] = call.build.limited(plan.sizes[axis], copies=_COPIES)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])
     if not np.isfinite(places).all():
         raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
@@ -182,7 +189,7 @@ def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
     else:
         width = scale if call.flag("antialias") else 1.0
         reach = reach_of(places, mode=plan.mode, scale=width)
-        call.build.check_made(new, 2 * reach + 1, copies=_COPIES)
+        call.build.limited(new, 2 * reach + 1, copies=_COPIES)
         taken = samples(
             places,
             old,

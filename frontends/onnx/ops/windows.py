@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.shapes import same_padding, split_padding
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
 class Window:
     """A window over spatial dimensions; ``pads`` holds those before each one, then those after."""
 
-    kernel: tuple[int, ...]
+    kernel: tuple[Size, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    pads: tuple[int, ...]
+    pads: tuple[Size, ...]
 
 
-def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
+def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
     """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
@@ -39,7 +40,7 @@ def window(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> Window:
     return Window(tuple(kernel), strides, dilations, pads)
 
 
-def check_length(name: str, values: Sequence[int], length: int) -> None:
+def check_length(name: str, values: Sequence[Size], length: int) -> None:
     """Raises ShapeError unless an attribute holds this many values."""
     if len(values) != length:
         raise ShapeError(

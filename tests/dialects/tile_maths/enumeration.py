@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths import Affine, Bounded, Normal
+from tessella.support.decisions import known, known_all
 
 Point = tuple[int, ...]
 Array = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -91,7 +92,7 @@ class Box:
 
     @staticmethod
     def of(normal: Normal) -> Box:
-        ranges = [index.range for index in normal.indices]
+        ranges = known_all(index.range for index in normal.indices)
         at = np.array([*itertools.product(*map(range, ranges))], np.int64)
         at = at.reshape(math.prod(ranges), len(ranges))
         box = Box(normal, at, np.ones(len(at), bool))
@@ -103,7 +104,7 @@ class Box:
     def values(self, form: Linear) -> Array:
         """A form at all points of the box."""
         weights = np.array([form.coefficient(x.name) for x in self.normal.indices], np.int64)
-        return self.at @ weights + form.constant
+        return self.at @ weights + known(form.constant)
 
     @property
     def met(self) -> Counter[Point]:

@@ -10,6 +10,7 @@ from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.flat import FlatAccess, flatten_access
 from tessella.dialects.tile.maths.intervals import Constraint
 from tessella.dialects.tile.maths.normalize import Normal
+from tessella.support.decisions import known
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,18 @@ class StrideTable:
 
 def stride_table(normal: Normal, shapes: Sequence[Sequence[int]]) -> StrideTable:
     """The table of a normal form, for row-major tensors of these shapes."""
-    ranges = {x.name: x.range for x in sorted(normal.indices, key=lambda index: index.name)}
+    ranges = {x.name: known(x.range) for x in sorted(normal.indices, key=lambda index: index.name)}
     pairs = zip(normal.accesses, shapes, strict=True)
     accesses = tuple(flatten_access(access, shape, NCHW, ranges) for access, shape in pairs)
     sides = (side for constraint in normal.constraints for side in _sides(constraint))
-    kept = tuple((form, bound) for form, bound in sides if form.bounds(ranges)[1] > bound)
+    kept = tuple((form, bound) for form, bound in sides if known(form.bounds(ranges)[1]) > bound)
     return StrideTable(tuple(ranges), tuple(ranges.values()), accesses, kept)
 
 
 def _sides(constraint: Constraint) -> Iterator[tuple[Linear, int]]:
     """``0 <= form < extent`` as ``form <= bound``, twice."""
     form, extent = constraint
-    moving = form - form.constant
-    yield moving * -1, form.constant
-    yield moving, extent - 1 - form.constant
+    constant = known(form.constant)
+    moving = form - constant
+    yield moving * -1, constant
+    yield moving, extent - 1 - constant

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths.intervals import Constraint, bounds, merge
+from tessella.support.decisions import known
 
 SIDE = 8
 
@@ -31,7 +32,7 @@ def spaces(draw: st.DrawFn, least: int = 1) -> list[Constraint]:
 
 
 def value(form: Linear, point: dict[str, int]) -> int:
-    return form.constant + sum(c * point[name] for name, c in form.terms)
+    return known(form.constant) + sum(c * point[name] for name, c in form.terms)
 
 
 def points(space: list[Constraint]) -> list[dict[str, int]]:

@@ -12,6 +12,7 @@ from hypothesis import given, reject, settings
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths import Affine, Bounded, normalize
 from tessella.dialects.tile.maths.limits import MAX_FORMS, MAX_INDICES, MAX_NUMBER
+from tessella.support.decisions import known_all
 from tessella.support.errors import InvalidModelError, ResourceError, UnboundedIndexError
 from tests.dialects.tile_maths.enumeration import Box, Contraction, contractions, meant
 from tests.sampling import sampled
@@ -24,7 +25,7 @@ i, j, k, x, y = map(Affine.of, "ijkxy")
 def box_of(contraction: Contraction) -> Box:
     """The normal form's points, if they are not too many to be listed."""
     normal = normalize(contraction.tensors, contraction.constraints)
-    if math.prod(index.range for index in normal.indices) > MAX_POINTS:
+    if math.prod(known_all(index.range for index in normal.indices)) > MAX_POINTS:
         reject()
     return Box.of(normal)
 

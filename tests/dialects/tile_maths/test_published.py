@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tessella.dialects.tile.maths import Affine, Bounded, normalize
+from tessella.support.decisions import known
 from tests.dialects.tile_maths.strides import StrideTable, stride_table
 
 i, j, k, n, x, y, ci, co = map(Affine.of, "i j k n x y ci co".split())
@@ -20,7 +21,7 @@ def table(tensors: Tensors, constraints: Sequence[Bounded] = ()) -> StrideTable:
 
 
 def strides(flat: StrideTable, tensor: int) -> list[int]:
-    return [flat.accesses[tensor].stride(name) for name in flat.names]
+    return [known(flat.accesses[tensor].stride(name)) for name in flat.names]
 
 
 def inequalities(flat: StrideTable) -> set[tuple[tuple[int, ...], int]]:

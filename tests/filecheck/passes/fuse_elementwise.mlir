@@ -305,3 +305,19 @@ func.func @heavy(%x: tensor<4xf32>) -> tensor<3xf32> {
   %l = nn.add %j, %k {kernel = "add"} : tensor<3xf32>
   func.return %l : tensor<3xf32>
 }
+
+// -----
+
+// For most open sizes, the exponential of a column would be computed for each element of its row.
+
+// CHECK-LABEL: func.func @open
+// CHECK-NEXT:    %a = nn.exp
+// CHECK-NEXT:    %b = nn.add %a
+// CHECK-NEXT:    func.return
+builtin.module attributes {symbols = [#nn.symbol<n, 1 to 9>, #nn.symbol<m, 1 to 9>]} {
+  func.func @open(%x: tensor<[n]x1xf32>, %y: tensor<[n]x[m]xf32>) -> tensor<[n]x[m]xf32> {
+    %a = nn.exp %x {kernel = "exp"} : tensor<[n]x1xf32>
+    %b = nn.add %a, %y {kernel = "add"} : tensor<[n]x[m]xf32>
+    func.return %b : tensor<[n]x[m]xf32>
+  }
+}

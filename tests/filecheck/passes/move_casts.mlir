@@ -69,3 +69,19 @@ func.func @stays(%x: !x) -> (tensor<1x4xf64, #f64>, tensor<3x4xf64, #f64>, !c, t
   %f = place.cast %e : !e -> tensor<5xf64, #f64>
   func.return %b, %d, %c, %f : tensor<1x4xf64, #f64>, tensor<3x4xf64, #f64>, !c, tensor<5xf64, #f64>
 }
+
+// -----
+
+// Before what makes a tensor of an open size larger, for some sizes at the least; never more elements are cast.
+
+// CHECK-LABEL: func.func @open
+// CHECK-NEXT:    %[[X:.*]] = place.cast %x
+// CHECK-NEXT:    %a = nn.expand %[[X]]
+// CHECK-NEXT:    func.return %a
+builtin.module attributes {symbols = [#nn.symbol<n, 1 to 9>]} {
+  func.func @open(%x: tensor<1x4xf32, #place.at<x86, f32, nchw>>) -> tensor<[n]x4xf64, #place.at<x86, f64, nchw>> {
+    %a = nn.expand %x shape [[n], 4] {kernel = "expand"} : tensor<[n]x4xf32, #place.at<x86, f32, nchw>>
+    %b = place.cast %a : tensor<[n]x4xf32, #place.at<x86, f32, nchw>> -> tensor<[n]x4xf64, #place.at<x86, f64, nchw>>
+    func.return %b : tensor<[n]x4xf64, #place.at<x86, f64, nchw>>
+  }
+}

@@ -75,10 +75,10 @@ func.func @clip(%x: tensor<2x4xf32>) -> tensor<2x4xui8> {
 // The scales of channels move with them, but not through a reshape.
 
 // CHECK-LABEL: func.func @channels
-// CHECK:         %[[D:.*]] = nn.dequantize %x, %s
-// CHECK-NEXT:    %[[S:.*]] = nn.transpose %s : tensor<1x2xf32>
+// CHECK:         %[[S:.*]] = nn.transpose %s : tensor<1x2xf32>
 // CHECK-NEXT:    %[[T:.*]] = nn.transpose %x : tensor<4x2xui8>
 // CHECK-NEXT:    %[[A:.*]] = nn.dequantize %[[T]], %[[S]]
+// CHECK-NEXT:    %[[D:.*]] = nn.dequantize %x, %s
 // CHECK-NEXT:    %[[B:.*]] = nn.reshape %[[D]]
 // CHECK-NEXT:    func.return %[[A]], %[[B]]
 func.func @channels(%x: tensor<2x4xui8>, %s: tensor<2x1xf32>) -> (tensor<4x2xf32>, tensor<8xf32>) {

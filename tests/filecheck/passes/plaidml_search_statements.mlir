@@ -160,6 +160,7 @@ tile.kernel @statements(%A: tensor<64x100xf64>, %B: tensor<100xf64>) -> (tensor<
 
 // CHECK-LABEL: tile.kernel @refused
 // CHECK-NOT:   attributes
+// CHECK:         tile.return
 #split = #place.at<x86, f32, packed<[0 floordiv 8, 1, 0 mod 8]>>
 #open = #place.at<opencl, f32, any>
 tile.kernel @refused(%A: tensor<64x100xf32>, %J: tensor<64xi64>, %S: tensor<64x100xf32, #split>, %X: tensor<64xindex>, %E: tensor<0x4xf32>) -> (tensor<64xf32>) {
@@ -188,4 +189,20 @@ tile.kernel @refused(%A: tensor<64x100xf32>, %J: tensor<64xi64>, %S: tensor<64x1
     tile.yield %a : f32
   } : tensor<0x4xf32>
   tile.return %gathered : tensor<64xf32>
+}
+
+// -----
+
+// LOG: remark: plaidml-search skips %y of @open: how many points it has, 64 * n, depends on symbols
+
+// CHECK-LABEL: tile.kernel @open
+// CHECK-NEXT:    %y = tile.contract = [i: n, c: 64] (%x[i, c]) -> [i, c] {
+builtin.module attributes {symbols = [#nn.symbol<n, 1 to 512>]} {
+  tile.kernel @open(%x: tensor<[n]x64xf32>) -> (tensor<[n]x64xf32>) {
+    %y = tile.contract = [i: n, c: 64] (%x[i, c]) -> [i, c] {
+    ^bb0(%a: f32):
+      tile.yield %a : f32
+    } : tensor<[n]x64xf32>
+    tile.return %y : tensor<[n]x64xf32>
+  }
 }

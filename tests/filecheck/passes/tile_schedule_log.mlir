@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p 'tile-schedule{target=avx2 log=true}' 2>&1 | filecheck %s
+// RUN: tessella-opt %s -p 'tile-schedule{target=avx2 log=true}' --split-input-file 2>&1 | filecheck %s
 
 // The reasoning: the statement with its strides, candidates with what their cycles are spent on, best first, the choice.
 
@@ -60,4 +60,23 @@ tile.kernel @triangle(%a: tensor<512x256xf32>) -> (tensor<512xf32>) attributes {
     tile.yield %x : f32
   } : tensor<512xf32>
   tile.return %t : tensor<512xf32>
+}
+
+// -----
+
+// A statement of open sizes: no table of strides, and cycles for the usual sizes.
+
+// CHECK:      Contraction open on avx2:
+// CHECK-NEXT: Computing cost for
+// CHECK:      Chosen of {{[0-9]+}}: <
+// CHECK:        constraint 0 <= m + [-n] < n: mask
+// CHECK-NEXT:   threads: m by 1: 2 are 100% busy
+builtin.module attributes {symbols = [#nn.symbol<n, 1 to 512>]} {
+  tile.kernel @open(%x: tensor<[n]x64xf32>) -> (tensor<[2 * n]x64xf32>) {
+    %y = tile.contract = [m: 2 * n, c: 64] (%x[m + [-1 * n], c]) -> [m, c] default 0.0 : f32 {
+    ^bb0(%a: f32):
+      tile.yield %a : f32
+    } : tensor<[2 * n]x64xf32>
+    tile.return %y : tensor<[2 * n]x64xf32>
+  }
 }

@@ -123,9 +123,9 @@ NETWORKS = {"residual": residual, "depthwise": depthwise, "encoder": encoder}
 
 
 def feeds(proto: onnx.ModelProto, seed: int) -> dict[str, Array]:
-    """Normally distributed numbers for the input."""
+    """Normally distributed numbers for the input, of which an open batch holds two."""
     dims = proto.graph.input[0].type.tensor_type.shape.dim
-    shape = [dim.dim_value for dim in dims]
+    shape = [dim.dim_value or 2 for dim in dims]
     return {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
 
 

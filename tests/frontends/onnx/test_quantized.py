@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,14 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tests.frontends.onnx.quantized import NETWORKS, dynamic, feeds, static
-from tests.models import run_onnxruntime
+from tessella.dialects.elements import element_of
+from tessella.dialects.graph import main_function
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.frontends.compile import open_source
+from tests.frontends.onnx.quantized import IMAGE, NETWORKS, dynamic, feeds, static
+from tests.models import run_onnxruntime, with_open_batch
 
 Array = npt.NDArray[Any]
 STATIC = [
@@ -25,18 +32,20 @@ STATIC = [
     {
         "activation_type": "QInt8",
         "weight_type": "QInt8",
-        "extra_options": {"ActivationSymmetric": True},
+        "extra_options": {"ActivationSymmetric": True, "AddQDQPairToWeight": True},
     },
 ]
 
 
-def errors(proto: onnx.ModelProto) -> tuple[Any, float, float]:
-    """The compiled model, and the mean distances from the reference: its own and ONNX Runtime's,
-    as parts of the largest number."""
-    x = feeds(proto, 9)
-    (exact,) = ReferenceEvaluator(proto).run(None, x)
-    assert isinstance(exact, np.ndarray)
-    model = tessella.compile(proto)
+def run_exactly(proto: onnx.ModelProto) -> list[Array]:
+    """The results by the definitions."""
+    return [np.asarray(y) for y in ReferenceEvaluator(proto).run(None, feeds(proto, 9))]
+
+
+def errors(proto: onnx.ModelProto, exact: Array) -> tuple[Any, float, float]:
+    """The compiled model, and the mean distances from the exact result: its own and ONNX
+    Runtime's, as parts of the largest number."""
+    x, model = feeds(proto, 9), tessella.compile(proto)
     found = [model.run(None, x)[0], run_onnxruntime(proto, x)[0]]
     own, theirs = (float(np.abs(y - exact).mean() / np.abs(exact).max()) for y in found)
     return model, own, theirs
@@ -56,7 +65,8 @@ def products(model: Any) -> Counter[str]:
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("options", STATIC, ids=lambda x: " ".join(map(str, x.values())))
 def test_static(network: str, options: dict[str, Any], tmp_path: Path) -> None:
-    model, own, theirs = errors(static(NETWORKS[network](), tmp_path, **options))
+    proto = static(NETWORKS[network](), tmp_path, **options)
+    model, own, theirs = errors(proto, *run_exactly(proto))
     assert own <= max(1.5 * theirs, 2e-3)
     found = products(model)
     # asymmetric weights take sums of windows besides
@@ -65,10 +75,59 @@ def test_static(network: str, options: dict[str, Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("options", STATIC, ids=lambda x: " ".join(map(str, x.values())))
+def test_operators_on_bytes(network: str, options: dict[str, Any], tmp_path: Path) -> None:
+    """The reference evaluator lacks the ops of ONNX Runtime: the network with conversions, of the
+    same numbers, is what they stand for."""
+    proto = static(NETWORKS[network](), tmp_path, **options)
+    (exact,) = run_exactly(proto)
+    proto = static(NETWORKS[network](), tmp_path, **options, quant_format="QOperator")
+    model, own, theirs = errors(proto, exact)
+    assert own <= max(1.5 * theirs, 5e-3)
+    found = products(model)
+    assert found["i32"] >= {"residual": 3, "depthwise": 5, "encoder": 6}[network]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("weight_type", ["QInt8", "QUInt8"])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_dynamic(network: str, weight_type: str, per_channel: bool, tmp_path: Path) -> None:
     proto = dynamic(NETWORKS[network](), tmp_path, weight_type, per_channel=per_channel)
-    model, own, theirs = errors(proto)
+    model, own, theirs = errors(proto, *run_exactly(proto))
     assert own <= max(1.5 * theirs, 1e-3)
     assert set(products(model)) <= {"i32"} | ({"f32"} if network == "encoder" else set())
+
+
+@pytest.mark.parametrize("network", ["residual", "depthwise"])
+@pytest.mark.parametrize("activation_type", ["QUInt8", "QInt8"])
+def test_no_image_of_floats_is_in_memory(
+    network: str, activation_type: str, tmp_path: Path
+) -> None:
+    """Between the input and the output, whatever is computed: a residual, a concat, means, squeeze
+    and excite."""
+    options = {"activation_type": activation_type, "weight_type": "QInt8", "per_channel": True}
+    source = open_source(static(NETWORKS[network](), tmp_path, **options))
+    placed = lower(source.graph({"x": IMAGE}), make_options(), stop="placed").stages["placed"]
+    block = main_function(placed).body.block
+    last = block.last_op
+    assert last is not None
+    made = [value for op in block.ops for value in op.results if value not in last.operands]
+    images = [tensor_type(v) for v in made if math.prod(shape_of(v)[2:]) > 1]
+    elements = [element_of(type).name for type in images if type.get_shape()[0] == IMAGE[0]]
+    assert elements.count("u8") >= 3
+    assert "f32" not in elements
+
+
+@pytest.mark.parametrize("network", ["residual", "encoder"])
+def test_open_batch(network: str, tmp_path: Path) -> None:
+    """One program for any batch: what is added for zero points does not depend on it."""
+    options = {"activation_type": "QInt8", "weight_type": "QInt8", "per_channel": True}
+    proto = with_open_batch(static(NETWORKS[network](), tmp_path, **options))
+    model = tessella.compile(proto, dims={"batch": (1, 8)})
+    whole = np.concatenate([feeds(proto, seed)["x"] for seed in (1, 2)])
+    (found,) = model.run(None, {"x": whole})
+    for i, x in enumerate(whole):
+        (one,) = model.run(None, {"x": x[None]})
+        np.testing.assert_allclose(found[i], one[0], rtol=1e-5, atol=1e-5)
+    (expected,) = run_onnxruntime(proto, {"x": whole})
+    assert np.abs(found - expected).mean() < 2e-2 * np.abs(expected).max()

@@ -112,6 +112,13 @@ def _swallows(x: Any) -> Any:
         return x
 
 
+def _swallows_a_decision(x: Any) -> Any:
+    try:
+        return x * (1 if x.shape[0] > 8 else 2)
+    except Exception:
+        return x * 3
+
+
 def _swallows_that_elements_are_not_known(x: Any) -> Any:
     try:
         return x * (1 if x.shape[0] / 2 > 8 else 2)
@@ -148,6 +155,9 @@ NUMBERS: Sequence[Callable[[Any], Any]] = (
     lambda x: x * (x.shape[0] & 3),
     lambda x: x * x.shape[0].bit_length(),
     lambda x: x * (x.shape[0] if isinstance(x.shape[0], int) and x.shape[0] > 4 else 3),
+    lambda x: x * (x.shape[0] < 16),
+    lambda x: x * int(x.shape[0] <= 16),
+    lambda x: x if (x.shape[0] >= 16) is True else -x,
     lambda x: x * max(x.shape[0], 9),
     lambda x: x * min(7, x.size),
     lambda x: x * int(x.shape[0] / 2),
@@ -166,6 +176,7 @@ NUMBERS: Sequence[Callable[[Any], Any]] = (
     lambda x: [x] * x.shape[0],
     _halves,
     _swallows,
+    _swallows_a_decision,
     _swallows_that_elements_are_not_known,
 )
 """Functions of a vector that need the numbers of sizes, some only for short ones."""

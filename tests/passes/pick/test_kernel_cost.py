@@ -6,29 +6,33 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f32
 
 from tessella import kernels, targets
 from tessella.dialects import nn
 from tessella.dialects.layout import NCHW, NHWC, Layout
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost, host_cost
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
 from tessella.passes.pick import cost_key, kernel_cost
 from tessella.passes.pick.kernel_cost import Prices, step_seconds
+from tessella.support.decisions import known_all
+from tessella.support.sizes import Size, Symbol
 from tests.passes.harness import GraphBuilder
 
 MACHINE = targets.get("avx512")
 PRICES = Prices(MACHINE)
 POINTWISE: dict[str, Any] = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
+ATTENTION = {"scale": 1.0, "past": 0, "causal": False, "transposed_k": False, "nan_as_zero": False}
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 
 
-def op(kind: type[NnOp], *shapes: tuple[int, ...], weights: int = 0, **settings: Any) -> NnOp:
+def op(kind: type[NnOp], *shapes: tuple[Size, ...], weights: int = 0, **settings: Any) -> NnOp:
     """An op on tensors of these shapes, the last ``weights`` of which are constants."""
     count = len(shapes) - weights
-    g = GraphBuilder(**{f"x{i}": np.zeros(s, np.float32) for i, s in enumerate(shapes[:count])})
-    constants = [g.weight(np.zeros(s, np.float32)) for s in shapes[count:]]
+    g = GraphBuilder(**{f"x{i}": tensor(f32, s) for i, s in enumerate(shapes[:count])})
+    constants = [g.weight(np.zeros(known_all(s), np.float32)) for s in shapes[count:]]
     made = g.op(kind, [*g.inputs.values(), *constants], **settings).owner
     assert isinstance(made, NnOp)
     KEPT.append(g)
@@ -192,3 +196,23 @@ def test_a_product_with_one_row_waits_for_its_matrix() -> None:
     assert host_cost.host_seconds(one, MACHINE) >= reading
     products = 512 * 1024 * 1024 / (host_cost.PRODUCT_RATE * 32 * MACHINE.ghz * 1e9)
     assert host_cost.host_seconds(many, MACHINE) <= 1.1 * products
+
+
+@pytest.mark.parametrize(
+    "kind, open_, rest, settings",
+    [
+        (nn.MatmulOp, (64,), [(64, 8)], {"transpose_b": False}),
+        (nn.AttentionOp, (16,), [(30, 16), (30, 8)], ATTENTION),
+        (nn.ConvOp, (3, 8, 8), [(4, 3, 3, 3)], {**WINDOW, "groups": 1}),
+        (nn.MaxPoolOp, (3, 8, 8), [], {**WINDOW, "kernel_shape": (3, 3), "ceil_mode": False}),
+    ],
+)
+def test_numpy_kernels_of_an_open_size_cost_what_they_do_for_the_usual_one(
+    kind: type[NnOp], open_: tuple[int, ...], rest: list[tuple[int, ...]], settings: Any
+) -> None:
+    n = Symbol("n", 1, 64)
+    costs = [
+        host_cost.host_seconds(op(kind, (size, *open_), *rest, **settings), MACHINE)
+        for size in (n.size, n.usual)
+    ]
+    assert costs[0] == costs[1] > 0

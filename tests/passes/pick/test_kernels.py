@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compile import compile_source
 from tessella.kernels import registry
@@ -23,7 +23,7 @@ from tessella.support.errors import (
     InternalError,
     InvalidModelError,
 )
-from tests.native import FixedSource
+from tests.native import FixedSource, known_shape
 from tests.passes.harness import GraphBuilder, sample
 from tests.passes.pick.programs import (
     constant_cost,
@@ -122,7 +122,7 @@ def test_the_host_runs_the_kernel_that_was_picked(width: int, kernel: str, sign:
 
 
 def by_width(at_16: float, at_1024: float) -> Callable[[Any, Any], float]:
-    return lambda op, target: {16: at_16, 1024: at_1024}[shape_of(op.operands[0])[1]]
+    return lambda op, target: {16: at_16, 1024: at_1024}[known_shape(op.operands[0])[1]]
 
 
 def test_two_kernels_of_the_host_serve_one_op_each_where_it_costs_less() -> None:

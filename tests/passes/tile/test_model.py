@@ -28,6 +28,7 @@ from tessella.passes.tile.model import Estimate, Model
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.passes.tile.traffic import overlapped
+from tessella.support.decisions import known
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.generators.tile_statements import statement
@@ -54,7 +55,7 @@ def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: Any) -> Sched
 
 def model(op: ContractOp, target: Target = AVX2) -> Model:
     merge_indices(op)
-    return Model(op, flatten(op), target)
+    return Model(op, flatten(op).with_sizes(known), target)
 
 
 def kernel_of(op: ContractOp) -> KernelOp:
@@ -222,10 +223,10 @@ def points(found: Model, s: Schedule) -> Iterator[dict[str, int]]:
 def lines(a: FlatAccess, found: Model, s: Schedule, point: dict[str, int]) -> set[int]:
     """The lines of 16 floats of an operand that a register tile touches at a point."""
     spread = {s.rows: s.row_tile, s.vector: s.width}
-    addresses = {a.offset}
+    addresses = {known(a.offset)}
     for name, start in point.items():
-        stop = min(start + spread.get(name, 1), found.flat.ranges[name])
-        step = a.stride(name)
+        stop = min(start + spread.get(name, 1), known(found.flat.ranges[name]))
+        step = known(a.stride(name))
         addresses = {at + step * i for at in addresses for i in range(start, stop)}
     return {address // 16 for address in addresses}
 
@@ -336,7 +337,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
     kernel = kernel_of(op)
     choices = [*all_choices(op, kernel, target), best_schedule(op, kernel, target)]
     for choice in choices:
-        s, flat = choice.schedule, with_layouts(op, choice.layouts)
+        s, flat = choice.schedule, with_layouts(op, choice.layouts).with_sizes(known)
         assert Model(op, flat, target).registers(s) <= target.vector_registers
         accumulators = 0 if op.is_map else s.row_tile * s.vectors
         broadcasts = 1 if accumulators else 0

@@ -18,6 +18,7 @@ from tessella.passes.tile.tiles import (
     split,
     with_ends,
 )
+from tessella.support.decisions import known
 from tessella.support.sizes import Size, Symbol, value_of
 
 
@@ -34,11 +35,12 @@ def test_split(extent: int, tile: int, low: int, length: int, overlap: bool) -> 
     at = 0
     for tiles in split(extent, tile, interior, overlap=overlap):
         assert (tiles.start, tiles.size > 0, tiles.count > 0) == (at, True, True)
-        assert tiles.overlap == 0 or (overlap and tiles.overlap < tile and tiles.count > 1)
+        lapped, count = known(tiles.overlap), known(tiles.count)
+        assert lapped == 0 or (overlap and lapped < tile and count > 1)
         assert tiles.size == tile or (tiles.size < tile and tiles.stop == extent)
-        inside = interior[0] <= tiles.start and tiles.stop <= interior[1]
+        inside = interior[0] <= known(tiles.start) and known(tiles.stop) <= interior[1]
         assert tiles.boundary != inside
-        assert tiles.count == 1 or inside
+        assert count == 1 or inside
         at = tiles.stop
     assert at == extent
 
@@ -74,6 +76,9 @@ def test_parts(extent: int, size: int) -> None:
     assert [width for width, _ in found[:-1]] == [size] * (len(found) - 1)
     full = -(-extent // size)
     assert parts(extent, size, overlap=True) == [(min(extent, size), full)]
+    for overlap in (False, True):
+        tiles = split(extent, size, (0, extent), overlap=overlap)
+        assert parts(extent, size, overlap=overlap) == [(each.size, each.count) for each in tiles]
 
 
 def ran(tiles: Iterable[Tiles], n: int) -> list[tuple[int, int]]:

@@ -164,3 +164,29 @@ func.func @turns(%q: tensor<6x6x16xf32>, %k: tensor<1x3x10x16xf32>, %v: tensor<1
   %y = nn.matmul %p, %vr : tensor<6x6x8xf32>
   func.return %y : tensor<6x6x8xf32>
 }
+
+// -----
+
+// Keys that a cache has, of which there may be none: row i is position past + i.
+
+// CHECK-LABEL: func.func @cached
+// CHECK:         %y = nn.attention %q, %k, %v scale 0.25 {{.*}}causal true past [past]
+// CHECK-NEXT:    func.return %y
+builtin.module attributes {symbols = [#nn.symbol<m, 2 to 64>, #nn.symbol<past, 0 to 64>]} {
+  func.func @cached(%q: tensor<2x[m]x16xf32>, %k: tensor<2x[m + past]x16xf32>, %v: tensor<2x[m + past]x8xf32>) -> tensor<2x[m]x8xf32> {
+    %i = nn.iota count [m] : tensor<[m]xi64>
+    %past = nn.sizes values [[past]] : tensor<1xi64>
+    %row = nn.add %i, %past : tensor<[m]xi64>
+    %rows = nn.reshape %row shape [[m], 1] : tensor<[m]x1xi64>
+    %columns = nn.iota count [m + past] : tensor<[m + past]xi64>
+    %c = nn.less_equal %columns, %rows : tensor<[m]x[m + past]xi1>
+    %low = nn.splat -3.4e38 : f32 : tensor<f32>
+    %quarter = nn.splat 0.25 : f32 : tensor<f32>
+    %s = nn.matmul %q, %k transpose_b true : tensor<2x[m]x[m + past]xf32>
+    %d = nn.mul %s, %quarter : tensor<2x[m]x[m + past]xf32>
+    %w = nn.where %c, %d, %low : tensor<2x[m]x[m + past]xf32>
+    %p = nn.softmax %w : tensor<2x[m]x[m + past]xf32>
+    %y = nn.matmul %p, %v : tensor<2x[m]x8xf32>
+    func.return %y : tensor<2x[m]x8xf32>
+  }
+}

@@ -1,0 +1,206 @@
+"""Quantized ops of ONNX Runtime's own domain, ``com.microsoft``: an op between conversions.
+
+    QLinearAdd a b  ->  quantize (add (dequantize a) (dequantize b))
+
+Their scales and zero points are scalars, unless said otherwise; a zero point that is left out is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Value, concat, product, where
+from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.ops import quantization
+from tessella.frontends.onnx.ops.pooling import average_pool, global_average_pool
+from tessella.frontends.onnx.registry import contributed
+from tessella.support.errors import ShapeError
+
+Function = Callable[[Value], Value]
+
+
+def _scalar(value: Value) -> Value:
+    """A parameter of a whole tensor. Raises ShapeError for one of channels."""
+    if value.shape not in ((), (1,)):
+        raise ShapeError("a scale or zero point is no scalar", found=str(value.type))
+    return value.reshape(())
+
+
+def _zero(call: Call, index: int, like: Value) -> Value:
+    """A zero point, which may be left out."""
+    found = call.optional(index)
+    return like.like(0) if found is None else _scalar(found)
+
+
+def _float(call: Call, first: int) -> Value:
+    """An operand that a scale and a zero point follow, as floats."""
+    x = call.operand(first)
+    scale = _scalar(call.operand(first + 1))
+    return x.op(nn.DequantizeOp, scale, _zero(call, first + 2, x))
+
+
+def _bytes(call: Call, y: Value, scale: int, like: Value) -> Value:
+    """A result as bytes, by the scale of this index and the zero point behind it."""
+    zero = _zero(call, scale + 1, like)
+    return y.op(nn.QuantizeOp, _scalar(call.operand(scale)), zero)
+
+
+# ** elementwise ops **
+
+
+@contributed("QLinearAdd")
+def qlinear_add(call: Call) -> Value:
+    """A sum."""
+    return _bytes(call, _float(call, 0) + _float(call, 3), 6, call.x)
+
+
+@contributed("QLinearMul")
+def qlinear_mul(call: Call) -> Value:
+    """A product of elements."""
+    return _bytes(call, _float(call, 0) * _float(call, 3), 6, call.x)
+
+
+@contributed("QLinearWhere")
+def qlinear_where(call: Call) -> Value:
+    """One of two elements."""
+    y = where(call.operand(0), _float(call, 1), _float(call, 4))
+    return _bytes(call, y, 7, call.operand(1))
+
+
+@contributed("QLinearSigmoid")
+def qlinear_sigmoid(call: Call) -> Value:
+    """1 / (1 + e^-x)"""
+    return _bytes(call, _float(call, 0).op(nn.SigmoidOp), 3, call.x)
+
+
+@contributed("QLinearLeakyRelu", alpha=0.01)
+def qlinear_leaky_relu(call: Call) -> Value:
+    """x, or alpha * x below 0."""
+    y = _float(call, 0).op(nn.LeakyReluOp, alpha=call.number("alpha"))
+    return _bytes(call, y, 3, call.x)
+
+
+@contributed("QLinearSoftmax", axis=-1)
+def qlinear_softmax(call: Call) -> Value:
+    """Along an axis; before op set 13, over all dimensions from the axis on."""
+    x, axis = _float(call, 0), call.axis(call.x)
+    if call.integer("opset") >= 13:
+        return _bytes(call, x.op(nn.SoftmaxOp, axis=axis), 3, call.x)
+    rows = x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+    return _bytes(call, rows.op(nn.SoftmaxOp, axis=1).reshape(x.shape), 3, call.x)
+
+
+@contributed("QLinearConcat")
+def qlinear_concat(call: Call) -> Value:
+    """Tensors one after another, each with a scale and a zero point of its own."""
+    first = call.operand(2)
+    parts = [_float(call, i) for i in range(2, len(call.inputs), 3)]
+    return _bytes(call, concat(parts, call.axis(first)), 0, first)
+
+
+# ** pools and means **
+
+
+def _channels_first(call: Call, x: Value, function: Function) -> Value:
+    """A function of an image with the channels before the spatial dimensions."""
+    if not call.flag("channels_last"):
+        return function(x)
+    last = x.rank - 1
+    y = function(x.transpose((0, last, *range(1, last))))
+    return y.transpose((0, *range(2, y.rank), 1))
+
+
+@contributed("QLinearAveragePool")
+def qlinear_average_pool(call: Call) -> Value:
+    """A mean of windows."""
+    y = _channels_first(call, _float(call, 0), lambda x: average_pool(call.replaced({0: x})))
+    return _bytes(call, y, 3, call.x)
+
+
+@contributed("QLinearGlobalAveragePool")
+def qlinear_global_average_pool(call: Call) -> Value:
+    """A mean over the spatial dimensions."""
+    y = _channels_first(call, _float(call, 0), lambda x: global_average_pool(call.replaced({0: x})))
+    return _bytes(call, y, 3, call.x)
+
+
+@contributed("QLinearReduceMean", keepdims=1)
+def qlinear_reduce_mean(call: Call) -> Value:
+    """A mean over axes, or over all of them."""
+    x = _float(call, 0)
+    axes = [axis % x.rank for axis in call.integers("axes") or range(x.rank)]
+    return _bytes(call, x.mean(axes, keepdims=call.flag("keepdims")), 3, call.x)
+
+
+# ** products **
+
+
+@contributed("QLinearConv", group=1)
+def qlinear_conv(call: Call) -> Value:
+    """ONNX's, and for images with the channels last."""
+    return _channels_first(call, call.x, lambda x: quantization.qlinear_conv(call.replaced({0: x})))
+
+
+@contributed("MatMulIntegerToFloat")
+def matmul_integer_to_float(call: Call) -> Value:
+    """A product of bytes, as floats; B may have a scale and zero point for each column."""
+    a = call.x.op(nn.DequantizeOp, _scalar(call.operand(2)), _zero(call, 4, call.x))
+    return _product(call, a, call.operand(1), (3, 5, 6))
+
+
+@contributed("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(call: Call) -> Value:
+    """A product of floats, quantized by their range, and bytes."""
+    x, scale, zero = quantization.dynamic_quantize(call)
+    return _product(call, x.op(nn.DequantizeOp, scale, zero), call.operand(1), (2, 3, 4))
+
+
+def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> Value:
+    """The product with a matrix of bytes, by the indices of its scale, zero point and bias."""
+    scale, zero, bias = indices
+    wide = b.op(nn.DequantizeOp, *_of_columns(call, b, scale, zero))
+    y, more = product(a, wide), call.optional(bias)
+    return y if more is None else y + more
+
+
+def _of_columns(call: Call, b: Value, scale: int, zero: int) -> tuple[Value, Value]:
+    """A scale and a zero point, which may be vectors of columns."""
+    given = call.operand(scale), call.optional(zero)
+    point = b.like(0) if given[1] is None else given[1]
+    first, second = (v.reshape(()) if v.shape == (1,) else v for v in (given[0], point))
+    return first, second
+
+
+@contributed("QGemm", alpha=1.0)
+def qgemm(call: Call) -> Value:
+    """alpha * A' * B' + C, where C has the scale of the product."""
+    a, alpha = _float(call, 0), call.number("alpha")
+    b, (scale, zero) = call.operand(3), _of_columns(call, call.operand(3), 4, 5)
+    turned = call.flag("transB")
+    if turned:
+        scale, zero = (v.reshape((*v.shape, 1)) if v.rank else v for v in (scale, zero))
+    wide = b.op(nn.DequantizeOp, scale, zero)
+    if call.flag("transA"):
+        a = a.transpose((1, 0))
+    steps = _scalar(call.operand(1)) * call.operand(4)
+    bias = call.optional(6)
+    if bias is not None and bias.rank == 1 and alpha == 1:
+        vector = bias.op(nn.DequantizeOp, steps.expand(bias.shape), bias.like(0))
+        y = a.op(nn.FcOp, wide, vector, transpose_w=turned)
+    else:
+        y = a.op(nn.MatmulOp, wide, transpose_b=turned)
+        y = y if alpha == 1 else y * alpha
+        if bias is not None:
+            y = y + bias.op(nn.DequantizeOp, steps * alpha, bias.like(0))
+    if call.optional(7) is None:
+        return y
+    zero = call.operand(8) if call.optional(8) is not None else call.x.like(0)
+    return y.op(nn.QuantizeOp, _scalar(call.operand(7)), _scalar(zero))
+
+
+# ** conversions, for the types that ONNX's own took later **
+
+contributed("QuantizeLinear", axis=1)(quantization.quantize)
+contributed("DequantizeLinear", axis=1)(quantization.dequantize)

@@ -1,0 +1,89 @@
+"""Which dot products schedules have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from xdsl.parser import Parser
+
+from tessella import targets
+from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.driver.stage_file import stage_context
+from tessella.passes.tile.search import best_schedule
+
+BYTES = "ui8", "i8", "i32", "arith.extui", "arith.extsi", "arith.muli"
+HALVES = "bf16", "bf16", "f32", "arith.extf", "arith.extf", "arith.mulf"
+
+
+def product(
+    elements: tuple[str, ...], *, constant: bool = True, k: int = 64, a: str = "m, k"
+) -> tuple[ContractOp, KernelOp]:
+    """A product of narrow numbers, and its kernel."""
+    left, right, total, widen_a, widen_b, multiply = elements
+    shape = "x".join(str({"m": 48, "k": k}[name]) for name in a.split(", "))
+    mark = " {tile.constant}" if constant else ""
+    text = f"""
+    tile.kernel @k(%a: tensor<{shape}x{left}>, %b: tensor<{k}x64x{right}>{mark})
+        -> (tensor<48x64x{total}>) {{
+      %r = tile.contract + [m: 48, n: 64 | k: {k}] (%a[{a}], %b[k, n]) -> [m, n] {{
+      ^bb0(%x: {left}, %y: {right}):
+        %u = {widen_a} %x : {left} to {total}
+        %v = {widen_b} %y : {right} to {total}
+        %p = {multiply} %u, %v : {total}
+        tile.yield %p : {total}
+      }} : tensor<48x64x{total}>
+      tile.return %r : tensor<48x64x{total}>
+    }}"""
+    module = Parser(stage_context(), text).parse_module()
+    module.verify()
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    return kernel.statements[0], kernel
+
+
+@pytest.mark.parametrize(
+    "elements, name, feature, instruction",
+    [
+        (BYTES, "avx512", "avx512vnni", "vpdpbusd"),
+        (BYTES, "avx2", "avxvnni", "vpdpbusd"),
+        (BYTES, "avx512", None, "vpmaddwd"),
+        (BYTES, "avx2", None, "vpmaddwd"),
+        (BYTES, "neon", "i8mm", "usdot"),
+        (BYTES, "neon", None, None),
+        (HALVES, "avx512", "avx512bf16", "vdpbf16ps"),
+        (HALVES, "avx512", None, None),
+        (HALVES, "neon", "bf16", "bfdot"),
+    ],
+)
+def test_the_instruction_of_a_target(
+    elements: tuple[str, ...], name: str, feature: str | None, instruction: str | None
+) -> None:
+    target = targets.get(name)
+    target = replace(target, features=(*target.features, *filter(None, [feature])))
+    choice = best_schedule(*product(elements), target)
+    found = choice.schedule.dot
+    assert (found and found.instruction) == instruction
+    if found is not None:
+        assert f"0 floordiv {found.row.k}" in str(choice.layouts[1])
+
+
+VNNI = replace(targets.get("avx512"), features=("avx512vnni", "avx512bf16"))
+
+
+def test_a_slow_instruction_is_left_alone() -> None:
+    """As on CPUs where a multiply-add of floats takes half the time for each product."""
+    slow = replace(VNNI, rates=(("vdpbf16ps", 0.05),))
+    assert best_schedule(*product(HALVES), VNNI).schedule.dot is not None
+    assert best_schedule(*product(HALVES), slow).schedule.dot is None
+
+
+def test_groups_that_lie_apart() -> None:
+    """The operand that is broadcast has its rows along the summed index."""
+    assert best_schedule(*product(BYTES, a="k, m"), VNNI).schedule.dot is None
+
+
+def test_a_copy_has_no_padding() -> None:
+    """What no group has may be no number, unless it is a padded constant."""
+    assert best_schedule(*product(HALVES, k=65), VNNI).schedule.dot is not None
+    variable = product(HALVES, k=65, constant=False)
+    assert best_schedule(*variable, VNNI).schedule.dot is None
