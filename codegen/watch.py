@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from string import Template
 
+from tessella.codegen.poolir.loops import loop
 from tessella.runtime import watch
 from tessella.runtime.pool import CONTEXT, LINE
 from tessella.support import clock
@@ -15,30 +16,37 @@ FIND_FAILED = "find.failed"
 """``void @find.failed(ptr %context)``: gives the context of share 0 a status of another one that is
 not 0, if there is any."""
 
-_FIND_FAILED = """\
+_FIND_FAILED = (
+    """\
 define internal void @find.failed(ptr %context) noinline #0 {
 entry:
   %shares.at = getelementptr i8, ptr %context, i64 $shares
   %shares = load i64, ptr %shares.at, align 8
-  br label %next
-next:
-  %share = phi i64 [ 1, %entry ], [ %following, %read ]
-  %more = icmp slt i64 %share, %shares
-  br i1 %more, label %read, label %end
-read:
+"""
+    + loop(
+        """
   %offset = mul i64 %share, $line
   %other = getelementptr i8, ptr %context, i64 %offset
   %status = load atomic i64, ptr %other monotonic, align 8
-  %fine = icmp eq i64 %status, 0
-  %following = add i64 %share, 1
-  br i1 %fine, label %next, label %failed
+  %is.fine = icmp eq i64 %status, 0
+  br i1 %is.fine, label %fine, label %failed
 failed:
   store i64 %status, ptr %context, align 8
   br label %end
-end:
+fine:
+""",
+        over="share",
+        first=1,
+        limit="shares",
+        before="entry",
+        last="fine",
+        after="end",
+    )
+    + """
   ret void
 }
 """
+)
 _WATCH = """\
 define internal i1 @watch(ptr %context) #0 {
   %slot = getelementptr i8, ptr %context, i64 $slot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.model import Out
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Rest
+from tessella.support.collector import collect_many
 from tessella.support.errors import UnknownValueError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Executable(Generic[S]):
             self.known = None
             self.__dict__.pop("explanation", None)
             self.__dict__.pop("work", None)
-            gc.collect()  # they are one large cycle
+            collect_many()  # they are one large cycle
 
 
 def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from typing import TypeGuard
 
@@ -15,6 +14,7 @@ from tessella.dialects.place import DEVICES
 from tessella.passes.kinds import declared
 from tessella.support.errors import InternalError, TessellaError
 from tessella.support.foreign import is_of_handler
+from tessella.support.names import did_you_mean
 from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
 
 Stages = Sequence[tuple[str, Sequence[ModulePass]]]
@@ -120,10 +120,10 @@ def _insert(
     names = [steps[i].name for steps, i in spots]
     for name in filter(None, (before, after)):
         if name not in names:
-            close = get_close_matches(name, names, n=1)
             raise plugin.error(
                 f"the pipeline has no pass {name!r}",
-                expected=f"{close[0]!r}, perhaps" if close else f"one of {', '.join(names)}",
+                expected=f"one of {', '.join(names)}",
+                hint=did_you_mean(name, names),
             )
     last = len(names) - 1 - names[::-1].index(after) if after else -1
     if before and names.index(before) <= last:

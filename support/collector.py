@@ -11,6 +11,9 @@ from contextlib import contextmanager
 MOST_WAITING = 1_000_000
 """Objects that may wait for the collection of the oldest generation: some 100 MB."""
 
+MANY = 200_000
+"""Objects whose collection is worth 50 ms and more, in the thread that compiles."""
+
 _waiting = 0
 """How many objects were set aside since the last collection."""
 
@@ -39,6 +42,14 @@ def no_collection() -> Generator[None]:
     finally:  # as nothing takes long here, no interrupt is likely to leave it off
         _owners.clear()
         gc.enable()
+
+
+def collect_many() -> None:
+    """Collect cycles now that some were dropped, if many objects were set aside."""
+    global _waiting
+    if _waiting > MANY:
+        gc.collect()
+        _waiting = 0
 
 
 def _set_aside() -> None:

@@ -1,5 +1,8 @@
 """Environment variables, in one place: typed, documented, and settable for a while in tests.
 
+A value that means nothing raises OptionError where it is first needed, as importing tessella never
+fails.
+
 | variable | meaning |
 |---|---|
 | `TESSELLA_VERIFY` | 1: verify the IR after every pass |
@@ -23,54 +26,86 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cached_property
+
+from tessella.support.errors import OptionError
 
 
-def _flag(name: str) -> bool:
-    return os.environ.get(name, "") not in ("", "0")
+def _flag(name: str, *, default: bool = False) -> bool:
+    text = os.environ.get(name, "").strip()
+    if text not in ("", "0", "1"):
+        raise _error(name, text, "0 or 1")
+    return text == "1" if text else default
 
 
 def _names(name: str) -> tuple[str, ...]:
     return tuple(filter(None, os.environ.get(name, "").split(",")))
 
 
-def _count(name: str) -> int | None:
-    text = os.environ.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else None
+def _count(name: str, what: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 5):
+        raise _error(name, text, f"a number of {what} from 0 to 9999")
+    return int(text)
 
 
-@dataclass
+def _error(name: str, text: str, expected: str) -> OptionError:
+    return OptionError(
+        f"cannot read the environment variable {name}", expected=expected, found=repr(text)
+    )
+
+
 class Knobs:
-    """The settings of this process."""
+    """The settings of this process, each read once."""
 
-    verify: bool = field(default_factory=lambda: _flag("TESSELLA_VERIFY"))
-    """Verify the IR after every pass."""
+    @cached_property
+    def verify(self) -> bool:
+        """Verify the IR after every pass."""
+        return _flag("TESSELLA_VERIFY")
 
-    full_traceback: bool = field(default_factory=lambda: _flag("TESSELLA_FULL_TRACEBACK"))
-    """Show Python's traceback of an error on the command line."""
+    @cached_property
+    def full_traceback(self) -> bool:
+        """Show Python's traceback of an error on the command line."""
+        return _flag("TESSELLA_FULL_TRACEBACK")
 
-    log_passes: bool = field(default_factory=lambda: _flag("TESSELLA_LOG_PASSES"))
-    """Say on stderr which passes are skipped, and why."""
+    @cached_property
+    def log_passes(self) -> bool:
+        """Say on stderr which passes are skipped, and why."""
+        return _flag("TESSELLA_LOG_PASSES")
 
-    debug_passes: tuple[str, ...] = field(default_factory=lambda: _names("TESSELLA_DEBUG_PASSES"))
-    """The debug passes to run in the pipeline."""
+    @cached_property
+    def debug_passes(self) -> tuple[str, ...]:
+        """The debug passes to run in the pipeline."""
+        return _names("TESSELLA_DEBUG_PASSES")
 
-    crash_dir: str = field(default_factory=lambda: os.environ.get("TESSELLA_CRASH_DIR", ""))
-    """Where a pass that crashes leaves what repeats it; by default where the system keeps temporary
-    files."""
+    @cached_property
+    def crash_dir(self) -> str:
+        """Where a pass that crashes leaves what repeats it; by default where the system keeps
+        temporary files."""
+        return os.environ.get("TESSELLA_CRASH_DIR", "")
 
-    plugins: bool = field(default_factory=lambda: os.environ.get("TESSELLA_PLUGINS") != "0")
-    """Use what other installed packages add."""
+    @cached_property
+    def plugins(self) -> bool:
+        """Use what other installed packages add."""
+        return _flag("TESSELLA_PLUGINS", default=True)
 
-    workers: int | None = field(default_factory=lambda: _count("TESSELLA_WORKERS"))
-    """Processes that run LLVM, at most; None: as many as there are cores. With 0, no program is
-    compiled in another process either."""
+    @cached_property
+    def workers(self) -> int | None:
+        """Processes that run LLVM, at most; None: as many as there are cores. With 0, no program is
+        compiled in another process either."""
+        return _count("TESSELLA_WORKERS", "processes")
 
-    elastic: bool = field(default_factory=lambda: os.environ.get("TESSELLA_ELASTIC") != "0")
-    """Narrow runs whose threads have to wait for cores."""
+    @cached_property
+    def elastic(self) -> bool:
+        """Narrow runs whose threads have to wait for cores."""
+        return _flag("TESSELLA_ELASTIC", default=True)
 
-    perf: bool = field(default_factory=lambda: _flag("TESSELLA_PERF"))
-    """Write the map by which `perf` names kernels and their nodes."""
+    @cached_property
+    def perf(self) -> bool:
+        """Write the map by which `perf` names kernels and their nodes."""
+        return _flag("TESSELLA_PERF")
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:

@@ -22,6 +22,8 @@ from typing import Any
 from tessella.support.errors import PluginError
 from tessella.support.knobs import KNOBS
 
+_HINT = "correct or uninstall the package; TESSELLA_PLUGINS=0 leaves all plugins out"
+
 DIALECTS = "tessella.dialects"
 HOST = "tessella.host"
 KERNELS = "tessella.kernels"
@@ -48,7 +50,12 @@ class Plugin:
         return found
 
     def error(
-        self, what: str, *, expected: str | None = None, found: str | None = None
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
     ) -> PluginError:
         """An error that says which plugin is at fault."""
         return PluginError(
@@ -56,7 +63,7 @@ class Plugin:
             where=f'[project.entry-points."{self.group}"] {self.name} = "{self.value}"',
             expected=expected,
             found=found,
-            hint="correct or uninstall the package; TESSELLA_PLUGINS=0 leaves all plugins out",
+            hint=f"{hint} {_HINT}" if hint else _HINT,
         )
 
 

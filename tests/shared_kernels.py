@@ -22,16 +22,24 @@ _MADE_BY = hashlib.sha256(Path(llvm.__file__).read_bytes()).hexdigest()
 """The source of what makes an object of a text. Its version is raised for releases only."""
 
 
-class _Shared(Folder):
-    """The product's folder where a test asks for one, else that of all runs."""
+class _Kept(Folder):
+    """The folder of all runs, whatever folder a test asks for."""
 
     def path(self) -> Path | None:
-        return super().path() or KEPT
+        return KEPT
 
     def _file(self, key: str) -> Path | None:
         return super()._file(f"{_MADE_BY} {key}")
 
 
+class _Shared(_Kept):
+    """The product's folder where a test asks for one, else that of all runs."""
+
+    def path(self) -> Path | None:
+        return OWN.path() or KEPT
+
+
+KEPT_ONLY = _Kept(OWN.name, OWN.share)
 SHARED = _Shared(OWN.name, OWN.share)
 
 

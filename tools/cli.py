@@ -42,10 +42,12 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """The tool; the exit code."""
     argv = sys.argv[1:] if argv is None else argv
+    shows_traceback = False
     try:
+        shows_traceback = KNOBS.full_traceback
         return _run(argv)
     except TessellaError as error:
-        if KNOBS.full_traceback:
+        if shows_traceback:
             traceback.print_exception(error)
         else:
             print(f"error: {error}", file=sys.stderr)

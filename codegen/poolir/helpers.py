@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-HELPERS = """
+from tessella.codegen.poolir.loops import loop
+
+HELPERS = (
+    """
 ; have a helper that is free serve a slot
 define internal void @recruit(ptr %team, ptr %record, i64 %share) #0 {
 entry:
@@ -18,12 +21,9 @@ entry:
   %index = udiv i64 %offset, $line
   %word = add i64 %index, %share
   call void @show(ptr %slot, i64 $slot_server, i64 1)
-  br label %next
-next:
-  %n = phi i64 [ 0, %entry ], [ %following, %busy ]
-  %more = icmp slt i64 %n, %size
-  br i1 %more, label %one, label %none
-one:
+"""
+    + loop(
+        """
   %a = add i64 %first, %n
   %b = sub i64 %a, %size
   %over = icmp sge i64 %b, 0
@@ -37,9 +37,15 @@ take:
   %ours = extractvalue { i64, i1 } %pair, 1
   br i1 %ours, label %found, label %busy
 busy:
-  %following = add i64 %n, 1
-  br label %next
-none:
+""",
+        over="n",
+        first=0,
+        limit="size",
+        before="entry",
+        last="busy",
+        after="none",
+    )
+    + """
   call void @show(ptr %slot, i64 $slot_server, i64 0)
   ret void
 found:
@@ -170,3 +176,4 @@ end:
   ret void
 }
 """
+)

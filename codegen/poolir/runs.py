@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-TURNS = """
+from tessella.codegen.poolir.loops import loop
+
+TURNS = (
+    """
 ; wait until a place is free, in the order in which runs have come. A run also goes on if none has
 ; left for a long time, as those that have places may have no end
 define internal void @wait_turn(ptr %team, i64 %ticket) #0 {
@@ -62,12 +65,9 @@ end:
 define internal ptr @take(ptr %team) #0 {
 entry:
   %places = call i64 @number(ptr %team, i64 $team_places)
-  br label %next
-next:
-  %n = phi i64 [ 0, %entry ], [ %following, %busy ]
-  %more = icmp slt i64 %n, %places
-  br i1 %more, label %one, label %none
-one:
+"""
+    + loop(
+        """
   %offset = mul i64 %n, $record_bytes
   %start = add i64 %offset, $records
   %record = call ptr @at(ptr %team, i64 %start)
@@ -80,14 +80,21 @@ try:
   %ours = extractvalue { i64, i1 } %pair, 1
   br i1 %ours, label %found, label %busy
 busy:
-  %following = add i64 %n, 1
-  br label %next
-none:
+""",
+        over="n",
+        first=0,
+        limit="places",
+        before="entry",
+        last="busy",
+        after="none",
+    )
+    + """
   ret ptr null
 found:
   ret ptr %record
 }
 """
+)
 
 ELASTIC = """
 ; how far a run that begins is narrowed: once the time is over, one run tries more shares
@@ -187,7 +194,8 @@ end:
 }
 """
 
-ENTRY = """
+ENTRY = (
+    """
 define internal i64 @merged(i64 %a, i64 %b) #1 {
   %c = sub i64 %a, 1
   %d = sub i64 %b, 1
@@ -198,17 +206,23 @@ define internal i64 @merged(i64 %a, i64 %b) #1 {
 ; give the first context the smallest status that is not 0
 define internal void @merge(ptr %contexts, i64 %threads) #0 {
 entry:
-  br label %next
-next:
-  %share = phi i64 [ 0, %entry ], [ %following, %next ]
-  %status = phi i64 [ 0, %entry ], [ %worse, %next ]
+"""
+    + loop(
+        """
   %context = call ptr @line(ptr %contexts, i64 0, i64 %share)
   %own = call i64 @number(ptr %context, i64 $context_status)
   %worse = call i64 @merged(i64 %status, i64 %own)
-  %following = add i64 %share, 1
-  %more = icmp slt i64 %following, %threads
-  br i1 %more, label %next, label %end
-end:
+""",
+        over="share",
+        first=0,
+        limit="threads",
+        before="entry",
+        last="loop.share",
+        after="end",
+        carried=[("i64", "status", "0", "%worse")],
+        once=True,
+    )
+    + """
   call void @put(ptr %contexts, i64 $context_status, i64 %worse)
   ret void
 }
@@ -280,3 +294,4 @@ end:
   ret void
 }
 """
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tessella.codegen.poolir.loops import loop
+
 MEMORY = """
 define internal ptr @at(ptr %block, i64 %offset) #1 {
   %address = getelementptr i8, ptr %block, i64 %offset
@@ -124,7 +126,8 @@ end:
 }
 """
 
-SHARES = """
+SHARES = (
+    """
 ; how many shares a phase has: what the run may have, and its part of the cores
 define internal i64 @width(ptr %team, ptr %record) #0 {
 entry:
@@ -184,13 +187,9 @@ define internal i64 @offer(ptr %record, i64 %share) #0 {
 define internal i1 @compute_others(ptr %team, ptr %record) #0 {
 entry:
   %shares = call i64 @seen(ptr %record, i64 $record_shares)
-  br label %next
-next:
-  %share = phi i64 [ 1, %entry ], [ %following, %seen ]
-  %any = phi i1 [ false, %entry ], [ %found, %seen ]
-  %more = icmp slt i64 %share, %shares
-  br i1 %more, label %one, label %end
-one:
+"""
+    + loop(
+        """
   %offer = call i64 @offer(ptr %record, i64 %share)
   %offered = icmp ne i64 %offer, 0
   br i1 %offered, label %run, label %seen
@@ -198,11 +197,18 @@ run:
   %ours = call i1 @compute(ptr %team, ptr %record, i64 %share, i64 %offer)
   br label %seen
 seen:
-  %here = phi i1 [ false, %one ], [ %ours, %run ]
+  %here = phi i1 [ false, %step.share ], [ %ours, %run ]
   %found = or i1 %any, %here
-  %following = add i64 %share, 1
-  br label %next
-end:
+""",
+        over="share",
+        first=1,
+        limit="shares",
+        before="entry",
+        last="seen",
+        after="end",
+        carried=[("i1", "any", "false", "%found")],
+    )
+    + """
   ret i1 %any
 }
 define internal void @launch(ptr %context, ptr %phase, ptr %args) #0 {
@@ -222,9 +228,9 @@ together:
   %function = ptrtoint ptr %phase to i64
   call void @show(ptr %record, i64 $record_shares, i64 %shares)
   %offer = add i64 %number, $offered
-  br label %next
-next:
-  %share = phi i64 [ 1, %together ], [ %following, %offered ]
+"""
+    + loop(
+        """
   %slot = call ptr @line(ptr %record, i64 0, i64 %share)
   %copy = call ptr @at(ptr %slot, i64 $slot_contexts)
   call void @llvm.memcpy.p0.p0.i64(ptr %copy, ptr %args, i64 $arguments_bytes, i1 false)
@@ -238,24 +244,36 @@ search:
   call void @recruit(ptr %team, ptr %record, i64 %share)
   br label %offered
 offered:
-  %following = add i64 %share, 1
-  %more = icmp slt i64 %following, %shares
-  br i1 %more, label %next, label %work
-work:
+""",
+        over="share",
+        first=1,
+        limit="shares",
+        before="together",
+        last="offered",
+        after="work",
+        once=True,
+    )
+    + """
   call void %phase(ptr %args, i64 0, i64 %shares)
   call i1 @compute_others(ptr %team, ptr %record)
   %done = add i64 %number, $done
-  br label %last
-last:
-  %late = phi i64 [ 1, %work ], [ %later, %last ]
-  %waited = phi i64 [ 0, %work ], [ %sum, %last ]
+"""
+    + loop(
+        """
   %box = call ptr @line(ptr %record, i64 0, i64 %late)
   %time = call i64 @wait(ptr %team, ptr %box, i64 %done, i64 $for_a_share)
   %sum = add i64 %waited, %time
-  %later = add i64 %late, 1
-  %others = icmp slt i64 %later, %shares
-  br i1 %others, label %last, label %end
-end:
+""",
+        over="late",
+        first=1,
+        limit="shares",
+        before="work",
+        last="loop.late",
+        after="end",
+        carried=[("i64", "waited", "0", "%sum")],
+        once=True,
+    )
+    + """
   %so.far = call i64 @number(ptr %record, i64 $record_waited)
   %all = add i64 %so.far, %sum
   call void @put(ptr %record, i64 $record_waited, i64 %all)
@@ -274,3 +292,4 @@ define internal void @be_at(ptr %team, ptr %record) #0 {
   ret void
 }
 """
+)

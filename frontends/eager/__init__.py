@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import keyword
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Unpack
 
 from tessella.dialects import nn
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.frontends.eager.op import EagerOp
+from tessella.support.names import did_you_mean
 
 __all__ = ["EagerOp", "ops"]
 
@@ -40,9 +40,10 @@ class Ops:
     def __getattr__(self, name: str) -> EagerOp:
         known = {} if name.startswith("_") else _kinds()
         if name not in known:
-            close = get_close_matches(name, known, cutoff=0.5)
-            guess = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise AttributeError(f"tessella.ops has no op {name!r}{guess}", name=name, obj=self)
+            text = "; ".join(
+                filter(None, (f"tessella.ops has no op {name!r}", did_you_mean(name, known)))
+            )
+            raise AttributeError(text, name=name, obj=self)
         op = EagerOp(name, known[name], self._options)
         self.__dict__[name] = op  # which is where Python looks first
         return op

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import Parameter, formatannotation
 from typing import Any, cast
 
@@ -32,6 +31,7 @@ from tessella.dialects.nn.core import (
     to_attribute,
 )
 from tessella.support.errors import InternalError, OptionError, ShapeError
+from tessella.support.names import did_you_mean
 
 _AXES = ("axis", "axes")
 """Settings that name dimensions of the first operand, and may count them from the back."""
@@ -175,11 +175,10 @@ class Settings:
 
     def _check_names(self, given: Mapping[str, Any]) -> None:
         for name in given.keys() - self._kinds.keys():
-            close = get_close_matches(name, self._kinds)
             raise OptionError(
                 f"{self._op.name} has no setting {name!r}",
                 expected=", ".join(self._kinds) or "no settings",
-                hint=f"did you mean {' or '.join(close)}?" if close else None,
+                hint=did_you_mean(name, self._kinds),
             )
 
 

@@ -18,6 +18,7 @@ from tessella.driver.open_sizes import OF_ARRAYS
 from tessella.driver.options import CompileOptions, Options, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
+from tessella.frontends.trace import numbers
 from tessella.frontends.trace.arguments import Call, Parameters, plain_types
 from tessella.frontends.trace.dims import ArgumentDims
 from tessella.frontends.trace.program import Interface, TracedSource, trace
@@ -61,8 +62,8 @@ class TracedModel(Model):
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
         interface = cast(Interface, executable.structure)
-        if interface.limits:
-            interface.check([info.name for info in self.inputs], ready)
+        if interface.numbers:
+            numbers.check(interface.numbers, [info.name for info in self.inputs], ready)
         results = executable.run(ready, self.threads)
         return interface.results.unflatten(iter(results))
 

@@ -16,6 +16,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
+from tessella.frontends.trace.numbers import Step
 from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
@@ -44,7 +45,7 @@ def _trace(
     columns = zip(names, specs, shapes, strict=True)
     main = make_main(names, [_tensor(*column) for column in columns])
     symbols = sorted(symbols_of(size for shape in shapes for size in shape))
-    record = Trace(main.body.block, captured_names(function), is_sized=not symbols)
+    record = Trace(main.body.block, captured_names(function), shapes)
     arguments = zip(record.emitter.values(main.body.block.args), specs, strict=True)
     arrays = [Traced(record, argument, spec.weak) for argument, spec in arguments]
     args, kwargs = parameters.arguments(call, arrays)
@@ -58,7 +59,7 @@ def _trace(
     finish_main(main, paths, [x.ssa for x in values])
     module = record.emitter.module(main)
     declare_symbols(module, symbols)
-    return Graph(module, record.emitter.weights, structure=Interface(result, record.limits))
+    return Graph(module, record.emitter.weights, structure=Interface(result, record.numbers.steps))
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,8 @@ class Interface:
     """How the arrays of a program stand for arguments and results of its function."""
 
     results: Tree
-    limits: Mapping[int, tuple[int, int]]
-    """What arguments may be that are Python numbers, by position."""
-
-    def check(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Raise InputError for a number that is no element of what it is combined with."""
-        for position, (low, high) in self.limits.items():
-            number = int(arrays[position])
-            if not low <= number <= high:
-                raise InputError(
-                    f"the argument {names[position]!r} does not fit the integers that it is "
-                    "combined with",
-                    expected=f"a number in [{low}, {high}]",
-                    found=str(number),
-                    hint="pass an array, such as np.int64(..), whose type counts",
-                )
+    numbers: Sequence[Step]
+    """Integers that are arguments, or follow from them."""
 
 
 class TracedSource:

@@ -63,7 +63,7 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Value:
     if isinstance(value, TracedSize):
         check_fits(value.size, dtype)
     if isinstance(value, Traced) and kind_of(value) is int and dtype.kind in "iu":
-        trace.limit(value, dtype)
+        trace.numbers.limit(value.value.ssa, dtype)
     if isinstance(value, Traced | TracedNumber | Value):
         return trace.lift(value).cast(dtype)
     try:

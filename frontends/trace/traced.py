@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, BlockArgument
+from xdsl.ir import Block
 
 from tessella.dialects.nn.core import (
     element_type,
@@ -22,10 +22,11 @@ from tessella.frontends.trace.effects import (
     unknown_attribute,
 )
 from tessella.frontends.trace.location import caller
+from tessella.frontends.trace.numbers import Numbers
 from tessella.frontends.trace.size import TracedFloat, TracedSize
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
-from tessella.support.sizes import Expr, Size, product
+from tessella.support.sizes import Expr, Size, product, symbols_of
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -268,18 +269,19 @@ class Trace:
     """Ops in the order in which a function asked for them, and the arrays that it captured."""
 
     def __init__(
-        self, block: Block, names: Mapping[int, str] | None = None, *, is_sized: bool = True
+        self,
+        block: Block,
+        names: Mapping[int, str] | None = None,
+        shapes: Sequence[tuple[Size, ...]] = (),
     ) -> None:
-        """``is_sized`` tells whether all sizes are numbers."""
+        """``shapes`` are those of the arguments."""
         self.emitter = Emitter(block, _line)
         self.failure: Exception | None = None
         """The first error where sizes are open: the function may go on after it, as it would not
         with numbers."""
         self.is_open = True
-        self.limits: dict[int, tuple[int, int]] = {}
-        """What Python numbers may be that are arguments, by their position: the elements of
-        the arrays that they are combined with."""
-        self._is_sized = is_sized
+        self.numbers = Numbers(shapes)
+        self._is_sized = not symbols_of(size for shape in shapes for size in shape)
         self._names = names or {}
         self._captured: dict[int, tuple[Array, Array, Value]] = {}
 
@@ -334,14 +336,6 @@ class Trace:
         if not self._is_sized:
             self.failure = self.failure or error
         return error
-
-    def limit(self, number: Traced, dtype: DType) -> None:
-        """Calls fail, as with NumPy, where an argument that is a number does not fit a dtype."""
-        argument = number.value.ssa
-        if isinstance(argument, BlockArgument):
-            low, high = self.limits.get(argument.index, (-(2**63), 2**63 - 1))
-            info = np.iinfo(dtype)
-            self.limits[argument.index] = max(low, int(info.min)), min(high, int(info.max))
 
     def _capture(self, array: Array) -> Value:
         """A constant with these elements, which later writes to the array do not change."""

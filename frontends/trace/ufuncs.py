@@ -13,7 +13,10 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.trace.composites import COMPOSITES, OF_INTEGERS, same
 from tessella.frontends.trace.dispatch import UFUNCS
 from tessella.frontends.trace.function import function
+from tessella.frontends.trace.location import caller
+from tessella.frontends.trace.numbers import MEANINGS
 from tessella.frontends.trace.promote import Kind, as_operand, cast, kind_of, precise
+from tessella.frontends.trace.size import as_size
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.runtime.host.elementwise import ROWS
 from tessella.support.errors import ShapeError
@@ -77,8 +80,12 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
     result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
     # of Python's numbers alone, NumPy makes an array
-    is_weak = any(isinstance(x, Traced) for x in operands) and output.kind in "if"
-    weak = is_weak and all(isinstance(kind, type) for kind in kinds)
+    is_weak = output.kind == "f" or (output.kind == "i" and ufunc in MEANINGS)
+    weak = is_weak and any(isinstance(x, Traced) for x in operands)
+    weak = weak and all(isinstance(kind, type) for kind in kinds)
+    if weak and output.kind == "i":
+        integers = [x.value.ssa if isinstance(x, Traced) else as_size(x) for x in operands]
+        trace.numbers.note(ufunc, integers, result.ssa, str(caller() or "a traced function"))
     return Traced(trace, result, weak)
 
 

@@ -371,7 +371,7 @@ def test_the_order_of_settings_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
 
 M = normal(3, 4)
 ERRORS: list[tuple[type[Exception], str, Callable[[], Any]]] = [
-    (AttributeError, r"no op 'matmull'; did you mean matmul", lambda: ops.matmull),
+    (AttributeError, r"no op 'matmull'; did you mean 'matmul'\?", lambda: ops.matmull),
     (AttributeError, r"no op 'weight'", lambda: ops.weight),
     (InputError, r"b is missing[^$]*a, b", lambda: ops.matmul(M)),
     (InputError, r"b is missing", lambda: ops.matmul(M, None)),
@@ -389,7 +389,7 @@ ERRORS: list[tuple[type[Exception], str, Callable[[], Any]]] = [
     (ShapeError, r"axis is out of range", lambda: ops.softmax(M, axis=2)),
     (ShapeError, r"64 bits", lambda: ops.tile(M, repeats=(2**64, 1))),
     (ShapeError, r"too large", lambda: ops.expand(M, shape=(2**60, 3, 4))),
-    (OptionError, r"no setting 'alfa'[^$]*did you mean alpha", lambda: ops.elu(M, alfa=1.0)),
+    (OptionError, r"no setting 'alfa'[^$]*did you mean 'alpha'\?", lambda: ops.elu(M, alfa=1.0)),
     (OptionError, r"expected: no settings", lambda: ops.abs(M, axis=0)),
     (OptionError, r"needs the setting 'k'", lambda: ops.topk(M)),
     (OptionError, r"needs the setting 'k'", lambda: ops.topk(M, k=None)),

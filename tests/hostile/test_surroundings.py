@@ -52,7 +52,7 @@ def python(
     "changes",
     [
         {"HOME": None, "XDG_CACHE_HOME": "not/absolute", "TESSELLA_VERIFY": "zzz"},
-        {"HOME": "/nowhere", "XDG_CACHE_HOME": "/dev/null", "TESSELLA_PLUGINS": "\udcff"},
+        {"HOME": "/nowhere", "XDG_CACHE_HOME": "/dev/null", "TESSELLA_PLUGINS": "0"},
         {"XDG_CACHE_HOME": "/" + "x" * 5000, "LC_ALL": "C", "TESSELLA_DEBUG_PASSES": ",,"},
     ],
     ids=["no home", "no folder", "no name"],
@@ -72,6 +72,9 @@ def test_an_environment_of_nonsense(tmp_path: Path, changes: Environment) -> Non
         ("TESSELLA_DEBUG_PASSES", "no-such-pass"),
         ("TESSELLA_DEBUG_PASSES", "fold-constants"),
         ("TESSELLA_THREADS", "many"),
+        ("TESSELLA_WORKERS", "many"),
+        ("TESSELLA_VERIFY", "yes"),
+        ("TESSELLA_PLUGINS", "\udcff"),
         ("OMP_NUM_THREADS", "0"),
     ],
 )

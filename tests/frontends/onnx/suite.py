@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
 
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import element_of, tagged, widened
@@ -19,6 +22,22 @@ from tessella.support.errors import TessellaError, UnsupportedError
 from tests.frontends.onnx.models import Interpreted
 
 Array = npt.NDArray[Any]
+
+KEPT = Path(__file__).parents[3] / "build" / f"onnx-{onnx.__version__}-numpy-{np.__version__}"
+"""The node suite of other runs: onnx computes its cases anew in each process, in five seconds."""
+
+
+def node_cases() -> list[TestCase]:
+    """The node suite, always with the same numbers."""
+    try:
+        return pickle.loads(KEPT.read_bytes())
+    except FileNotFoundError:
+        cases = load_model_tests(kind="node")
+    KEPT.parent.mkdir(exist_ok=True)
+    part = KEPT.with_name(f"{KEPT.name}.{os.getpid()}")
+    part.write_bytes(pickle.dumps(cases))
+    part.replace(KEPT)
+    return cases
 
 
 @dataclass(frozen=True)

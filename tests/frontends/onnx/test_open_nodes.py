@@ -10,7 +10,6 @@ from random import Random
 
 import onnx
 import pytest
-from onnx.backend.test.loader import load_model_tests
 
 from tessella.dialects.bound import bound
 from tessella.dialects.graph import Graph
@@ -20,7 +19,7 @@ from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.sizes import Size, Symbol
-from tests.frontends.onnx.suite import Array, inputs_of, opened
+from tests.frontends.onnx.suite import Array, inputs_of, node_cases, opened
 from tests.frontends.onnx.test_symbols import folded, placed
 from tests.fuzz.graphs import draw_case
 from tests.fuzz.rows import ROWS
@@ -64,9 +63,10 @@ def outcome(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> str | None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_for_symbols() -> None:
-    cases = load_model_tests(kind="node")
     with KNOBS.set(verify=False):  # after each pass: the programs of other tests are
-        found = Counter(outcome(*inputs_of(case)) for case in sample(cases)[:: 1 if SLOW else 2])
+        found = Counter(
+            outcome(*inputs_of(case)) for case in sample(node_cases())[:: 1 if SLOW else 2]
+        )
     known = found.total() - found[None]
     assert found[""] >= OPEN * known, found.most_common(30)
 

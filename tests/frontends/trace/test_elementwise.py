@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,71 @@ def test_an_argument_that_does_not_fit() -> None:
         add(x, 300)
     same(add(x, 200), x + 200)
     same(add(x, np.int64(300)), x + np.int64(300))
+
+
+OF_A_NUMBER: dict[str, Callable[[Any], Any]] = {
+    "k * 2": lambda k: k * 2,
+    "k - 4": lambda k: k - 4,
+    "-k": lambda k: -k,
+    "k * k": lambda k: k * k,
+    "k**2": lambda k: k**2,
+    "k**3": lambda k: k**3,
+    "k // 7 - k % 7": lambda k: k // 7 - k % 7,
+    "abs(~k)": lambda k: abs(~k),
+    "k**1 + 0": lambda k: k**1 + 0,
+}
+
+
+@pytest.mark.parametrize("text", OF_A_NUMBER)
+def test_what_follows_from_an_argument_that_is_a_number(text: str) -> None:
+    """It is what NumPy makes of it, or an error where NumPy has one or int64 does not hold it."""
+    compute = OF_A_NUMBER[text]
+    compiled = tessella.jit(lambda x, k: (x + compute(k), x < compute(k)))
+    for dtype in ("uint8", "int64", "float32"):
+        x = array((3,), dtype)
+        for k in (0, 3, 90, 200, 2**31, -(2**61)):
+            wanted = None
+            if -(2**63) <= compute(k) < 2**63:
+                with suppress(OverflowError):
+                    wanted = x + compute(k), x < compute(k)
+            if wanted is not None:
+                same(compiled(x, k), wanted)
+            else:
+                with pytest.raises(InputError, match=r"(the argument|follows from) 'k'.* not fit"):
+                    compiled(x, k)
+
+
+def test_a_number_that_follows_from_several() -> None:
+    """From arguments and a size that is open. Each is computed once, however often it is used."""
+
+    def doubled(x: Any, k: int, n: int) -> Any:
+        for _ in range(40):
+            k = k + n * k
+        return x + k * x.shape[0]
+
+    compiled = tessella.jit(doubled)
+    for size in (3, 4, 5):
+        x = array((size,), "int8")
+        same(compiled(x, 2, 0), doubled(x, 2, 0))
+        with pytest.raises(InputError, match=rf"(?s)from .*'k' and 'n' .*found: {50 * size}\b"):
+            compiled(x, 50, 0)
+    with pytest.raises(InputError, match=r"(?s)from 'k' and 'n' .*found: \d{20}\b"):
+        compiled(x, 1, 3)
+
+
+def test_numbers_that_are_no_integers() -> None:
+    x = array((3,), "int8")
+    compiled = tessella.jit(lambda x, k: x + 7 // k)
+    same(compiled(x, 2), x + 3)
+    with pytest.raises(InputError, match="divided by zero"):
+        compiled(x, 0)
+    with pytest.raises(InputError, match=r"found: 0\.5"):
+        tessella.jit(lambda x, k: x + 2**k)(x, -1)
+
+
+def test_functions_of_numbers_make_arrays() -> None:
+    """As with NumPy: their type is int64 from then on."""
+    agrees(lambda x, k: x + np.maximum(k, 3), array((3,), "int8"), 300)
 
 
 SPECIAL = np.asarray([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-20, -1e-20, 2.5, -2.5, 1e30])

@@ -174,6 +174,11 @@ def quantize(d: Draft) -> None:
     _zero_point(d, shape, (TensorProto.UINT8, TensorProto.INT8))
 
 
+def _has_no_quotient(a: Array) -> bool:
+    """Whether onnx.reference converts numbers to int32 that are none."""
+    return has_large(a) or has_infinite(a)
+
+
 def dequantize(d: Draft) -> None:
     x = d.pick(lambda a: a.dtype.kind in "iu")
     d.require(d.operands[0].code in (TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32))
@@ -253,7 +258,7 @@ ROWS = (
     Row("Clip", clip, exact=True, unclear=has_nan),
     Row("Cast", cast),
     Row("CastLike", cast_like),
-    Row("QuantizeLinear", quantize, unclear=has_infinite),
+    Row("QuantizeLinear", quantize, unclear=_has_no_quotient),
     Row("DequantizeLinear", dequantize),
     Row("DynamicQuantizeLinear", unary(-50, 50), outputs=3, inside=True, unclear=has_infinite),
 )

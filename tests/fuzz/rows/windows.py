@@ -131,6 +131,8 @@ def resize(d: Draft) -> None:
     )
     d.require(0 not in x.shape)
     mode = d.attributes.get("mode", "nearest")
+    # of one element there are no weights to normalise, and oracles differ
+    d.require(mode != "nearest" or not d.attributes.get("exclude_outside"))
     if mode == "nearest" and d.coin():
         d.set("nearest_mode", d.one_of("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
     if mode == "cubic":

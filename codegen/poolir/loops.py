@@ -1,0 +1,43 @@
+"""Loops that count, as LLVM text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def loop(
+    body: str,
+    *,
+    over: str,
+    first: int,
+    limit: str,
+    before: str,
+    last: str,
+    after: str,
+    carried: Sequence[tuple[str, str, str, str]] = (),
+    once: bool = False,
+) -> str:
+    """A loop with ``%over`` from ``first`` up to ``%limit``.
+
+    The body ends, without a branch, in the block ``last``; it may leave the loop elsewhere. The
+    blocks around the loop are ``before`` and ``after``. What is ``carried`` has a type, a name, a
+    first value, and the name of the one for the next step. With ``once``, the first step is not
+    asked for: the body begins in the block ``step.over``, and in that of the loop itself else.
+    """
+    head, step = f"loop.{over}", f"step.{over}"
+    phis = [("i64", over, str(first), f"%{over}.next"), *carried]
+    lines = [f"  br label %{head}", f"{head}:"]
+    lines += [f"  %{n} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]" for t, n, a, b in phis]
+    following = f"  %{over}.next = add i64 %{over}, 1"
+    if once:
+        test = _test(f"%{over}.next", over, limit, head, after)
+        return "\n".join([*lines, body.strip("\n"), following, *test, f"{after}:"])
+    lines += [*_test(f"%{over}", over, limit, step, after), f"{step}:", body.strip("\n")]
+    return "\n".join([*lines, following, f"  br label %{head}", f"{after}:"])
+
+
+def _test(number: str, over: str, limit: str, more: str, after: str) -> Sequence[str]:
+    return [
+        f"  %{over}.more = icmp slt i64 {number}, %{limit}",
+        f"  br i1 %{over}.more, label %{more}, label %{after}",
+    ]
