@@ -71,7 +71,7 @@ class IntegerProductsPass(ProgramPass):
     """Turn products of quantized numbers into products of bytes."""
 
     name = "integer-products"
-    stages = ("nn",)
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):

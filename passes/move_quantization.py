@@ -68,7 +68,7 @@ class MoveQuantizationPass(ProgramPass):
     """Move conversions to and from quantized numbers until they meet."""
 
     name = "move-quantization"
-    stages = ("nn",)
+    stages = ("nn", "placed")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
