@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tessella.codegen.link import link
 from tessella.codegen.module_text import module_text
@@ -12,80 +11,82 @@ from tessella.codegen.objects import compile_modules
 from tessella.driver.calibrate import Probe
 from tessella.runtime.arena import aligned
 from tessella.runtime.image import Library
+from tessella.support.elements import ELEMENTS
 from tessella.targets import Target
+from tessella.targets.instructions import Instruction, of_product
 
 _TURNS = 20_000
 """Iterations of the loop in one run."""
 
 _PROBE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
-
-@dataclass(frozen=True)
-class Instruction:
-    """A dot product of short groups, in each lane of an accumulator of 512 bits."""
-
-    feature: str
-    """LLVM's name of what a machine needs for it."""
-    callee: str
-    accumulator: str
-    operand: str
-    operations: int
-    """Of one execution; a multiply-add is two."""
+Product = tuple[str, str, str]
+"""The elements of two operands and of their sums."""
 
 
-INSTRUCTIONS = {
-    "u8s8": Instruction(
-        "avx512vnni", "llvm.x86.avx512.vpdpbusd.512", "<16 x i32>", "<64 x i8>", 2 * 16 * 4
-    ),
-    "bf16": Instruction(
-        "avx512bf16",
-        "llvm.x86.avx512bf16.dpbf16ps.512",
-        "<16 x float>",
-        "<32 x bfloat>",
-        2 * 16 * 2,
-    ),
-}
-
-
-def peak(name: str, target: Target) -> Probe | None:
-    """A probe of the instruction, which counts its operations; None where the target lacks it."""
-    instruction = INSTRUCTIONS[name]
-    if instruction.feature not in target.features:
+def peak(product: Product, target: Target) -> Probe | None:
+    """A probe of the first instruction for a product, which counts its operations, two for a
+    multiply-add; None where the target has none."""
+    row = next(of_product(*product, target), None)
+    if row is None:
         return None
     count = target.vector_registers - 4
-    text = module_text(target, list(_lines(instruction, count)))
+    text = module_text(target, list(_lines(row, target, count)))
     objects = compile_modules({"peak": text}, target)
     library = Library(link(objects.files, objects.symbols))
-    source, result = aligned(4096), aligned(64 * count)
+    source, result = aligned(4096), aligned(target.vector_bytes * count)
     source.fill(0)
     arguments = (source.ctypes.data, result.ctypes.data, 0, _TURNS)
-    amount = float(_TURNS * count * instruction.operations)
+    amount = float(_TURNS * count * 2 * row.k * target.lanes(32))
     function = _PROBE(library.address("peak"))
     return Probe(amount, function, arguments, (library, source, result))
 
 
-def _lines(instruction: Instruction, count: int) -> Iterator[str]:
+def _lines(row: Instruction, target: Target, count: int) -> Iterator[str]:
     """The LLVM IR of the loop, with so many accumulators."""
-    sums, factors = instruction.accumulator, instruction.operand
-    yield f"declare {sums} @{instruction.callee}({sums}, {factors}, {factors})"
+    lanes, callee = (
+        target.lanes(ELEMENTS[row.accumulates].bits),
+        row.forms[target.vector_bits].callee,
+    )
+    sums = f"<{lanes} x {ELEMENTS[row.accumulates].llvm}>"
+    factors = f"<{lanes * row.k} x {_taken(row)}>"
+    operands = (factors, factors) if row.sums else (sums, factors, factors)
+    yield f"declare {sums} @{callee}({', '.join(operands)})"
     yield "define void @peak(ptr %from, ptr %to, i64 %bytes, i64 %repeats) #0 {"
     yield "entry:"
-    yield f"  %factor = load {factors}, ptr %from, align 64"
-    yield f"  %initial = load {sums}, ptr %from, align 64"
+    yield f"  %factor = load {factors}, ptr %from, align 16"
+    yield f"  %initial = load {sums}, ptr %from, align 16"
     yield "  br label %turn"
     yield "turn:"
     yield "  %n = phi i64 [ 0, %entry ], [ %next, %turn ]"
     for i in range(count):
         yield f"  %s{i} = phi {sums} [ %initial, %entry ], [ %t{i}, %turn ]"
     for i in range(count):
-        arguments = f"{sums} %s{i}, {factors} %factor, {factors} %factor"
-        yield f"  %t{i} = call {sums} @{instruction.callee}({arguments})"
+        yield from _step(row, callee, sums, factors, i)
     yield "  %next = add nuw i64 %n, 1"
     yield "  %more = icmp ult i64 %next, %repeats"
     yield "  br i1 %more, label %turn, label %done"
     yield "done:"
     for i in range(count):
         yield f"  %at{i} = getelementptr {sums}, ptr %to, i64 {i}"
-        yield f"  store {sums} %t{i}, ptr %at{i}, align 64"
+        yield f"  store {sums} %t{i}, ptr %at{i}, align 16"
     yield "  ret void"
     yield "}"
+
+
+def _taken(row: Instruction) -> str:
+    """LLVM's type of the values that the intrinsic takes."""
+    element = row.takes or row.operands[0][0]
+    return "bfloat" if element == "bf16" else ELEMENTS[element].llvm
+
+
+def _step(row: Instruction, callee: str, sums: str, factors: str, i: int) -> Iterator[str]:
+    """One accumulator's product and sum."""
+    factor = f"{factors} %factor, {factors} %factor"
+    if not row.sums:
+        yield f"  %t{i} = call {sums} @{callee}({sums} %s{i}, {factor})"
+        return
+    # a product that does not change from turn to turn would leave the loop
+    yield f"  %f{i} = bitcast {sums} %s{i} to {factors}"
+    yield f"  %p{i} = call {sums} @{callee}({factors} %f{i}, {factors} %factor)"
+    yield f"  %t{i} = add {sums} %s{i}, %p{i}"

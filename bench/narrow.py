@@ -93,7 +93,7 @@ def _compare(rows: Mapping[str, Row], case: Case, made: Made, threads: int) -> N
         return
     others = [row.median_ms for row in rows.values() if row is not ours and row.median_ms]
     ours.ratio = min(others) / ours.median_ms if others else None
-    probe = peak(case.instruction, targets.native()) if case.instruction else None
+    probe = peak(case.product, targets.native()) if case.product is not None else None
     if probe is not None:
         best = probe.rate(PEAK_SECONDS) * threads
         for row in rows.values():

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.instruction_peak import Product
 from tessella.tools.measure import Array
 from tessella.tools.peers import Run, load_onnxruntime, load_openvino, load_tessella
 from tessella.tools.quantize import quantize
@@ -51,8 +52,8 @@ class Case:
     make: Callable[[], Made]
     peers: Mapping[str, Load]
     """By name; tessella is the first."""
-    instruction: str = ""
-    """The row of ``bench.instruction_peak`` whose peak counts."""
+    product: Product | None = None
+    """The product of whose instruction the peak counts."""
 
 
 _TESSELLA: Mapping[str, Load] = {"tessella": load_tessella}
@@ -180,8 +181,8 @@ def _cases() -> list[Case]:
         *(Case("bf16", name, partial(_wide, name), _BF16) for name in narrowed),
         *(Case("stored", f"{name} f16", partial(_f16, name), _ORT) for name in stored),
         *(Case("stored", f"{name} bf16", partial(_bf16_weights, name), _ORT) for name in stored),
-        Case("product", f"{product} u8s8", _u8s8_product, _ORT, "u8s8"),
-        Case("product", f"{product} bf16", _bf16_product, _TESSELLA, "bf16"),
+        Case("product", f"{product} u8s8", _u8s8_product, _ORT, ("u8", "i8", "i32")),
+        Case("product", f"{product} bf16", _bf16_product, _TESSELLA, ("bf16", "bf16", "f32")),
         *(Case("conversion", kind, partial(_conversion, kind), _ORT) for kind in conversions),
     ]
 

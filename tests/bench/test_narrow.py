@@ -10,12 +10,15 @@ import pytest
 
 from bench import narrow, narrow_cases
 from bench.cases import convolution
-from bench.instruction_peak import INSTRUCTIONS, peak
+from bench.instruction_peak import Product, peak
 from bench.narrow_cases import CASES, Case, Made
 from tessella import targets
+from tessella.targets.instructions import of_product
 from tessella.tools import measure
 from tessella.tools.peers import Run, load_tessella
 from tests.models import random_inputs, run_onnxruntime
+
+BYTES: Product = ("u8", "i8", "i32")
 
 
 def small(_: str) -> onnx.ModelProto:
@@ -68,19 +71,22 @@ def test_a_product_has_a_share_of_the_peak() -> None:
     x = random_inputs(small(""))
     made = Made(small(""), x, operations=1000)
     peers = {"tessella": load_tessella}
-    product = Case("product", "small", lambda: made, peers, "u8s8")
+    product = Case("product", "small", lambda: made, peers, BYTES)
     (row,) = narrow.measure(product, made, threads=2, repeat=1)
-    has_it = INSTRUCTIONS["u8s8"].feature in targets.native().features
+    has_it = any(of_product(*BYTES, targets.native()))
     assert (row.of_peak is not None) == has_it
 
 
-@pytest.mark.parametrize("name", INSTRUCTIONS)
-def test_a_peak_is_above_that_of_multiply_adds_of_one_lane(name: str) -> None:
-    probe = peak(name, targets.native())
+@pytest.mark.parametrize("product", [BYTES, ("i16", "i16", "i32"), ("bf16", "bf16", "f32")])
+def test_a_peak_is_above_that_of_multiply_adds_of_one_lane(product: Product) -> None:
+    probe = peak(product, targets.native())
     if probe is None:
         pytest.skip("this machine lacks the instruction")
     assert probe.rate(0.01) > 4e9
-    assert peak(name, targets.get("sse")) is None
+
+
+def test_a_target_without_an_instruction_has_no_peak() -> None:
+    assert peak(("bf16", "bf16", "f32"), targets.get("avx2")) is None
 
 
 def test_a_failure_is_told(
