@@ -31,17 +31,23 @@ from tessella.support.sizes import Size
 
 def _stays_wide(op: NnOp, result: SSAValue) -> bool:
     """Whether a result of a narrow float is not rounded: only ops of the group read it, and widen
-    it. The casts of a program round, and products read what is stored."""
-    if not element_of(result.type).narrow or (isinstance(op, CastOp) and not is_conversion(op)):
+    it. The casts of a program read and make rounded numbers, and products read what is stored."""
+    if not element_of(result.type).narrow or _is_cast(op):
         return False
     readers = [use.operation for use in result.uses]
     return bool(readers) and all(
         isinstance(reader, NnOp)
         and isinstance(reader.parent_op(), FusedOp)
         and not reader.has_trait(SumsProducts)
+        and not _is_cast(reader)
         and _computes_wide(reader)
         for reader in readers
     )
+
+
+def _is_cast(op: NnOp) -> bool:
+    """Whether an op is a cast that the program has."""
+    return isinstance(op, CastOp) and not is_conversion(op)
 
 
 def _computes_wide(op: NnOp) -> bool:

@@ -259,13 +259,13 @@ class Model:
         """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
         if s.dot is not None:
             return rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
-        ops = rows * vectors * self.ops + self._widening(s, rows, vectors, least=least)
+        ops = rows * vectors * self.ops
+        if self._widens:
+            ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
 
     def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
         """Operations that widen what a point of a product loads."""
-        if not self._widens:
-            return 0.0
         ops = 0.0
         for widened, (o, a) in zip(self._widened, self._inputs(s), strict=False):
             if not o.by_vector:

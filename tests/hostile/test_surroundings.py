@@ -51,7 +51,7 @@ def python(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"HOME": None, "XDG_CACHE_HOME": "not/absolute", "TESSELLA_VERIFY": "zzz"},
+        {"HOME": None, "XDG_CACHE_HOME": "not/absolute"},
         {"HOME": "/nowhere", "XDG_CACHE_HOME": "/dev/null", "TESSELLA_PLUGINS": "0"},
         {"XDG_CACHE_HOME": "/" + "x" * 5000, "LC_ALL": "C", "TESSELLA_DEBUG_PASSES": ",,"},
     ],

@@ -123,8 +123,10 @@ def _division(call: Call, scale: Value) -> DType:
 def _quantized(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
     wide = _wide(x.dtype)
     if x.dtype != wide:
-        # the quotient has the precision of its type, and the sum with the zero point has not
-        x, scale = (x / scale).cast(wide), x.emitter.scalar(1.0, wide)
+        # the quotient has the precision of its type, and the sum with the zero point has not; a
+        # cast rounds at all places
+        x = (x.cast(wide) / scale.cast(wide)).cast(x.dtype).cast(wide)
+        scale = x.emitter.scalar(1.0, wide)
     if dtype.name in _QUANTIZED:
         point = x.emitter.scalar(0, dtype) if zero is None else zero
         return x.op(nn.QuantizeOp, scale, point)
