@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
-from operator import add, mul
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from tessella.support.bounds import Factor, bounds_of_terms
@@ -340,12 +339,12 @@ def symbols_of(sizes: Iterable[object]) -> frozenset[Symbol]:
 
 def product(sizes: Iterable[Size]) -> Size:
     """All sizes multiplied; 1 of none."""
-    return reduce(mul, sizes, cast(Size, 1))
+    return reduce(lambda a, b: a * b, sizes, cast(Size, 1))
 
 
 def total(sizes: Iterable[Size]) -> Size:
     """The sum of sizes; 0 of none."""
-    return reduce(add, sizes, cast(Size, 0))
+    return reduce(lambda a, b: a + b, sizes, cast(Size, 0))
 
 
 N = TypeVar("N", int, "int | Expr")
