@@ -22,6 +22,9 @@ from tessella.tools.quantize.peer import runtime
 _OLDEST, _TARGET = 13, 17
 """The first op set with scales for each channel; what older models are converted to."""
 
+_CONSTANT_WEIGHTS = 4
+"""The first version of ONNX's IR in which weights need not be inputs."""
+
 _QUANTIZED = {
     *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
     *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
@@ -31,7 +34,7 @@ _QUANTIZED = {
 def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """An equal model, in float32. Raises TessellaError where there is none."""
     _check_wide(model)
-    folded = _folded(_with_sums_as_adds(_upgraded(model)))
+    folded = _folded(_with_sums_as_adds(_upgraded(_with_constants(model))))
     _drop_unused_domains(folded)
     _name_nodes(folded)
     return folded
@@ -46,6 +49,18 @@ def _check_wide(model: onnx.ModelProto) -> None:
             expected="a model in float32",
             found=node.op_type,
         )
+
+
+def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model whose weights are no inputs, as those of old models are."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del changed.graph.input[:]
+    changed.graph.input.extend(inputs)
+    changed.ir_version = max(model.ir_version, _CONSTANT_WEIGHTS)
+    return changed
 
 
 def _upgraded(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -93,6 +93,24 @@ def test_an_old_model_is_upgraded() -> None:
     assert relative(found, expected) < 0.05
 
 
+def test_weights_that_are_inputs_too_are_constants() -> None:
+    w = numpy_helper.from_array(normal(4, 4, 3, 3), "w")
+    one = numpy_helper.from_array(np.ones(4, np.float32), "one")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("BatchNormalization", ["c", "one", "one", "one", "one"], ["y"]),
+    ]
+    shapes = {"x": [1, 4, 6, 6], "w": [4, 4, 3, 3], "one": [4], "y": [1, 4, 6, 6]}
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    graph = helper.make_graph(nodes, "old", values[:3], values[3:], [w, one])
+    old = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=3)
+    quantized = tessella.quantize(old, [{"x": normal(1, 4, 6, 6)}])
+    assert [value.name for value in quantized.model.graph.input] == ["x"]
+    (expected,) = run_onnxruntime(old, {"x": normal(1, 4, 6, 6)})
+    (found,) = run_onnxruntime(quantized.model, {"x": normal(1, 4, 6, 6)})
+    assert relative(found, expected) < 0.05
+
+
 # ** errors and the report **
 
 
