@@ -21,6 +21,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 """What a program computes a Python integer in."""
 
 BITS = 64
+"""More than the bits of any power that int64 holds."""
 
 
 def _power(base: int, exponent: int) -> Any:
