@@ -40,9 +40,9 @@ def _resize(widen: str) -> Handler:
 
 
 def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """A vector of floats as integers: clamped to floats that fit, converted as vectors are, which
-    LLVM's saturating conversions are not on x86, and mended where the largest integer is no float
-    and where NaN has become the smallest one."""
+    """Convert a vector of floats to integers that saturate. LLVM's own saturating conversions are
+    scalar on x86. The floats are clamped and converted as a vector; a select then gives the largest
+    integer where no float equals it, and 0 for NaN."""
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
     # the bounds as floats of the operand's precision

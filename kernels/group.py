@@ -46,7 +46,7 @@ def _stays_wide(op: NnOp, result: SSAValue) -> bool:
 
 
 def _is_cast(op: NnOp) -> bool:
-    """Whether an op is a cast that the program has."""
+    """Whether an op is a cast of the user's program, and not one between places."""
     return isinstance(op, CastOp) and not is_conversion(op)
 
 

@@ -98,16 +98,7 @@ class Combine:
     def _dots(self) -> Dots | None:
         if self.s.dot is None:
             return None
-        return Dots(
-            self.e,
-            self.op,
-            self.s,
-            self.plan,
-            self.loads.buffers,
-            self.bodies,
-            self.loads,
-            self.s.dot,
-        )
+        return Dots(self.e, self.op, self.s, self.plan, self.bodies, self.loads, self.s.dot)
 
     @cached_property
     def _is_multiply_add(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +29,6 @@ class Dots:
     op: ContractOp
     s: Schedule
     plan: AccessPlan
-    buffers: Sequence[SSAValue]
     bodies: Bodies
     loads: Loads
     dot: Dot
@@ -63,7 +61,7 @@ class Dots:
     def _load(self, operand: int, pos: Pos, groups: int, left: int, guard: Val | None) -> SSAValue:
         """Values side by side; zeros after the first ``left`` ones, unless that is 0. Where a guard
         does not hold, they are those at the beginning of the tensor, which do not count."""
-        buffer, at = self.buffers[operand], self.e.at(pos)
+        buffer, at = self.loads.buffers[operand], self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)
         element, size = buffer.type.element_type, groups * self.dot.row.k
         type = VectorType(element, [size])

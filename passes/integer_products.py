@@ -164,7 +164,7 @@ class _Rewriter:
 
 
 def _fits(op: Product, index: int, factor: Factor) -> bool:
-    """Whether the scale and zero point of an operand are the same for all that a sum adds up."""
+    """Whether an operand's scale and zero point are constant along the dimensions summed over."""
     shape = shape_of(op.operands[index])
     axes = reduced_axes(op)[index]
     if isinstance(op, ConvOp) and index == 0:

@@ -41,7 +41,7 @@ class Instruction:
     k: int
     """Products that it adds to each lane."""
     forms: Mapping[int, Form]
-    """By the bits of a vector."""
+    """The intrinsics, keyed by the width of a vector in bits."""
     takes: str = ""
     """The element to which operands are widened first; empty where they are taken as they are."""
     sums: bool = False

@@ -239,7 +239,7 @@ class ContractOp(IRDLOperation):
 
     @property
     def sums_products(self) -> bool:
-        """Whether the statement sums products of its two operands, as products of matrices do."""
+        """Whether the statement sums products of its two operands, as a matrix product does."""
         return self.factors is not None
 
     @property

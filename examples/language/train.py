@@ -156,7 +156,7 @@ class Network:
 
 
 def _shapes() -> dict[str, tuple[int, ...]]:
-    """Of all weights, by name."""
+    """The shapes of all weights, by name."""
     products = {"head": (WIDTH, len(ALPHABET))}
     norms = ["last"]
     for i in range(LAYERS):

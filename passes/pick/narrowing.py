@@ -83,7 +83,7 @@ NOTHING_NARROWED = Narrowing()
 
 
 def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
-    """Whether an op is a product, or carries values and was found."""
+    """Whether an op is a product, or belongs to ``found`` and carries values."""
     return op is not None and (op.has_trait(SumsProducts) or (_carries(op) and op in found))
 
 

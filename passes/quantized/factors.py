@@ -52,8 +52,8 @@ def factor_of(value: SSAValue) -> Factor | None:
     if isinstance(op, ew.DequantizeOp):
         x, scale, zero = op.operands
         found = Factor(x, zero, scale)
-    elif isinstance(op, ew.SubOp) and _narrow(op.lhs) is not None:
-        found = Factor(_narrow(op.lhs) or op.lhs, op.rhs)
+    elif isinstance(op, ew.SubOp) and (shifted := _narrow(op.lhs)) is not None:
+        found = Factor(shifted, op.rhs)
     elif (narrow := _narrow(value)) is not None:
         found = Factor(narrow, None)
     else:

@@ -25,11 +25,11 @@ class Conversion:
     """Operations to convert elements of a kind, on one sort of machine."""
 
     vector: float
-    """Those that widen a vector."""
+    """Operations that widen a vector."""
     element: float
-    """Those that widen one element, which is then broadcast."""
+    """Operations that widen one element, which is then broadcast."""
     narrowing: float
-    """Those that narrow a vector."""
+    """Operations that narrow a vector."""
 
 
 FREE = Conversion(0.0, 0.0, 0.0)

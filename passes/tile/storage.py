@@ -1,4 +1,4 @@
-"""Where the results of statements that share loops live: in a step of them, or in memory."""
+"""Choose where statements that share loops store results: in a step of a loop, or in memory."""
 
 from __future__ import annotations
 

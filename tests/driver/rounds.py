@@ -32,7 +32,7 @@ from tests.models import OPEN_FIXTURES, load_fixture, random_inputs, run_onnxrun
 ROOT = Path(__file__).parents[2]
 
 EXPLAINED = 4
-"""One of so many models is explained, which takes as long as half of a compilation."""
+"""One model in so many is explained: that takes half as long as a compilation."""
 
 Feeds = Mapping[str, Any]
 Call = tuple[Feeds, Sequence[Any]]

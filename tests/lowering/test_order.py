@@ -171,8 +171,8 @@ def run(lowered: Lowered) -> list[Array]:
 
 
 def lines(lowered: Lowered) -> Counter[str]:
-    """How often each line of the kernels on buffers occurs, without the names of values. Buffers
-    are in a kernel's first line, each of which counts by itself."""
+    """Count the lines of the kernels on buffers, with value names removed. The buffers in a
+    kernel's first line count one by one."""
     found = Counter[str]()
     for op in lowered.loops.ops:
         if isinstance(op, rt.KernelOp):

@@ -49,7 +49,7 @@ class Comparison:
         return max(_errors(pairs, found, self._outputs).values(), default=0.0)
 
     def total_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
-        """By node, the error of its value when the whole model is quantised."""
+        """The error of each node's value when the whole model is quantised."""
         graph = OnnxGraph(narrow)
         pairs = self._pairs(graph)
         names = [name for name, _ in pairs.values()]
@@ -58,8 +58,7 @@ class Comparison:
         )
 
     def own_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
-        """By node, the error of its value where all that it reads is that of the model in
-        float32."""
+        """The error of each node's value when its inputs are those of the model in float32."""
         graph, known = OnnxGraph(narrow), self._known()
         pairs = self._pairs(graph)
         names = [name for name, _ in pairs.values()]

@@ -1,4 +1,4 @@
-"""How ops become narrow, by ONNX Runtime's quantiser."""
+"""Quantise a model with ONNX Runtime's quantiser."""
 
 from __future__ import annotations
 
