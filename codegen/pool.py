@@ -22,7 +22,9 @@ and one more, so that no core is idle between two of them. If none ends for long
 of turn.
 
 Where helpers lose their cores, waiting for them costs more than they save. A run that shows it
-halves the shares of those that follow (``level``) for a while, which doubles each time.
+halves the shares of those that follow (``level``) for a while, which doubles each time. A helper
+that finds itself on its caller's core moves to an idle one; if there is none it leaves, and the run
+has half its shares for a moment.
 """
 
 from __future__ import annotations
@@ -62,6 +64,11 @@ TURN = 100_000_000
 PAUSES = 8_000_000, 1_000_000_000
 """The least and the longest time in nanoseconds for which runs are narrowed."""
 
+BACKOFF = 200_000
+"""Nanoseconds for which a run has fewer shares after a helper has found itself on its caller's core;
+twice as long after the next time. Threads of another library may spin for a moment after a call of
+theirs, and the system places a helper beside its caller then."""
+
 CROWDED = 10_000_000
 """Nanoseconds for which runs leave cores to callers that were there: between two calls of a loop, a
 caller is away for a moment only."""
@@ -75,6 +82,7 @@ _CONSTANTS: Mapping[str, object] = {
     "within": IN_A_RUN,
     "for_a_share": FOR_A_SHARE,
     "longest_turn": TURN,
+    "backoff": BACKOFF,
     "crowded_for": CROWDED,
     "least_pause": PAUSES[0],
     "longest_pause": PAUSES[1],
@@ -82,9 +90,10 @@ _CONSTANTS: Mapping[str, object] = {
     "sleep": 128,
     "wake": 129,
     "everyone": 2**31 - 1,
-    # CLOCK_MONOTONIC, SIG_SETMASK
+    # CLOCK_MONOTONIC, SIG_SETMASK, O_CLOEXEC
     "monotonic": 1,
     "setmask": 2,
+    "close_on_exec": 0o2000000,
     "line": pool.LINE,
     "most": pool.MOST,
     "offered": pool.OFFERED,

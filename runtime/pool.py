@@ -9,10 +9,10 @@ of cache lines that is fetched together:
 
 | lines | hold |
 |---|---|
-| 0 | the table: functions of the system, what threads are made with, how many there are |
-| 1, 2 | how many runs have come, and how many have left |
-| 3 | how far runs are narrowed, and until when; when the last brief run ended |
-| 4 to 67 | the boxes of runs that wait for their turn |
+| 0, 1 | the table: functions of the system, what threads are made with, how many there are |
+| 2, 3 | how many runs have come, and how many have left |
+| 4 | how far runs are narrowed, and until when; when the last brief run ended |
+| 5 to 68 | the boxes of runs that wait for their turn |
 | one for each helper | its box: the slot that it serves, or 0 |
 | records, one for each place | a line for the run, and a slot for each share |
 
@@ -42,13 +42,16 @@ MOST_PLACES = 64
 """Runs at a time."""
 
 TABLE = (
-    *("syscall", "clock_gettime", "sched_getcpu"),
+    *("syscall", "clock_gettime"),
+    *("sched_getcpu", "sched_getaffinity", "sched_setaffinity"),
     *("pthread_create", "pthread_sigmask", "pthread_setname_np", "snprintf"),
-    *("attributes", "signals", "cores", "places", "elastic", "size"),
+    *("open", "read", "close", "sscanf"),
+    *("attributes", "signals", "cores", "online", "places", "elastic", "size"),
 )
-"""The entries of a team's first line, 8 bytes each. The first ones are functions of the system;
-``cores`` is how many threads can run at once, ``places`` how many runs, ``elastic`` whether runs
-are narrowed, ``size`` how many helpers there are."""
+"""The entries of a team's first two lines, 8 bytes each. The first ones are functions of the
+system; ``cores`` is how many threads can run at once, ``online`` how many cores the system has,
+``places`` how many runs go on at a time, ``elastic`` whether runs are narrowed, ``size`` how many
+helpers there are."""
 CONTEXT = (
     *("status", "launch", "watch", "team", "record", "shares"),
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
@@ -62,7 +65,8 @@ program's symbols, 64 bits each."""
 CONTEXT_SLOTS = LINE // 8
 RECORD = (
     *("taken", "shares", "phase"),
-    *("threads", "level", "crowd", "began", "waited", "core", "collided"),
+    *("threads", "level", "crowd", "began", "waited", "own", "all"),
+    *("core", "alone", "backoff"),
 )
 """The entries of a record's line. ``taken`` says whether a run has it. Of the phase that goes on,
 they are the number of its shares, and four times its number; of the run, how many threads it asks
@@ -78,7 +82,7 @@ SLOT = ("state", "asleep", "server", "last", "function", "shares", *ARGUMENTS)
 function of the phase, the number of shares, and the arguments. A helper finds all of these in the
 line that it waits for, which comes from the core of the caller."""
 ELASTIC = ("level", "until", "pause", "left", "crowd", "crowded")
-"""The entries of line 3: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
+"""The entries of line 4: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
 lie between that time and the next try; ``left`` is when the last brief run ended; ``crowd`` is how
 many runs there were when one last found others, at the time ``crowded``."""
 
@@ -86,7 +90,7 @@ OFFERED, TAKEN, DONE = 1, 2, 3
 
 RING = 64
 """Boxes for runs that wait for their turn; more runs share them."""
-ENTERED, LEFT, ELASTIC_AT, TURNS = LINE, 2 * LINE, 3 * LINE, 4 * LINE
+ENTERED, LEFT, ELASTIC_AT, TURNS = 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 HELPERS = TURNS + RING * LINE
 RECORDS = HELPERS + MOST * LINE
 RECORD_BYTES = MOST * LINE
@@ -174,6 +178,7 @@ class Pool:
             "attributes": ctypes.addressof(attributes),
             "signals": ctypes.addressof(signals),
             "cores": cores,
+            "online": os.cpu_count() or cores,
             "places": places,
             "elastic": KNOBS.elastic,
             "size": 0,

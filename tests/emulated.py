@@ -32,7 +32,7 @@ class Cores(Machine):
         super().__init__(image, seed)
         self._team = self.take(team_bytes(3))
         values = {name: self.functions.get(name, 0) for name in TABLE}
-        values |= {"cores": 2, "places": 3, "elastic": 1}
+        values |= {"cores": 2, "online": 2, "places": 3, "elastic": 1}
         self.put(self._team, np.array([*values.values()], np.int64).tobytes())
 
     def team(self, threads: int) -> Team:

@@ -60,20 +60,98 @@ define internal i64 @core(ptr %team) #0 {
   %core = sext i32 %short to i64
   ret i64 %core
 }
-; whether a helper has another core than its caller; else it is narrowed at once
-define internal i1 @is_apart(ptr %team, ptr %record) #0 {
-entry:
+; whether a helper is on another core than its caller, or may be beside it
+define internal i1 @is_elsewhere(ptr %team, ptr %record) #0 {
   %core = call i64 @core(ptr %team)
   %other = call i64 @seen(ptr %record, i64 $record_core)
   %elsewhere = icmp ne i64 %core, %other
   %elastic = call i64 @number(ptr %team, i64 $team_elastic)
   %rigid = icmp eq i64 %elastic, 0
   %apart = or i1 %elsewhere, %rigid
-  br i1 %apart, label %end, label %collision
-collision:
-  call void @show(ptr %record, i64 $record_collided, i64 1)
+  ret i1 %apart
+}
+; whether as many threads as cores want to run in the system, at most, or nobody knows
+define internal i1 @has_idle_core(ptr %team) #0 {
+entry:
+  %text = alloca [64 x i8], align 16
+  %running = alloca i64, align 8
+  call void @put(ptr %running, i64 0, i64 0)
+  %open = call ptr @pointer(ptr %team, i64 $team_open)
+  %file = call i32 (ptr, i32, ...) %open(ptr @load, i32 $close_on_exec)
+  %found = icmp sge i32 %file, 0
+  br i1 %found, label %look, label %end
+look:
+  %read = call ptr @pointer(ptr %team, i64 $team_read)
+  %close = call ptr @pointer(ptr %team, i64 $team_close)
+  %scan = call ptr @pointer(ptr %team, i64 $team_sscanf)
+  %length = call i64 %read(i32 %file, ptr %text, i64 63)
+  call i32 %close(i32 %file)
+  %some = call i64 @llvm.smax.i64(i64 %length, i64 0)
+  %stop = call ptr @at(ptr %text, i64 %some)
+  store i8 0, ptr %stop, align 1
+  call i32 (ptr, ptr, ...) %scan(ptr %text, ptr @fourth, ptr %running)
   br label %end
 end:
+  %wanted = call i64 @number(ptr %running, i64 0)
+  %cores = call i64 @number(ptr %team, i64 $team_online)
+  %idle = icmp sle i64 %wanted, %cores
+  ret i1 %idle
+}
+@load = private constant [14 x i8] c"/proc/loadavg\\00"
+@fourth = private constant [17 x i8] c"%*s %*s %*s %ld/\\00"
+; leave the core that a helper is on, and have the same choice of cores as before
+define internal void @hop(ptr %team) #0 {
+entry:
+  %all = alloca [128 x i8], align 16
+  %others = alloca [128 x i8], align 16
+  %read = call ptr @pointer(ptr %team, i64 $team_sched_getaffinity)
+  %set = call ptr @pointer(ptr %team, i64 $team_sched_setaffinity)
+  %failed = call i32 %read(i32 0, i64 128, ptr %all)
+  %known = icmp eq i32 %failed, 0
+  %core = call i64 @core(ptr %team)
+  %listed = icmp ult i64 %core, 1024
+  %both = and i1 %known, %listed
+  br i1 %both, label %move, label %end
+move:
+  call void @llvm.memcpy.p0.p0.i64(ptr %others, ptr %all, i64 128, i1 false)
+  %index = lshr i64 %core, 3
+  %bit = and i64 %core, 7
+  %shift = trunc i64 %bit to i8
+  %one = shl i8 1, %shift
+  %rest = xor i8 %one, -1
+  %byte = getelementptr i8, ptr %others, i64 %index
+  %old = load i8, ptr %byte, align 1
+  %new = and i8 %old, %rest
+  store i8 %new, ptr %byte, align 1
+  call i32 %set(i32 0, i64 128, ptr %others)
+  call i32 %set(i32 0, i64 128, ptr %all)
+  br label %end
+end:
+  ret void
+}
+; whether a helper has another core than its caller. Else it moves if one is idle; where none is, the
+; run is narrowed for a while, which doubles each time
+define internal i1 @is_apart(ptr %team, ptr %record) #0 {
+entry:
+  %elsewhere = call i1 @is_elsewhere(ptr %team, ptr %record)
+  br i1 %elsewhere, label %end, label %look
+look:
+  %idle = call i1 @has_idle_core(ptr %team)
+  br i1 %idle, label %move, label %collision
+move:
+  call void @hop(ptr %team)
+  %moved = call i1 @is_elsewhere(ptr %team, ptr %record)
+  br i1 %moved, label %end, label %collision
+collision:
+  %time = call i64 @now(ptr %team)
+  %pause = call i64 @seen(ptr %record, i64 $record_backoff)
+  %until = add i64 %time, %pause
+  %twice = shl i64 %pause, 1
+  call void @show(ptr %record, i64 $record_alone, i64 %until)
+  call void @show(ptr %record, i64 $record_backoff, i64 %twice)
+  br label %end
+end:
+  %apart = phi i1 [ true, %entry ], [ true, %move ], [ false, %collision ]
   ret i1 %apart
 }
 ; compute the shares of a slot, and those that others are late for, until it is time to leave
@@ -104,7 +182,8 @@ others:
   %apart = call i1 @is_apart(ptr %team, ptr %record)
   br i1 %apart, label %help, label %leave
 help:
-  %helped = call i1 @compute_others(ptr %team, ptr %record)
+  %late.shares = call i64 @compute_others(ptr %team, ptr %record)
+  %helped = icmp ne i64 %late.shares, 0
   br i1 %helped, label %again, label %late
 late:
   %time = call i64 @now(ptr %team)

@@ -139,8 +139,9 @@ look:
   %crowd = select i1 %recent, i64 %before, i64 1
   ret i64 %crowd
 }
-; narrow the runs that follow if this one waited longer than helpers saved: with n shares, its
-; caller alone would have taken n times what it did not wait
+; narrow the runs that follow if this one waited longer than helpers saved: where its caller computed
+; 5 of 8 shares, it alone would have taken 8/5 of the time in which it did not wait. A run whose helpers have no core of
+; their own at its end says nothing
 define internal void @learn(ptr %team, ptr %record, i64 %time) #0 {
 entry:
   %threads = call i64 @seen(ptr %record, i64 $record_threads)
@@ -150,18 +151,20 @@ entry:
   %elastic = call i64 @number(ptr %team, i64 $team_elastic)
   %learns = icmp ne i64 %elastic, 0
   %both = and i1 %several, %learns
-  br i1 %both, label %judge, label %end
+  br i1 %both, label %look, label %end
+look:
+  %collided = call i1 @collided(ptr %team, ptr %record)
+  br i1 %collided, label %end, label %judge
 judge:
   %began = call i64 @number(ptr %record, i64 $record_began)
   %waited = call i64 @number(ptr %record, i64 $record_waited)
   %elapsed = sub i64 %time, %began
-  %fewer = sub i64 %shares, 1
-  %cost = mul i64 %waited, %shares
-  %worth = mul i64 %elapsed, %fewer
-  %long = icmp sgt i64 %cost, %worth
-  %collided = call i64 @seen(ptr %record, i64 $record_collided)
-  %beside = icmp ne i64 %collided, 0
-  %lost = or i1 %long, %beside
+  %busy = sub i64 %elapsed, %waited
+  %own = call i64 @number(ptr %record, i64 $record_own)
+  %all = call i64 @number(ptr %record, i64 $record_all)
+  %together = mul i64 %elapsed, %own
+  %alone = mul i64 %busy, %all
+  %lost = icmp sgt i64 %together, %alone
   %pause = call i64 @seen(ptr %team, i64 $elastic_pause)
   br i1 %lost, label %narrow, label %widen
 narrow:
@@ -267,7 +270,10 @@ together:
   call void @show(ptr %record, i64 $record_crowd, i64 %crowd)
   call void @put(ptr %record, i64 $record_began, i64 %began)
   call void @put(ptr %record, i64 $record_waited, i64 0)
-  call void @show(ptr %record, i64 $record_collided, i64 0)
+  call void @put(ptr %record, i64 $record_own, i64 0)
+  call void @put(ptr %record, i64 $record_all, i64 0)
+  call void @show(ptr %record, i64 $record_alone, i64 0)
+  call void @show(ptr %record, i64 $record_backoff, i64 $backoff)
   call void @be_at(ptr %team, ptr %record)
   %team.number = ptrtoint ptr %team to i64
   %record.number = ptrtoint ptr %record to i64

@@ -24,6 +24,12 @@ define internal void @put(ptr %block, i64 %offset, i64 %value) #1 {
   store i64 %value, ptr %address, align 8
   ret void
 }
+define internal void @add(ptr %block, i64 %offset, i64 %value) #1 {
+  %before = call i64 @number(ptr %block, i64 %offset)
+  %sum = add i64 %before, %value
+  call void @put(ptr %block, i64 %offset, i64 %sum)
+  ret void
+}
 ; what several threads read and write, where no other memory depends on it
 define internal i64 @seen(ptr %block, i64 %offset) #1 {
   %address = getelementptr i8, ptr %block, i64 %offset
@@ -128,13 +134,28 @@ end:
 
 SHARES = (
     """
+; whether a helper of a run has found itself on its caller's core, a while ago at most
+define internal i1 @collided(ptr %team, ptr %record) #0 {
+entry:
+  %until = call i64 @seen(ptr %record, i64 $record_alone)
+  %never = icmp eq i64 %until, 0
+  br i1 %never, label %end, label %ask
+ask:
+  %time = call i64 @now(ptr %team)
+  %lately = icmp slt i64 %time, %until
+  br label %end
+end:
+  %result = phi i1 [ false, %entry ], [ %lately, %ask ]
+  ret i1 %result
+}
 ; how many shares a phase has: what the run may have, and its part of the cores
 define internal i64 @width(ptr %team, ptr %record) #0 {
 entry:
   %threads = call i64 @seen(ptr %record, i64 $record_threads)
   %planned = call i64 @seen(ptr %record, i64 $record_level)
-  %collided = call i64 @seen(ptr %record, i64 $record_collided)
-  %level = add i64 %planned, %collided
+  %collided = call i1 @collided(ptr %team, ptr %record)
+  %halvings = zext i1 %collided to i64
+  %level = add i64 %planned, %halvings
   %halved = lshr i64 %threads, %level
   %narrowed = call i64 @llvm.smax.i64(i64 %halved, i64 1)
   %entered = call i64 @seen(ptr %team, i64 $entered)
@@ -183,8 +204,8 @@ define internal i64 @offer(ptr %record, i64 %share) #0 {
   %result = select i1 %offered, i64 %number, i64 0
   ret i64 %result
 }
-; compute the shares that nobody has begun; whether there were any
-define internal i1 @compute_others(ptr %team, ptr %record) #0 {
+; compute the shares that nobody has begun; how many there were
+define internal i64 @compute_others(ptr %team, ptr %record) #0 {
 entry:
   %shares = call i64 @seen(ptr %record, i64 $record_shares)
 """
@@ -198,7 +219,8 @@ run:
   br label %seen
 seen:
   %here = phi i1 [ false, %step.share ], [ %ours, %run ]
-  %found = or i1 %any, %here
+  %one = zext i1 %here to i64
+  %more = add i64 %count, %one
 """,
         over="share",
         first=1,
@@ -206,10 +228,10 @@ seen:
         before="entry",
         last="seen",
         after="end",
-        carried=[("i1", "any", "false", "%found")],
+        carried=[("i64", "count", "0", "%more")],
     )
     + """
-  ret i1 %any
+  ret i64 %count
 }
 define internal void @launch(ptr %context, ptr %phase, ptr %args) #0 {
 entry:
@@ -255,7 +277,10 @@ offered:
     )
     + """
   call void %phase(ptr %args, i64 0, i64 %shares)
-  call i1 @compute_others(ptr %team, ptr %record)
+  %others = call i64 @compute_others(ptr %team, ptr %record)
+  %own = add i64 %others, 1
+  call void @add(ptr %record, i64 $record_own, i64 %own)
+  call void @add(ptr %record, i64 $record_all, i64 %shares)
   %done = add i64 %number, $done
 """
     + loop(
@@ -274,9 +299,7 @@ offered:
         once=True,
     )
     + """
-  %so.far = call i64 @number(ptr %record, i64 $record_waited)
-  %all = add i64 %so.far, %sum
-  call void @put(ptr %record, i64 $record_waited, i64 %all)
+  call void @add(ptr %record, i64 $record_waited, i64 %sum)
   %in.time = icmp eq i64 %sum, 0
   br i1 %in.time, label %return, label %moved
 moved:

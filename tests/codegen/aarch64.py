@@ -126,13 +126,21 @@ class Machine:
         """Whether threads other than the caller's lose their core for long, at any instruction."""
         self._stopped: dict[Thread, int] = {}
         """For how many turns of others."""
+        self.cores: dict[Thread, int] = {}
+        """The cores of threads that are not on one of their own."""
+        self.running = 1
+        """How many threads want to run, as the system tells."""
         self.stacks: list[int] = []
         """Those of threads that are over."""
         self.system: Mapping[str, System] = {
             "syscall": self._syscall,
             "clock_gettime": self._clock,
             "pthread_create": self._create,
-            "sched_getcpu": lambda thread, _: self.threads.index(thread),
+            "sched_getcpu": self._core,
+            "sched_getaffinity": self._affinity,
+            "sched_setaffinity": self._move,
+            "read": self._load_average,
+            "sscanf": self._scan,
             "memcpy": _copy,
             "memset": _fill,
         } | dict.fromkeys(_NOTHING, lambda thread, arguments: 0)
@@ -203,6 +211,30 @@ class Machine:
         self._started(arguments[2], [arguments[3]])
         return 0
 
+    def _core(self, thread: Thread, arguments: Sequence[int]) -> int:
+        return self.cores.get(thread, self.threads.index(thread))
+
+    def _affinity(self, thread: Thread, arguments: Sequence[int]) -> int:
+        self.put(arguments[2], bytes([255, 255]))
+        return 0
+
+    def _move(self, thread: Thread, arguments: Sequence[int]) -> int:
+        """A thread goes to the first core of the set if its own is not in it."""
+        allowed = int.from_bytes(self.get(arguments[2], 2), "little")
+        if not allowed >> self._core(thread, ()) & 1:
+            self.cores[thread] = (allowed & -allowed).bit_length() - 1
+        return 0
+
+    def _load_average(self, thread: Thread, arguments: Sequence[int]) -> int:
+        text = f"0.52 0.58 0.59 {self.running}/467 9\n".encode()
+        self.put(arguments[1], text)
+        return len(text)
+
+    def _scan(self, thread: Thread, arguments: Sequence[int]) -> int:
+        text = self.get(arguments[0], 64).split(b"\0")[0].decode()
+        self.put(arguments[2], struct.pack("<q", int(text.split()[3].split("/")[0])))
+        return 1
+
     def _load(self, image: Image) -> None:
         start = self.take(len(image.code) + _PAGE)
         start += -start % _PAGE
@@ -223,5 +255,5 @@ def _fill(thread: Thread, arguments: Sequence[int]) -> int:
     return ctypes.memset(thread.machine.host(where), value, size)
 
 
-_NOTHING = (*("pthread_sigmask", "pthread_setname_np", "snprintf"),)
+_NOTHING = (*("pthread_sigmask", "pthread_setname_np", "snprintf"), *("open", "close"))
 """Functions of the system that need not do anything here."""

@@ -43,7 +43,8 @@ def test_a_thread_that_waits_tells_the_core(target: Target) -> None:
 def test_names_of_offsets_are_known() -> None:
     """Each name in the text has a value, and no two parts of a team overlap."""
     assert "$" not in pool.emit_pool(TABLE[0])
-    for entries in (TEAM, RECORD, ELASTIC, CONTEXT, SLOT):
+    assert 8 * len(TEAM) <= ENTERED
+    for entries in (RECORD, ELASTIC, CONTEXT, SLOT):
         assert 8 * len(entries) <= LINE
     places = [0, ENTERED, LEFT, ELASTIC_AT, TURNS, HELPERS, RECORDS]
     assert places == sorted({*places})
@@ -88,6 +89,18 @@ def test_threads_that_lose_their_cores(seed: int) -> None:
     for start in range(4):
         x = np.arange(COUNT) + start
         np.testing.assert_array_equal(_run(cores, 2 + seed % 3, x), summed(x, 2))
+
+
+@pytest.mark.parametrize(("running", "core"), [(2, 0), (3, 1)])
+def test_a_helper_leaves_the_core_of_its_caller(running: int, core: int) -> None:
+    """It moves if one of the two cores is idle; else it leaves the work to its caller."""
+    cores = Cores(with_pool({"segment": image(NEON, "segment", sums(4))}), seed=0)
+    cores.team(2)
+    (helper,), x = cores.threads, np.arange(COUNT)
+    # the caller comes after it, and is on core 1
+    cores.cores, cores.running = {helper: 1}, running
+    np.testing.assert_array_equal(_run(cores, 2, x), summed(x, 4))
+    assert cores.cores[helper] == core
 
 
 def test_a_caller_that_does_not_wait_shows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,11 @@ from onnx import helper
 
 import tessella
 from tessella import Model, targets
+from tessella.runtime import program
+from tessella.runtime.pool import Pool
 from tessella.runtime.profile import Profile, roof
 from tessella.support.errors import ExecutionError, InputError, OptionError
+from tessella.support.knobs import KNOBS
 from tests.frontends.onnx.models import Array, model, value
 from tests.generators.scans import make
 from tests.hostile.models import X, mixed
@@ -98,7 +101,10 @@ def test_json_has_what_the_table_has(profile: Profile) -> None:
     assert [row["flops"] for row in found["rows"]] == [row.flops for row in profile.rows]
 
 
-def test_a_trace_has_threads_and_barriers(tmp_path: Path) -> None:
+def test_a_trace_has_threads_and_barriers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a pool of its own, whose runs have all threads on busy cores too
+    monkeypatch.setattr(KNOBS, "elastic", False)
+    monkeypatch.setattr(program, "POOL", Pool())
     nodes = make(("MatMul", "x w", "h"), ("MatMul", "w h", "y"))
     size = [INNER, INNER]
     proto = model(nodes, [value("x", size)], [value("y", size)], weights=WEIGHTS)
