@@ -65,9 +65,9 @@ PAUSES = 8_000_000, 1_000_000_000
 """The least and the longest time in nanoseconds for which runs are narrowed."""
 
 BACKOFF = 200_000
-"""Nanoseconds for which a run has fewer shares after a helper has found itself on its caller's core;
-twice as long after the next time. Threads of another library may spin for a moment after a call of
-theirs, and the system places a helper beside its caller then."""
+"""Nanoseconds for which a run has fewer shares after a helper has found itself on its caller's core
+and no other one idle; twice as long after the next time. Threads of another library may spin for a
+while after a call of theirs, and the system places a helper beside its caller then."""
 
 CROWDED = 10_000_000
 """Nanoseconds for which runs leave cores to callers that were there: between two calls of a loop, a

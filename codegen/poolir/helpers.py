@@ -129,8 +129,8 @@ move:
 end:
   ret void
 }
-; whether a helper has another core than its caller. Else it moves if one is idle; where none is, the
-; run is narrowed for a while, which doubles each time
+; whether a helper has another core than its caller. If not, it moves to an idle one; where none is,
+; the run is narrowed for a while, which doubles each time
 define internal i1 @is_apart(ptr %team, ptr %record) #0 {
 entry:
   %elsewhere = call i1 @is_elsewhere(ptr %team, ptr %record)

@@ -139,9 +139,9 @@ look:
   %crowd = select i1 %recent, i64 %before, i64 1
   ret i64 %crowd
 }
-; narrow the runs that follow if this one waited longer than helpers saved: where its caller computed
-; 5 of 8 shares, it alone would have taken 8/5 of the time in which it did not wait. A run whose helpers have no core of
-; their own at its end says nothing
+; narrow the runs that follow if this one waited longer than helpers saved: where its caller
+; computed 5 of 8 shares, it alone would have taken 8/5 of the time in which it did not wait. A run
+; whose helpers have no core of their own at its end says nothing
 define internal void @learn(ptr %team, ptr %record, i64 %time) #0 {
 entry:
   %threads = call i64 @seen(ptr %record, i64 $record_threads)

@@ -91,7 +91,7 @@ def test_threads_that_lose_their_cores(seed: int) -> None:
         np.testing.assert_array_equal(_run(cores, 2 + seed % 3, x), summed(x, 2))
 
 
-@pytest.mark.parametrize(("running", "core"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize("running, core", [(2, 0), (3, 1)])
 def test_a_helper_leaves_the_core_of_its_caller(running: int, core: int) -> None:
     """It moves if one of the two cores is idle; else it leaves the work to its caller."""
     cores = Cores(with_pool({"segment": image(NEON, "segment", sums(4))}), seed=0)

@@ -105,7 +105,7 @@ def test_a_trace_has_threads_and_barriers(tmp_path: Path, monkeypatch: pytest.Mo
     # a pool of its own, whose runs have all threads on busy cores too
     monkeypatch.setattr(KNOBS, "elastic", False)
     monkeypatch.setattr(program, "POOL", Pool())
-    nodes = make(("MatMul", "x w", "h"), ("MatMul", "w h", "y"))
+    nodes = make(("MatMul", "x w", "h"), ("MatMul", "h h", "y"))
     size = [INNER, INNER]
     proto = model(nodes, [value("x", size)], [value("y", size)], weights=WEIGHTS)
     profile = tessella.compile(proto, threads=2).profile(normal(INNER, INNER), runs=20)
