@@ -27,6 +27,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import Ahead
+from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import Access, plan_accesses
@@ -35,6 +36,7 @@ from tessella.passes.tile.tiles import (
     boundary_as_loops,
     in_lanes,
     in_parts,
+    lane_tiles,
     overlaps,
     split,
     with_ends,
@@ -272,6 +274,8 @@ class Statement:
             count = self.s.vectors if self.reduces_lanes else point.vectors
             start = [zero] * (len(point.rows) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
+            if self.flat.running is not None:
+                return  # they are stored on the way
             varying = self.s.vector is not None
             if self.reduces_lanes:
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
@@ -293,6 +297,8 @@ class Statement:
         if not names:
             return [v.ssa for v in self.combine.emit(point, sums, rows)]
         name, rest = names[0], names[1:]
+        if name == self.flat.running:
+            return self._reduce_along(name, rest, point, sums, rows)
         if self.s.partial is not None and name == self.s.partial[0] and point.part == 0:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
@@ -316,6 +322,29 @@ class Statement:
 
         unroll = self._unroll_count(name, rest, point, rows) if fixed else 1
         return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
+
+    def _reduce_along(
+        self,
+        name: str,
+        rest: Sequence[str],
+        point: Point,
+        sums: Sequence[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        """The running index, at each of whose values the sums are stored."""
+        index = self.op.running_index
+        assert index is not None
+        assert index.running is not None
+        along = Along(
+            *(self.e, self.op, self.s, self.combine, self.stores, self._move),
+            *(name, self.flat.ranges[name], index.running),
+        )
+        if name == self.s.vector:
+            return along.over_lanes(point, sums)
+        unroll = self._unroll_count(name, rest, point, rows)
+        return along.one_by_one(
+            point, sums, lambda here, before: self._reduce(rest, here, before, rows), unroll
+        )
 
     def _reduce_in_parts(
         self,
@@ -421,7 +450,7 @@ class Statement:
         rows: Sequence[int],
     ) -> list[SSAValue]:
         extent = self._extent(name, point)
-        for tiles, tail in self._summed(extent):
+        for tiles, tail in lane_tiles(extent, self.s.width, self.s.lanes):
             vectors = ceil_div(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=vectors, tail=tail)
             if tiles.count == 1 and (point.part != 0 or name not in self.step.stops):
@@ -439,21 +468,6 @@ class Statement:
             stop = self.e.index(tiles.stop) if point.part != 0 else self._stop(name, tiles)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
-
-    def _summed(self, extent: Size) -> Iterator[tuple[Tiles, Size]]:
-        """The tiles of a reduced index over lanes, and how many lanes of their last vectors count;
-        0 where all do."""
-        width, lanes = self.s.width, self.s.lanes
-        if expression(extent) is None:
-            for tiles in split(extent, width, (0, extent), overlap=False):
-                yield tiles, tiles.size % lanes
-            return
-        full, whole = extent // width * width, extent // lanes * lanes
-        yield Tiles(0, width, full), 0
-        if whole != full:
-            yield Tiles(full, lanes, whole), 0
-        if whole != extent:
-            yield Tiles(whole, lanes, extent), extent - whole
 
     def _reduce_rows(
         self,

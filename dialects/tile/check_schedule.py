@@ -76,6 +76,17 @@ def _name_rules(
         "a dot product over a reduced index other than that of the lanes",
         s.dot is None or (s.dot.index in s.reduction and s.dot.index != s.vector),
     )
+    running = next((index.name for index in reduced if index.running is not None), s.vector)
+    yield (
+        "a running index outside of other reduced ones",
+        running not in s.reduction or s.reduction[0] == running,
+    )
+    yield (
+        "lanes along a running index that is the only reduced one, in a power of two",
+        s.vector not in s.reduction
+        or all(index.running is None for index in reduced)
+        or (s.reduction == (s.vector,) and s.lanes & (s.lanes - 1) == 0),
+    )
     yield "a dot product beside a vector index", s.dot is None or s.vector is not None
     yield "a parallel index that is free", s.parallel is None or s.parallel[0] in s.order
 

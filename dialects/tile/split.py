@@ -103,6 +103,9 @@ def _widths(op: ContractOp) -> Widths | str:
             needed = cuts(form, divisor, ranges)
             if needed is None:
                 return f"{form} does not fall into digits of {divisor} ({layout_of(value)})"
+            running = op.running_index
+            if running is not None and running.name in needed:
+                return f"{running.name} runs along the output, and has no digits ({layout_of(value)})"
             for name, width in needed.items():
                 found.setdefault(name, set()).add(width)
     for extract in _extracts(op):

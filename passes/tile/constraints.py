@@ -91,6 +91,8 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             lanes.append(c)
         elif schedule.vector in names or len(reduced) != 1 or not positive:
             masks.append(c)
+        elif flat.running in names:  # a value that does not count is written, too
+            masks.append(c)
         elif (
             schedule.rows in names
             and not plain
