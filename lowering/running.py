@@ -8,6 +8,9 @@ has digits (J. Sklansky, "Conditional-sum addition logic", 1960), and adds what 
 
 So one addition for each vector depends on the one before it. Sums of numbers that are not negative
 never decrease.
+
+Where the loop is outside of the register tile, as rows of a large tensor are added up in the order
+of memory, accumulators begin with what is stored at the value before.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from tessella.dialects.arith import SelectOp
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.attributes import Running, Schedule
 from tessella.lowering.aggregate import accumulate, identity
 from tessella.lowering.combine import Combine
-from tessella.lowering.point import Point
+from tessella.lowering.point import Before, Point
 from tessella.lowering.stores import Stores
 from tessella.lowering.transpose import shuffle
 from tessella.lowering.values import Emitter, Pos, Val
@@ -61,6 +66,39 @@ class Along:
 
         start, stop = self.e.index(0), self.e.index(self.extent)
         return self.e.loop(start, stop, 1, totals, body, unroll)
+
+    def in_order(self, point: Point, body: Callable[[Point], None]) -> None:
+        """Run register tiles at each value, which begin with the aggregates at the one before."""
+        whole = Tiles(0, 1, self.extent)
+
+        def at_each(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            here = self._position(iv, whole)
+            none = self.e.op(arith.CmpiOp(iv, self.e.index(0), "eq"))
+            back = 1 if self.running.reverse else -1
+            step = Pos(self.e.op(SelectOp(none, self.e.index(0), self.e.index(back))))
+            before = Before(self.e.step(here, step, 1), step, none)
+            body(replace(self.move(point, self.name, here), before=before))
+            return ()
+
+        self.e.loop(self.e.index(0), self.e.index(self.extent), 1, (), at_each)
+
+    def at(self, point: Point, before: Before, reduce: Reduce) -> list[Val]:
+        """The aggregates at a value, after those at the value before."""
+        indices = {**point.indices, self.name: before.value}
+        there = replace(self.move(point, self.name, before.step), indices=indices)
+        output, loads = len(there.offsets) - 1, self.combine.loads
+        found = [
+            loads.load(output, there, row, u, None).ssa
+            for row in point.rows
+            for u in range(point.vectors)
+        ]
+        if self.running.exclusive:
+            found = reduce(there, found)
+        none = self.e.spread(Val(before.none))
+        totals = [self.e.op(SelectOp(none, self._neutral, total)) for total in found]
+        loads.forget()
+        after = totals if self.running.exclusive else reduce(point, totals)
+        return [Val(total, self.s.vector is not None) for total in after]
 
     def over_lanes(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
         """Add the values vector by vector. Each total is in all lanes."""

@@ -129,6 +129,9 @@ class Statement:
             self.stores.if_inside(point, partial(self._tile, point))
             return
         name, rest = order[0], order[1:]
+        if self.along is not None and name == self.along.name:
+            self.along.in_order(point, partial(self._free, rest))
+            return
         block = point.blocks.get(name, Extent(Pos(), self.flat.ranges[name]))
         for tiles in self._split(name, block.size):
             shaped = self._shaped(point, name, tiles)
@@ -269,12 +272,14 @@ class Statement:
         point = self.panels.at(point)
         if self.op.is_map:
             values = self.combine.emit(point, [], point.rows)
+        elif self.along is not None and point.before is not None:
+            values = self.along.at(point, point.before, self._reduced)
         else:
             zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
             start = [zero] * (len(point.rows) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
-            if self.flat.running is not None:
+            if self.along is not None:
                 return  # they are stored on the way
             varying = self.s.vector is not None
             if self.reduces_lanes:
@@ -283,6 +288,10 @@ class Statement:
                 varying = False
             values = [Val(v, varying) for v in sums]
         self.stores.emit(point, values)
+
+    def _reduced(self, point: Point, sums: list[SSAValue]) -> list[SSAValue]:
+        """The sums after the reduced indices of a register tile."""
+        return self._reduce(self.s.reduction, point, sums, point.rows)
 
     def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
         if self.op.greatest_number is not None:
@@ -297,8 +306,8 @@ class Statement:
         if not names:
             return [v.ssa for v in self.combine.emit(point, sums, rows)]
         name, rest = names[0], names[1:]
-        if name == self.flat.running:
-            return self._reduce_along(name, rest, point, sums, rows)
+        if self.along is not None and name == self.along.name:
+            return self._reduce_along(self.along, rest, point, sums, rows)
         if self.s.partial is not None and name == self.s.partial[0] and point.part == 0:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
@@ -323,25 +332,29 @@ class Statement:
         unroll = self._unroll_count(name, rest, point, rows) if fixed else 1
         return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
 
+    @cached_property
+    def along(self) -> Along | None:
+        """The loop over the running index, if there is one."""
+        index = self.op.running_index
+        if index is None or index.running is None:
+            return None
+        return Along(
+            *(self.e, self.op, self.s, self.combine, self.stores, self._move),
+            *(index.name, self.flat.ranges[index.name], index.running),
+        )
+
     def _reduce_along(
         self,
-        name: str,
+        along: Along,
         rest: Sequence[str],
         point: Point,
         sums: Sequence[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
         """The running index, at each of whose values the sums are stored."""
-        index = self.op.running_index
-        assert index is not None
-        assert index.running is not None
-        along = Along(
-            *(self.e, self.op, self.s, self.combine, self.stores, self._move),
-            *(name, self.flat.ranges[name], index.running),
-        )
-        if name == self.s.vector:
+        if along.name == self.s.vector:
             return along.over_lanes(point, sums)
-        unroll = self._unroll_count(name, rest, point, rows)
+        unroll = self._unroll_count(along.name, rest, point, rows)
         return along.one_by_one(
             point, sums, lambda here, before: self._reduce(rest, here, before, rows), unroll
         )

@@ -117,11 +117,9 @@ class Model:
     def computing(self, s: Schedule) -> Estimate:
         """The estimate without the traffic between the caches. It takes half the time."""
         arithmetic = loads = latency = core = 0.0
-        by_lanes, running = self.plan(s).sums_lanes, self.flat.running is not None
+        by_lanes, running = self.plan(s).sums_lanes, self.flat.running in s.reduction
         points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
-        outer = math.prod(
-            self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
-        )
+        outer = math.prod(self.flat.ranges[n] for n in s.order if n not in (s.vector, s.rows))
         masks = self._mask_cycles(s)
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
@@ -140,7 +138,7 @@ class Model:
             if running:
                 core += count * rows * vectors * self._stored_each
             elif not by_lanes:
-                core += tiles * self._finish(rows, vectors)
+                core += tiles * self._finish(s, rows, vectors)
         if by_lanes:
             core += outer * self._sum_lanes(s)
         if running:
@@ -181,7 +179,7 @@ class Model:
                 work = max(self._work(s, rows, vectors, least=True), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 point += pages + mask * vectors
-                finish = 0.0 if sums_lanes or runs else self._finish(rows, vectors)
+                finish = 0.0 if sums_lanes or runs else self._finish(s, rows, vectors)
                 cycles += count * (points * point + finish)
             return cycles
 
@@ -387,8 +385,10 @@ class Model:
             span += stride * (self.flat.ranges[name] - 1)
         return False
 
-    def _finish(self, rows: int, vectors: int) -> float:
+    def _finish(self, s: Schedule, rows: int, vectors: int) -> float:
         """Cycles to begin a register tile, run the post body, and store."""
+        if self.flat.running in s.order:  # the aggregates before it are loaded
+            return rows * vectors * (self._stored_each + 1.0 / self.target.load_ports)
         return self._begin + rows * vectors * self._stored_each
 
     @cached_property
@@ -411,7 +411,7 @@ class Model:
         next output."""
         halves = math.log2(max(2, s.lanes))
         horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
-        return self._finish(1, 1) - self.target.refill_cycles + horizontal
+        return self._finish(s, 1, 1) - self.target.refill_cycles + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors also move with the rows, as windows do."""

@@ -403,6 +403,12 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
     return min(fitting, key=lambda v: (ceil_div(most, v) * v, rows[v] < 2 * v, -v))
 
 
+def can_go_on(op: ContractOp) -> bool:
+    """Whether what a statement stores along a running index are its aggregates, which those at the
+    next value go on from."""
+    return op.post_block is None and op.running_index is not None
+
+
 @dataclass(frozen=True)
 class BoundaryRows:
     """The neighbouring rows at which a constraint must be checked."""
