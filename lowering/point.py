@@ -69,7 +69,8 @@ class Point:
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
     before: Before | None = None
-    """Where the aggregates of a running index go on from, if its loop is outside of register tiles."""
+    """Where aggregates go on from, if the loop over the running index is outside of register
+    tiles."""
 
     def tail_of(self, vector: int) -> Size:
         """Number of valid lanes of one of the tile's vectors; 0 if all are valid."""

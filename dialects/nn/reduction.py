@@ -185,6 +185,7 @@ class CumulativeOp(AlongAxisOp):
     """The aggregate of all elements up to each one along an axis. It leaves out the element itself
     if `exclusive`, and runs from the end if `reverse`."""
 
+    traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
     exclusive = prop_def(BoolAttr)
     reverse = prop_def(BoolAttr)

@@ -94,8 +94,7 @@ def _running_rules(s: Schedule, running: str | None) -> Iterator[tuple[str, bool
     yield (
         "lanes along a free index, or along a running one that is the only reduced one, in a power "
         "of two",
-        s.vector not in s.reduction
-        or (s.reduction == (running,) and s.lanes & (s.lanes - 1) == 0),
+        s.vector not in s.reduction or (s.reduction == (running,) and s.lanes & (s.lanes - 1) == 0),
     )
     named = {s.rows, *(name for name, _ in s.blocks)}
     named |= {each[0] for each in (s.parallel, s.partial) if each is not None}

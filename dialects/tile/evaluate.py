@@ -91,7 +91,7 @@ class _Statement:
         return totals
 
     def _along(self, totals: Array) -> Array:
-        """The aggregates along the running index, if there is one, of those at each of its values."""
+        """The aggregates along the running index, of those at each of its values."""
         index = self.op.running_index
         if index is None or index.running is None:
             return totals

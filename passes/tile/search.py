@@ -135,11 +135,9 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
         return choice
     order = sorted((*flat.free, flat.running), key=lambda name: -abs(flat.out.stride(name)))
     reduction = tuple(name for name in s.reduction if name != flat.running)
-    vectors = min(s.vectors, MOST_ALONG)
-    schedule = replace(
-        s, order=tuple(order), reduction=reduction, rows=None, row_tile=1, vectors=vectors, unroll=1,
-        blocks=(),
-    )  # fmt: skip
+    schedule = Schedule(
+        tuple(order), reduction, s.vector, s.lanes, vectors=min(s.vectors, MOST_ALONG)
+    )
     return replace(choice, schedule=schedule, estimate=model.estimate(schedule), penalty=1.0)
 
 

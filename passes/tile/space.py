@@ -258,9 +258,9 @@ class TileFamily:
 
     def _reduction(self) -> tuple[str, ...]:
         """The order of the reduced indices. Those whose loops are bounded by constraints are
-        outermost, as the others unroll, inside of the running one. Those along which rows share loads are innermost, which
-        keeps the loads in registers for the shortest time. Among equals, larger strides are
-        outside."""
+        outermost, as the others unroll, inside of the running one. Those along which rows share
+        loads are innermost, which keeps the loads in registers for the shortest time. Among equals,
+        larger strides are outside."""
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
