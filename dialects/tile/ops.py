@@ -353,6 +353,27 @@ class ContractOp(IRDLOperation):
             raise VerifyException(
                 f"tile.contract: expected no parts of what runs along {running[0].name}"
             )
+        for index in running:
+            self._verify_stays(index.name)
+
+    def _verify_stays(self, name: str) -> None:
+        """What is read and written at the values of a running index lies in the tensors. Where that
+        depends on symbols, it may."""
+        values = (*self.post_inputs, self.res)
+        accesses = self.access_list[len(self.inputs) :]
+        for value, access in zip(values, accesses, strict=True):
+            for form, extent in zip(access, shape_of(value), strict=True):
+                if form.coefficient(name) and not self._may_stay(form, extent):
+                    raise VerifyException(
+                        f"tile.contract: expected 0 <= {form} < {extent} for all values of the "
+                        f"running index {name}"
+                    )
+
+    def _may_stay(self, form: Linear, extent: Size) -> bool:
+        try:
+            return stays_inside((form,), (extent,), self.ranges)
+        except UndecidedSizeError:
+            return True
 
     def _verify_written_once(self) -> None:
         """Each free index, and a running one, moves the output."""
