@@ -14,10 +14,10 @@
 
 // ERROR:      2 unsupported things in the model
 // ERROR-NEXT:   - nn.max_pool (node 'pool'): max_pool at x86/f32/nhwc: a fallback (layout), and those are refused; max_pool at x86/f32/nchw: a fallback (layout), and those are refused; host at host/f32/nchw: a fallback (host), and those are refused
-// ERROR-NEXT:   - nn.cumsum (node 'sums'): host at host/i4/nchw: a fallback (host), and those are refused
+// ERROR-NEXT:   - nn.cumsum (node 'sums'): cumsum at x86/i4/any: it reads {{.*}} not i4; host at host/i4/nchw: a fallback (host), and those are refused
 
 // HOST:       1 unsupported thing in the model
-// HOST-NEXT:    - nn.cumsum (node 'sums'): host at host/i4/nchw: a fallback (host), and those are refused
+// HOST-NEXT:    - nn.cumsum (node 'sums'): cumsum at x86/i4/any: it reads {{.*}} not i4; host at host/i4/nchw: a fallback (host), and those are refused
 func.func @steps(%x: tensor<1x8x6x6xf32>, %n: tensor<1x8xi4>) {
   %a = nn.max_pool %x kernel_shape [1, 1] {node = "pool"} : tensor<1x8x6x6xf32>
   %b = nn.relu %a : tensor<1x8x6x6xf32>
