@@ -722,3 +722,39 @@ tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
   } : tensor<8x16xf32>
   tile.return %1 : tensor<8x16xf32>
 }
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{expected one running index at most, found i, j; an aggregate along two indices is two statements}}
+%0 = tile.contract + [| i: 4 running, j: 4 running] (%x[i, j]) -> [i, j] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4x4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{[a] is written for each value of t, which is running}}
+%0 = tile.contract + [a: 4 | t: 4 running] (%x[a, t]) -> [a] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4xf32>
+// expected-error@+1 {{expected 0 <= t + 1 < 4 for all values of the running index t}}
+%0 = tile.contract + [| t: 4 running] (%x[t]) -> [t + 1] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{expected a running index outside of other reduced ones}}
+%0 = tile.contract + [| t: 4 running, k: 4] (%x[t, k]) -> [t] schedule #tile.schedule<[] reduce [k, t]> {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
