@@ -107,11 +107,8 @@ class Planner(Choices):
     def lane_indices(self) -> list[str]:
         """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""
         flat, ranges, plain = self.flat, self.flat.ranges, self.flat.with_sizes(estimated)
-        free = [
-            n
-            for n in flat.free
-            if isinstance(flat.out.lane_stride(n), int) and vectorises(self.op, self.kernel, plain, n)
-        ]
+        closed = (n for n in flat.free if isinstance(flat.out.lane_stride(n), int))
+        free = [n for n in closed if vectorises(self.op, self.kernel, plain, n)]
         reduced = [n for n in flat.reduced if reduces(self.op, plain, n)]
         return [n for n in (*free, *reduced) if bounds_of(ranges[n])[1] > 1]
 

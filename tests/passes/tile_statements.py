@@ -41,9 +41,10 @@ def contraction(
         product = f"%p{i}"
     scalars = ", ".join(f"%x{i}: f32" for i in range(len(inputs)))
     newline = "\n"
+    post = "post ()" if relu else ""
     text = f"""
     tile.kernel @kernel({arguments}) -> (tensor<{out[1]}xf32>) {{
-      %O = tile.contract {aggregation} [{indices}] ({accesses}) {"post ()" if relu else ""} -> {out[0]} {{
+      %O = tile.contract {aggregation} [{indices}] ({accesses}) {post} -> {out[0]} {{
       ^bb0({scalars}):
         {newline.join(steps)}
         tile.yield {product} : f32
