@@ -79,6 +79,9 @@ def test_runs_in_the_layout_that_is_asked_for(layout: str) -> None:
 def test_nearest_by_whole_factors(target: str, width: int, factor: int, element: str) -> None:
     """Rows that repeat elements are interleaved in registers, up to a factor of four."""
     old, new = (2, 3, 5, width), (2, 3, 5 * factor, width * factor)
-    settings = _settings(old, new) | {"coordinates": "asymmetric", "nearest_mode": "floor"}
+    settings: dict[str, Any] = _settings(old, new) | {
+        "coordinates": "asymmetric",
+        "nearest_mode": "floor",
+    }
     x = (normal(*old) * 50).astype(element)
     check_op(nn.ResizeOp, [x], target=target, mode="nearest", rtol=0, atol=0, **settings)
