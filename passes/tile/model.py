@@ -138,7 +138,7 @@ class Model:
                 + LOAD_CYCLES * load * self.target.load_ports
             )
             if not by_lanes:
-                core += tiles * self._finish(rows, vectors)
+                core += tiles * (self._finish(rows, vectors) + self._merges(s, rows, vectors))
         if by_lanes:
             core += outer * self._sum_lanes(s)
         return Estimate(arithmetic, loads, latency, core, {}, self.registers(s))
@@ -385,6 +385,12 @@ class Model:
         """Cycles to begin a register tile, run the post body, and store."""
         begin = 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
         return begin + rows * vectors * self._stored_each
+
+    def _merges(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Cycles of the shuffles that interleave the rows of a tile."""
+        if not self.plan(s).interleaves:
+            return 0.0
+        return vectors * rows * rows / self.target.shuffle_ports
 
     @cached_property
     def _stored_each(self) -> float:
