@@ -40,10 +40,10 @@ def _exchange(
     if b is None:
         low = [lane if not lane & bit else -1 for lane in range(lanes)]
         high = [lane + bit if not lane & bit else -1 for lane in range(lanes)]
-        return _shuffle(e, a, a, low), _shuffle(e, a, a, high)
+        return shuffle(e, a, a, low), shuffle(e, a, a, high)
     low = [lane if not lane & bit else lanes + lane - bit for lane in range(lanes)]
     high = [lane + bit if not lane & bit else lanes + lane for lane in range(lanes)]
-    return _shuffle(e, a, b, low), _shuffle(e, a, b, high)
+    return shuffle(e, a, b, low), shuffle(e, a, b, high)
 
 
 def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
@@ -59,7 +59,7 @@ def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
                 numbers.append(element if i == 0 else lane)
             else:
                 numbers.append(-1)
-        result = _shuffle(e, result, other, numbers)
+        result = shuffle(e, result, other, numbers)
     return result
 
 
@@ -78,12 +78,13 @@ def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
                 else (-1 if of > number else at if first else lane)
                 for lane, (at, of) in enumerate(places)
             ]
-            result = _shuffle(e, result, row, mask)
+            result = shuffle(e, result, row, mask)
         chunks.append(result)
     return chunks
 
 
-def _shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+    """A vector of the lanes with these numbers, of two vectors one after the other."""
     assert isinstance(a.type, VectorType)
     op = vector.ShuffleOp.create(
         operands=[a, b],

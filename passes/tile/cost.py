@@ -25,6 +25,7 @@ from tessella.passes.tile.cycles import (
 )
 from tessella.passes.tile.nest import bytes_saved
 from tessella.passes.tile.traffic import overlapped
+from tessella.passes.tile_divide_running import TileDivideRunningPass
 from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
@@ -44,6 +45,7 @@ def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[K
     schedules."""
     return [
         TileSplitIndicesPass(target=target),
+        TileDivideRunningPass(target=target),
         TileShareLoopsPass(target=target),
         TileSplitSumsPass(target=target),
         TileMergeIndicesPass(target=target),

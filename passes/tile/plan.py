@@ -110,6 +110,13 @@ class AccessPlan(Generic[S_co]):
     """How the loops keep to the constraints."""
     sums_lanes: bool = False
     """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
+    runs_over_lanes: bool = False
+    """Whether the vector index is the running one: each lane has the aggregate up to it."""
+
+    @property
+    def adds_lanes(self) -> bool:
+        """Whether lanes that do not count would change the values of others."""
+        return self.sums_lanes or self.runs_over_lanes
 
     @cached_property
     def read(self) -> tuple[OperandPlan[S_co], ...]:
@@ -203,7 +210,9 @@ def plan_accesses(
         for i, value in enumerate(op.tensors)
     )
     extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
-    return AccessPlan(operands, flat.inputs, extracts, constraints, vector in flat.reduced)
+    runs = vector is not None and vector == flat.running
+    sums = vector in flat.reduced and not runs
+    return AccessPlan(operands, flat.inputs, extracts, constraints, sums, runs)
 
 
 def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
@@ -254,7 +263,8 @@ def _access(
         return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
     if a is flat.out and _is_interleaved(op, flat, rows, stride):
         return Access.INTERLEAVED
-    if a is flat.out or vector in flat.reduced or tensor_type(value).element_type == i1:
+    sums = vector in flat.reduced and vector != flat.running
+    if a is flat.out or sums or tensor_type(value).element_type == i1:
         return Access.GATHER
     if number < flat.inputs and _is_strided(flat, number, vector, stride):
         return Access.STRIDED
@@ -312,7 +322,8 @@ def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
     if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
         return
     varying: set[SSAValue] = set()
-    if op.post_block is not None and vector in flat.free:
+    sums = vector in flat.reduced and vector != flat.running
+    if op.post_block is not None and not sums:
         varying.add(op.post_block.args[0])
     inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
     for region, accesses in ((op.combine, inputs), (op.post, posts)):
@@ -320,7 +331,7 @@ def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
             args = region.block.args[len(region.block.args) - len(accesses) :]
             moving = (a.lane_stride(vector) != 0 for a in accesses)
             varying |= {arg for arg, moves in zip(args, moving, strict=True) if moves}
-            apart = region is op.combine and vector in flat.reduced
+            apart = region is op.combine and sums
             yield from _extracts_of(region, vector, varying, sums_lanes=apart)
 
 

@@ -92,4 +92,12 @@ def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | Non
 def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
     """Whether a reduced index can run over lanes."""
     plan = plan_accesses(op, flat, name, None)
+    if flat.running is not None and not _runs_over(op, flat, name):
+        return False
     return plan.reads_vectors and not plan.gathered() and Access.GATHER not in plan.extracts
+
+
+def _runs_over(op: ContractOp, flat: Flat[int], name: str) -> bool:
+    """Whether a statement runs along an index whose values are written side by side, and reduces no
+    other one."""
+    return flat.reduced == (name,) and flat.out.lane_stride(name) == 1

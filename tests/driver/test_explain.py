@@ -27,6 +27,8 @@ from tessella.tools.cli import main
 from tests.native import FixedSource, GraphBuilder
 from tests.passes.harness import sample
 
+pytestmark = pytest.mark.usefixtures("sums_in_numpy")
+
 ROOT = Path(__file__).parents[2]
 ARCH = targets.native().arch
 Out = pytest.CaptureFixture[str]

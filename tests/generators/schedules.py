@@ -23,7 +23,7 @@ from tessella.passes.tile.packing import packed_layouts
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.search import best_schedule
-from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
+from tessella.passes.tile.space import MAX_ROWS, VECTORS, can_go_on, element_bits
 from tessella.passes.tile.tiles import ends_of
 from tessella.passes.tile.vectors import interleaving_rows, reduces, transposing_rows, vectorises
 from tessella.passes.tile_schedule import set_schedule
@@ -148,6 +148,10 @@ class Planner(Choices):
         """A schedule with this vector index and tile."""
         lanes = self.lanes if vector is not None else 1
         order, reduction = (self.random.sample(n, len(n)) for n in (flat.free, flat.reduced))
+        if flat.running is not None:
+            reduction = [flat.running, *(name for name in reduction if name != flat.running)]
+            if can_go_on(self.op) and vector != flat.running and self.coin():
+                order.insert(self.between(0, len(order)), reduction.pop(0))
         unroll, blocks = self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors)
         if plan_accesses(self.op, flat, vector, tile.rows).interleaves:
             blocks = tuple(each for each in blocks if each[0] != tile.rows)
@@ -179,7 +183,7 @@ class Planner(Choices):
 
     def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
         """Partial sums over a reduced index; over all of one that keeps its name."""
-        if self.op.aggregation.data != "+" or not flat.reduced or self.coin():
+        if self.op.aggregation.data != "+" or not flat.reduced or flat.running or self.coin():
             return None
         name = self.one_of(*flat.reduced)
         step = width if name == vector else 1
