@@ -1,4 +1,5 @@
-"""Transposes of square blocks in vector registers, and strided selection from a row."""
+"""Shuffles of vectors: transposes of square blocks, strided selection from a row, and interleaving
+of rows."""
 
 from __future__ import annotations
 
@@ -60,6 +61,26 @@ def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
                 numbers.append(-1)
         result = shuffle(e, result, other, numbers)
     return result
+
+
+def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """Consecutive vectors of the first lanes of all rows, their second lanes, and so on."""
+    lanes, count = e.lanes, len(rows)
+    chunks: list[SSAValue] = []
+    for chunk in range(count):
+        places = [divmod(chunk * lanes + lane, count) for lane in range(lanes)]
+        result = rows[0]
+        for number, row in [*enumerate(rows)][1:]:
+            first = number == 1
+            mask = [
+                (lanes if of == number and row is not result else 0) + at
+                if of == number
+                else (-1 if of > number else at if first else lane)
+                for lane, (at, of) in enumerate(places)
+            ]
+            result = shuffle(e, result, row, mask)
+        chunks.append(result)
+    return chunks
 
 
 def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:

@@ -30,6 +30,7 @@ from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
+from tessella.passes.tile_split_sums import TileSplitSumsPass
 from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
@@ -46,6 +47,7 @@ def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[K
         TileSplitIndicesPass(target=target),
         TileDivideRunningPass(target=target),
         TileShareLoopsPass(target=target),
+        TileSplitSumsPass(target=target),
         TileMergeIndicesPass(target=target),
         TileSchedulePass(target=target, shared=shared),
     ]

@@ -138,7 +138,7 @@ class Model:
             if running:
                 core += count * rows * vectors * self._stored_each
             elif not by_lanes:
-                core += tiles * self._finish(s, rows, vectors)
+                core += tiles * (self._finish(s, rows, vectors) + self._merges(s, rows, vectors))
         if by_lanes:
             core += outer * self._sum_lanes(s)
         if running:
@@ -394,6 +394,12 @@ class Model:
     @cached_property
     def _begin(self) -> float:
         return 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
+
+    def _merges(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Cycles of the shuffles that interleave the rows of a tile."""
+        if not self.plan(s).interleaves:
+            return 0.0
+        return vectors * rows * rows / self.target.shuffle_ports
 
     @cached_property
     def _stored_each(self) -> float:

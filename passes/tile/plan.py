@@ -44,6 +44,9 @@ class Access(Enum):
     """A few elements apart: shuffles pick the lanes out of whole vectors."""
     TRANSPOSED = "in-register transpose"
     """Contiguous along the rows: square blocks are loaded and transposed in registers."""
+    INTERLEAVED = "interleaved"
+    """Written a few elements apart, between the lanes of other rows: shuffles merge the vectors of
+    all rows into contiguous ones."""
     GATHER = "gather"
     """Each lane at an address of its own. There is no code for it: the operand has to be packed, or
     another index has to be the vector index."""
@@ -148,6 +151,11 @@ class AccessPlan(Generic[S_co]):
     def has_transposes(self) -> bool:
         return any(o.access is Access.TRANSPOSED for o in self.operands)
 
+    @property
+    def interleaves(self) -> bool:
+        """Whether the vectors of all rows are stored as contiguous ones."""
+        return self.result.access is Access.INTERLEAVED
+
     def gathered(self) -> list[int]:
         """The numbers of the operands that cannot be lowered."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
@@ -162,6 +170,9 @@ class AccessPlan(Generic[S_co]):
             return "lanes that are written or added up"
         if self.has_transposes and not (s.row_tile <= s.lanes and s.vectors == 1):
             return "in-register transposes of at most as many rows as lanes, by one vector"
+        blocked = any(name == s.rows for name, _ in s.blocks)
+        if self.interleaves and (s.row_tile != self.result.stride or blocked):
+            return f"tiles of all {self.result.stride} rows whose lanes are interleaved"
         return None
 
     @property
@@ -250,6 +261,8 @@ def _access(
         return Access.BROADCAST
     if stride == 1:
         return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
+    if a is flat.out and _is_interleaved(op, flat, rows, stride):
+        return Access.INTERLEAVED
     sums = vector in flat.reduced and vector != flat.running
     if a is flat.out or sums or tensor_type(value).element_type == i1:
         return Access.GATHER
@@ -287,6 +300,18 @@ def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
 
 def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) -> bool:
     return rows is not None and op.is_map and not flat.constraints and a.stride(rows) == 1
+
+
+def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) -> bool:
+    """Whether the rows of a map fill the elements between the lanes of its result."""
+    if rows is None or not op.is_map or not isinstance(stride, int):
+        return False
+    bounded = any(
+        c.form.coefficient(rows) for c in flat.constraints if c.is_of_results(flat.inputs)
+    )
+    dense = flat.out.stride(rows) == 1 and flat.ranges[rows] == stride
+    stored = tensor_type(op.res).element_type
+    return 1 < stride <= MAX_STRIDE and dense and not bounded and stored != i1
 
 
 # ** extracts **

@@ -29,6 +29,7 @@ from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
+    interleaving_rows,
     transposing_rows,
     vector_indices,
     window_rows,
@@ -157,6 +158,8 @@ class TileFamily:
     def _map_heights(self) -> Iterator[int]:
         if self.rows is None:
             yield 1
+        elif self.plain.out.lane_stride(self.vector) != 1:
+            yield self.plain.ranges[self.rows]
         elif self._is_transposed:
             few = MOST_OF_FEW if self._has_few_rows else self.lanes
             yield min(self.lanes, few, self.plain.ranges[self.rows])
@@ -365,6 +368,10 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
     full, rest = divmod(flat.ranges[vector], lanes)
     most = max(1, full + (rest > 0 and vector in flat.free))
     counts = [v for v in VECTORS if v <= most and tiles_end(reaches, vector, v * lanes)]
+    if op.is_map and flat.out.lane_stride(vector) != 1:
+        if not reaches:
+            yield 1, interleaving_rows(op, flat, vector)
+        return
     if op.is_map:
         transposed = bool(plan_accesses(op, flat, vector, None).gathered())
         rows = transposing_rows(op, flat, vector) if transposed else None
