@@ -62,7 +62,9 @@ def _split_of(op: ContractOp, target: Target) -> tuple[Sequence[str], float] | N
     """The indices to reduce last, and the cycles that the statement waits after its jumps as a
     whole."""
     plain = op.schedule is None and op.init is None and not reads_points(op.combine)
-    if op.is_map or not plain or len(op.inputs) != 1 or bytes_in(op.inputs[0]) <= target.l2:
+    if op.is_map or op.running_index is not None:
+        return None
+    if not plain or len(op.inputs) != 1 or bytes_in(op.inputs[0]) <= target.l2:
         return None
     flat = flatten(op)
     if flat.constraints or symbols_of(flat.ranges.values()):

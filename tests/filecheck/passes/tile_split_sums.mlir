@@ -36,3 +36,15 @@ tile.kernel @inner(%x: tensor<128x64x1024xf32>) -> (tensor<128xf32>) {
 }
 // CHECK-LABEL: @inner
 // CHECK: tile.contract + [c: 128 | n: 64, x: 1024]
+
+// What runs along an index stays as it is.
+
+// CHECK-LABEL: tile.kernel @along
+// CHECK:         tile.contract + [c: 4 | n: 512, x: 1024 running] (%x[n, c, x]) -> [c, x]
+tile.kernel @along(%x: tensor<512x4x1024xf32>) -> (tensor<4x1024xf32>) {
+  %s = tile.contract + [c: 4 | n: 512, x: 1024 running] (%x[n, c, x]) -> [c, x] {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : tensor<4x1024xf32>
+  tile.return %s : tensor<4x1024xf32>
+}
