@@ -31,6 +31,7 @@ from tessella.passes.tile.space import (
 )
 from tessella.passes.tile.statement_key import statement_key
 from tessella.passes.tile.tiles import ends_of
+from tessella.passes.tile.traffic import CACHE_SHARE
 from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
@@ -131,7 +132,7 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
     moved = sum(bytes_in(value) for value in op.tensors)
     if flat.running is None or not can_go_on(op) or s.vector not in flat.free:
         return choice
-    if moved <= problem.target.l2 or choice.layouts:
+    if moved <= CACHE_SHARE * problem.target.l2 or choice.layouts:
         return choice
     order = sorted((*flat.free, flat.running), key=lambda name: -abs(flat.out.stride(name)))
     reduction = tuple(name for name in s.reduction if name != flat.running)
