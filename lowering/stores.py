@@ -115,9 +115,10 @@ class Stores:
                 ]
                 tail = point.tail_of(u)
                 value = self.bodies.run(block, [value, *posts], point.indices, number, u, tail)
-            self._store(point, row, u, value)
+            self.store(point, row, u, value)
 
-    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
+    def store(self, point: Point, row: int, u: int, value: Val) -> None:
+        """Store a vector of the tile, or an element."""
         buffer = self.buffers[-1]
         at = self.e.at(self.loads.address(-1, point, row, u))
         if self.s.vector is None or self.plan.sums_lanes:
