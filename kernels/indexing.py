@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import indexing
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of
 from tessella.kernels.builder import Form, KernelBuilder, Places, Scalars
 from tessella.kernels.elements import GATHERED, SCATTERED
 from tessella.kernels.registry import native
@@ -138,6 +138,15 @@ def scatter_nd(
     return _scattered(k, op, data, (ranges, reduced), places, reads, out, body)
 
 
+def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
+    """A tensor of the kernel with the elements of the data."""
+    number = k.splat(data)
+    if number is None:
+        return k.map([data], type, lambda s, a: a[0])
+    element = k.computed(type.element_type)
+    return k.map([], type, lambda s, _: s.constant(number, element))
+
+
 def _scattered(
     k: KernelBuilder,
     op: NnOp,
@@ -154,5 +163,5 @@ def _scattered(
     aggregation = AGGREGATIONS[op.settings["reduction"]]
     if aggregation == "=":
         k.computes = None
-    start = k.map([data], type, lambda s, a: a[0])
+    start = _copied(k, data, type)
     return k.stored(k.scatter(aggregation, loops, places, reads, (start, out), body), type)

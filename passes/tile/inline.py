@@ -17,6 +17,7 @@ from tessella.dialects.tile import Access, ContractOp, Linear, stays_inside, yie
 from tessella.dialects.tile.flat import layout_of
 from tessella.passes.tile.estimates import bytes_in, points
 from tessella.passes.tile.model import body_ops
+from tessella.passes.tile.places import can_have_lanes
 from tessella.passes.tile.rebuild import (
     Operand,
     can_run_at,
@@ -109,6 +110,9 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     lanes = target.lanes(32)
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
     computing = again / lanes * ops / target.fma_ports
+    scalar = any(reader.op.is_scatter and not can_have_lanes(reader.op) for reader in readers)
+    if scalar and not _moves(producer):  # an indexed write computes one element after the other
+        computing += once * (1 - 1 / lanes) * body_ops(producer) / target.fma_ports
     # the result is written, and read again by statements that share its loops
     return computing <= 2 * bytes_in(producer.res) / target.l2_bandwidth
 

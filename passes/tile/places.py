@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects.tile import ContractOp, IndexOp
 from tessella.dialects.tile.bodies import coordinates_of, yielded
-from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.flat import Flat, layout_of
 
 
 def needed(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
@@ -34,6 +34,24 @@ def of_places(op: ContractOp) -> set[SSAValue]:
 def of_values(op: ContractOp) -> set[SSAValue]:
     """The values of the body that the element's is computed from."""
     return needed(op.combine.block, [yielded(op.combine.block)])
+
+
+def can_have_lanes(op: ContractOp) -> bool:
+    """Whether an indexed write goes to elements side by side, at the same coordinates."""
+    pieces = layout_of(op.res).order(len(op.out_access))
+    name = op.out_access[pieces[-1].dim].single if pieces else None
+    used = of_places(op)
+    reads = (
+        access
+        for argument, access in zip(op.combine.block.args, op.input_accesses, strict=True)
+        if argument in used
+    )
+    return (
+        name is not None
+        and not any(index.name == name for index in op.scattered)
+        and not any(form.coefficient(name) for access in reads for form in access)
+        and not any(isinstance(v.owner, IndexOp) and v.owner.index.data == name for v in used)
+    )
 
 
 def place_indices(op: ContractOp, flat: Flat) -> set[str]:

@@ -35,11 +35,11 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp},
+    *{nn.CumsumOp, nn.TopkOp},
     *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sums of beginnings, sorts and scatters have NumPy kernels alone; the others do not
-compute by themselves."""
+"""Sums of beginnings and sorts have NumPy kernels alone; the others do not compute by
+themselves."""
 
 WIDE_IN_NUMPY = {
     *(nn.OPS[name] for name in "acos asin atan cos sin tan".split()),
@@ -112,6 +112,12 @@ CASES: Sequence[Case] = (
     (nn.GatherOp, [MATRIX, INDICES], {"axis": 0}),
     (nn.GatherElementsOp, [MATRIX, ("index", 2, 37)], {"axis": 0}),
     (nn.GatherNdOp, [MATRIX, ("index", 3, 1)], {"batch_dims": 0}),
+    (
+        nn.ScatterElementsOp,
+        [MATRIX, ("index", 9, 37), ("T", 9, 37)],
+        {"axis": 0, "reduction": "none"},
+    ),
+    (nn.ScatterNdOp, [MATRIX, ("index", 3, 1), ("T", 3, 37)], {"reduction": "max"}),
 )
 
 
