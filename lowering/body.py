@@ -95,7 +95,7 @@ class Bodies:
         tail: Size,
     ) -> Val:
         """The yielded value for these arguments at a row and a vector of the register tile."""
-        known = dict(zip(block.args, args, strict=True))
+        known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         values = self.values(block, known, indices, row, vector, tail)
         last = block.last_op
         if not isinstance(last, YieldOp):
@@ -113,7 +113,7 @@ class Bodies:
         tail: Size,
     ) -> list[Val]:
         """The operands of the op whose result a body yields, which is not computed."""
-        known = dict(zip(block.args, args, strict=True))
+        known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         values = self.values(block, known, indices, row, vector, tail, {last})
         return [values[operand] for operand in last.operands]
 

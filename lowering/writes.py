@@ -106,7 +106,7 @@ class Writes:
     def _body(self, point: Point, u: int, wanted: set[SSAValue]) -> dict[SSAValue, Val]:
         """The wanted values of the body at a vector of the tile."""
         block, tail = self.op.combine.block, point.tail_of(u)
-        args = {
+        args: dict[SSAValue, Val] = {
             argument: self.loads.load(n, point, 0, u, None)
             for n, argument in enumerate(block.args)
             if argument in wanted

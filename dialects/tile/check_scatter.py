@@ -48,6 +48,7 @@ def _rules(op: ContractOp) -> Iterator[tuple[str, bool]]:
         "no post body, default, parts or shared loops of an indexed write",
         op.post_block is None and not (op.default or op.parts or op.at_list),
     )
+    yield "no running index of an indexed write", op.running_index is None
     read = chain.from_iterable(op.access_list[:-1])
     forms = (*read, *(form for form, _ in op.where_list))
     for index in scattered:

@@ -113,8 +113,8 @@ class Flat(Generic[S_co]):
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
-    """Indices whose values the body or a constraint reads, or the body yields: they keep their
-    names."""
+    """Indices whose values the body or a constraint reads or yields, and the running one: they keep
+    their names."""
     floating: frozenset[str] = frozenset()
     """Indices of shared loops that a constraint uses: a step begins at any of their values."""
 
@@ -137,6 +137,11 @@ class Flat(Generic[S_co]):
     def reduced(self) -> tuple[str, ...]:
         """The indices of the loops that sum in registers, which an indexed write has none of."""
         return tuple(i.name for i in self.indices if i.reduced and not self.scattered)
+
+    @cached_property
+    def running(self) -> str | None:
+        """The index that the aggregation runs along."""
+        return next((i.name for i in self.indices if i.running is not None), None)
 
     @property
     def out(self) -> FlatAccess[S_co]:
@@ -266,6 +271,7 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     pinned = pinned | {index.name for index in op.scattered}
     for region in (op.combine, op.post):
         pinned = pinned | {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
+    pinned = pinned | {i.name for i in op.index_list if i.running is not None}
     loops = tuple(i for i in indices if i.range != 1 or i.name in pinned)
     _check_merged(loops, accesses)
     accesses = tuple(a.along(loops) for a in accesses)
