@@ -76,7 +76,7 @@ CONSTANTS = {
         Constant(f"{_TILE}.model", "CONFLICT_CYCLES", (0.0, 0.5)),
         Constant(f"{_TILE}.model", "MASK_CYCLES", (0.0, 1.0)),
         Constant(f"{_TILE}.model", "HELD_WEIGHTS", (4, 1 << 20)),
-        Constant(f"{_TILE}.model", "EXPENSIVE", ({}, {"math": 24.0, "math.powf": 256.0})),
+        Constant(f"{_TILE}.body_ops", "EXPENSIVE", ({}, {"math": 24.0, "math.powf": 256.0})),
         Constant(f"{_TILE}.traffic", "HIDDEN", (0.8, 1.0)),
         Constant(f"{_TILE}.traffic", "CACHE_SHARE", (0.5, 1.0)),
         Constant(f"{_TILE}.search", "BUDGET", (12, 1 << 20)),

@@ -43,6 +43,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         all(_has_room(flat, s, name, size) for name, size in s.blocks),
     )
     yield "no blocks of constrained rows", s.rows not in blocked & constrained
+    yield (
+        "lanes in the innermost loop of an indexed write",
+        not op.is_scatter or s.vector in (None, *s.order[-1:]),
+    )
     reached = reaches(op)
     yield (
         f"tiles that divide {GRANULE} along indices that end early, outside of rows and blocks",

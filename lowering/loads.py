@@ -59,6 +59,13 @@ class Loads:
         """An operand's vector, or the element that its lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
 
+    def current(self, point: Point, u: int) -> Val:
+        """What is now in the result, at a vector of the tile."""
+        buffer, pos = self.buffers[-1], self.address(-1, point, 0, u)
+        if self.s.vector is None:
+            return self._element_now(buffer, pos, None)
+        return self._vector_now(buffer, pos, None, point.tail_of(u))
+
     def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """As ``load``, with zero in masked lanes."""
         value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]

@@ -66,6 +66,8 @@ class Point:
     """Values of the last group of a dot product that count; 0 where all do."""
     part: Size = 0
     """How many values of the index of partial sums the current sum has; 0 outside of them."""
+    placed: bool = False
+    """Whether the offset of the result has the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
     before: Before | None = None

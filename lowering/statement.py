@@ -30,6 +30,7 @@ from tessella.lowering.prefetch import Ahead
 from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.writes import Writes
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import (
     Tiles,
@@ -92,6 +93,11 @@ class Statement:
             emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)
         )
         self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
+        self.writes = (
+            Writes(emitter, op, flat, schedule, bodies, loads, self.stores, step.share)
+            if op.is_scatter
+            else None
+        )
 
     def emit(self) -> None:
         """Append the loops to the emitter's block."""
@@ -125,6 +131,9 @@ class Statement:
             self._run(name, tiles, body, self._share_of(name))
 
     def _free(self, order: Sequence[str], point: Point) -> None:
+        if self.writes is not None and not point.placed and tuple(order) == self.writes.inside:
+            self.writes.enter(point, partial(self._free, order))
+            return
         if not order:
             self.stores.if_inside(point, partial(self._tile, point))
             return
@@ -184,6 +193,10 @@ class Statement:
         if any(name in a.lanes for a in self.flat.accesses):
             names = (symbol.name for symbol in symbols_of([extent]))
             raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
+        if name == self.s.vector and self.writes is not None:
+            return (
+                replace(tiles, tail=tail) for tiles, tail in lane_tiles(extent, size, self.s.lanes)
+            )
         if name == self.s.vector:
             few = size if self.op.is_map else self.s.lanes
             return in_lanes(extent, size, lanes=self.s.lanes, few=few)
@@ -270,6 +283,9 @@ class Statement:
 
     def _tile(self, point: Point) -> None:
         point = self.panels.at(point)
+        if self.writes is not None:
+            self.writes.emit(point)
+            return
         if self.op.is_map:
             values = self.combine.emit(point, [], point.rows)
         elif self.along is not None and point.before is not None:

@@ -133,7 +133,7 @@ class Stores:
 
     def _row(self, point: Point, row: int, number: int, values: Sequence[Val]) -> None:
         for u, value in enumerate(values):
-            self._store(point, row, u, self._posted(point, row, u, number, value))
+            self.store(point, row, u, self._posted(point, row, u, number, value))
 
     def _posted(self, point: Point, row: int, u: int, number: int, value: Val) -> Val:
         """The value after the post body, if there is one."""
@@ -146,7 +146,8 @@ class Stores:
         tail = point.tail_of(u)
         return self.bodies.run(block, [value, *posts], point.indices, number, u, tail)
 
-    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
+    def store(self, point: Point, row: int, u: int, value: Val) -> None:
+        """Store a vector of the tile, or an element."""
         buffer = self.buffers[-1]
         at = self.e.at(self.loads.address(-1, point, row, u))
         if self.s.vector is None or self.plan.sums_lanes:

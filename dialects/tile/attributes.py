@@ -29,7 +29,8 @@ from tessella.targets.instructions import INSTRUCTIONS, Instruction
 PACKED = "tile.packed"
 """Argument attribute of a kernel: the place at which its schedules read the argument."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
-"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
+"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once; in
+an indexed write, the last point's value stays)."""
 
 
 S_co = TypeVar("S_co", bound=Size, default=Size, covariant=True)
@@ -64,8 +65,16 @@ class Index(Generic[S_co]):
     digits: tuple[Index[S_co], ...] = ()
     """The indices that were merged into this one, from the one that counts slowest. Accesses,
     bodies and constraints name these."""
+    scattered: bool = False
+    """Whether the body yields the value of the index, for each point: it occurs in the output's
+    access alone, and no loop runs over it."""
     running: Running | None = None
     """How a reduced index runs along the output."""
+
+    @property
+    def kind(self) -> int:
+        """0 for a free index, 1 for a reduced one, 2 for a scattered one."""
+        return 2 if self.scattered else int(self.reduced)
 
     @staticmethod
     def merged(name: str, digits: Sequence[Index]) -> Index:
@@ -76,7 +85,7 @@ class Index(Generic[S_co]):
     def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
         """The index with the sizes that stand for those of its range and its digits."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
-        return Index(self.name, of(self.range), self.reduced, digits, self.running)
+        return Index(self.name, of(self.range), self.reduced, digits, self.scattered, self.running)
 
     @property
     def parts(self) -> tuple[Index[S_co], ...]:
@@ -99,8 +108,9 @@ class Index(Generic[S_co]):
 class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values. The reduced
-    index of `[n: 8 | t: 16 running]` runs along the output; it may be `running reverse exclusive`.
+    Indices after the bar are reduced, those after a second bar are scattered: `[j: 64 | i: 100 |
+    r: 1000]`. `y_x(y: 56, x: 56)` is one index of 3136 values. The reduced index of `[n: 8 | t: 16
+    running]` runs along the output; it may be `running reverse exclusive`.
     """
 
     name = "tile.indices"
@@ -118,33 +128,31 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
         parser.parse_punctuation("[")
-        indices = [*_parse_indices(parser, reduced=False)]
-        if parser.parse_optional_punctuation("|") is not None:
-            reduced = [*_parse_indices(parser, reduced=True)]
-            if not reduced:
-                parser.raise_error("expected a reduced index")
-            indices += reduced
+        indices = [*_parse_indices(parser, 0)]
+        found, kind = indices, 0
+        while kind < 2 and parser.parse_optional_punctuation("|") is not None:
+            kind += 1
+            indices += (found := [*_parse_indices(parser, kind)])
+        if kind and not found:
+            parser.raise_error(f"expected a {'scattered' if kind == 2 else 'reduced'} index")
         parser.parse_punctuation("]")
         return tuple(indices)
 
     def print_parameter(self, printer: Printer) -> None:
-        groups = [
-            ", ".join(str(x) for x in self.data if x.reduced == reduced)
-            for reduced in (False, True)
-        ]
-        text = " | ".join(groups) if groups[1] else groups[0]
-        printer.print_string(f"[{text.strip()}]")
+        kinds = range(1 + max((index.kind for index in self.data), default=0))
+        groups = (", ".join(str(x) for x in self.data if x.kind == kind) for kind in kinds)
+        printer.print_string(f"[{' | '.join(groups).strip()}]")
 
     def with_sizes(self, of: Sizes) -> IndicesAttr:
         return IndicesAttr(tuple(index.with_sizes(of) for index in self.data))
 
 
-def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
+def _parse_indices(parser: AttrParser, kind: int) -> Iterator[Index]:
     """`c: 64, y_x(y: 56, x: 56)`, or nothing."""
     name = parser.parse_optional_identifier()
     while name is not None:
         if parser.parse_optional_punctuation("(") is not None:
-            digits = [*_parse_indices(parser, reduced=reduced)]
+            digits = [*_parse_indices(parser, kind)]
             parser.parse_punctuation(")")
             if not digits:
                 parser.raise_error(f"expected the indices that {name} merges")
@@ -152,7 +160,8 @@ def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
         else:
             parser.parse_punctuation(":")
             extent = parse_extent(parser)
-            yield Index(name, extent, reduced, running=_parse_running(parser) if reduced else None)
+            running = _parse_running(parser) if kind == 1 else None
+            yield Index(name, extent, kind == 1, scattered=kind == 2, running=running)
         more = parser.parse_optional_punctuation(",") is not None
         name = parser.parse_identifier(" an index") if more else None
 

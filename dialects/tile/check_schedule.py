@@ -54,11 +54,15 @@ def check_dot(s: Schedule, factors: Factors | None) -> None:
 def _name_rules(
     s: Schedule, indices: Sequence[Index], shared: Collection[str]
 ) -> Iterator[tuple[str, bool]]:
+    scattered = {index.name for index in indices if index.scattered}
     running = next((index.name for index in indices if index.running is not None), None)
     outside = running in s.order
-    free = [i for i in indices if not i.reduced or (outside and i.name == running)]
-    reduced = [index for index in indices if index not in free]
+    loops = [index for index in indices if not index.scattered]
+    free = [i for i in loops if scattered or not i.reduced or (outside and i.name == running)]
+    reduced = [index for index in loops if index not in free]
     yield f"the loops [{_names(free)}]", _are_all(s.order, free, shared)
+    if scattered:
+        yield from _scatter_rules(s, indices)
     yield f"the reduction [{_names(reduced)}]", _are_all(s.reduction, reduced, ())
     yield (
         "rows and a vector that are among its indices",
@@ -80,7 +84,28 @@ def _name_rules(
     )
     yield from _running_rules(s, running)
     yield "a dot product beside a vector index", s.dot is None or s.vector is not None
-    yield "a parallel index that is free", s.parallel is None or s.parallel[0] in s.order
+    yield (
+        "a parallel index that is free or scattered",
+        s.parallel is None or s.parallel[0] in {*s.order, *scattered},
+    )
+
+
+def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str, bool]]:
+    """All indices of an indexed write that are not scattered are loops of its order."""
+    inward = [index.name for index in indices if index.reduced and index.name in s.order]
+    yield (
+        f"loops in the order of the points [{', '.join(inward)}]",
+        [name for name in s.order if name in inward] == inward,
+    )
+    yield "lanes over a free index", s.vector not in inward
+    yield (
+        "no rows, blocks or prefetches of an indexed write",
+        s.rows is None and not s.blocks and not s.prefetch,
+    )
+    yield (
+        "a parallel index that is not reduced",
+        s.parallel is None or s.parallel[0] not in inward,
+    )
 
 
 def _running_rules(s: Schedule, running: str | None) -> Iterator[tuple[str, bool]]:

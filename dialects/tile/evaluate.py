@@ -59,6 +59,8 @@ class _Statement:
         self.total_kind = np.dtype(np.float64) if sums else self.kind
 
     def run(self) -> Array:
+        if self.op.is_scatter:
+            return self._scattered()
         totals = converted(self._along(self._totals()), self.kind)
         points, inside = _points(self.free), np.asarray(True)
         if self.op.post_block is not None:
@@ -66,6 +68,44 @@ class _Statement:
             totals = self._body(self.op.post_block, [totals, *posts], points)
         shape = [stop for _, stop in self.free.values()]
         return self._stored(np.broadcast_to(totals, shape), inside)
+
+    def _scattered(self) -> Array:
+        """The init with the values of all points aggregated at their coordinates, in order."""
+        op, points = self.op, _points({n: (0, size) for n, size in self._loops.items()})
+        assert op.init is not None
+        result = np.array(self.arrays[op.init])
+        elements, inside = self._elements(op.inputs, op.input_accesses, points)
+        for form, extent in op.where_list:
+            value = _value(form, points)
+            inside = inside & (value >= 0) & (value < extent)
+        last = op.combine.block.last_op
+        assert isinstance(last, YieldOp)
+        values = self._values(op.combine.block, elements, points)
+        for index, coordinate in zip(op.scattered, last.coordinates, strict=True):
+            points = {**points, index.name: values[coordinate]}
+            held = (values[coordinate] >= 0) & (values[coordinate] < self.ranges[index.name])
+            if op.checked is not None and not (held | ~inside).all():
+                raise _out_of_range(values[coordinate], self.ranges[index.name])
+            inside = inside & held
+        at = [_value(form, points) for form in op.out_access]
+        shape = [*self._loops.values()]
+        counted = np.broadcast_to(inside, shape)
+        where = tuple(np.broadcast_to(x, shape)[counted] for x in at)
+        chosen = np.broadcast_to(values[last.value], shape)[counted]
+        if op.aggregation.data == "=":
+            result[where] = chosen
+        else:
+            _AGGREGATIONS[op.aggregation.data].at(result, where, chosen)
+        return result
+
+    @property
+    def _loops(self) -> Mapping[str, int]:
+        """The ranges of the indices that points have, reduced ones inside."""
+        return {n: size for n, size in self.ranges.items() if n not in self._yielded}
+
+    @property
+    def _yielded(self) -> set[str]:
+        return {index.name for index in self.op.scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
         """The output with the totals of its points where the post operands are inside."""
@@ -196,10 +236,16 @@ class _Statement:
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
         """The values that a body yields for the elements of all points."""
+        return self._values(block, arguments, points)[yielded(block)]
+
+    def _values(
+        self, block: Block, arguments: Sequence[Array], points: Points
+    ) -> Mapping[SSAValue, Array]:
+        """All values of a body for the elements of all points."""
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if isinstance(op, YieldOp):
-                return values[op.value]
+                return values
             if isinstance(op, IndexOp):
                 values[op.res] = points[op.index.data]
             elif isinstance(op, SizeOp):
@@ -213,12 +259,16 @@ class _Statement:
     def _extracted(self, op: ExtractOp, coordinates: Sequence[Array]) -> Array:
         for coordinate, extent in zip(coordinates, shape_of(op.source), strict=True):
             if ((coordinate < 0) | (coordinate >= extent)).any():
-                raise ExecutionError(
-                    "an index is out of range",
-                    expected=f"0 to {extent - 1}",
-                    found=f"{coordinate.min()} to {coordinate.max()}",
-                )
+                raise _out_of_range(coordinate, known(extent))
         return self.arrays[op.source][tuple(coordinates)]
+
+
+def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
+    return ExecutionError(
+        "an index is out of range",
+        expected=f"0 to {extent - 1}",
+        found=f"{coordinate.min()} to {coordinate.max()}",
+    )
 
 
 def _points(spans: Spans) -> Points:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -66,6 +67,7 @@ from tessella.dialects.tile.attributes import (
     parse_storage,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.check_scatter import verify_scatter
 from tessella.dialects.tile.check_schedule import check_dot, check_schedule
 from tessella.dialects.tile.products import Factors, factors
 from tessella.support.conditions import UndecidedSizeError, decided
@@ -110,6 +112,19 @@ class ContractOp(IRDLOperation):
     hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
     reaches, or for which a post operand would be read outside of its tensor, keep the values of
     `init`, whose buffer the statement writes into (`inits.py`).
+
+    A statement with scattered indices is an indexed write: its body yields their values beside the
+    element's, and the value is aggregated into the element of `init` that is there.
+
+        %O = tile.contract + [j: 64 | i: 100 | r: 1000] (%idx[i], %U[i, j]) init %D -> [r, j] {
+        ^bb0(%row: i64, %u: f32):
+          %at = arith.index_cast %row : i64 to index
+          tile.yield %u at %at : f32
+        }
+
+    Points go to an element in the order of the reduced indices, of which the first counts slowest;
+    with `=`, the last value stays. Points whose coordinates are outside the ranges of the scattered
+    indices are left out; where the write is `checked`, they are an error of the call.
     """
 
     name = "tile.contract"
@@ -125,6 +140,8 @@ class ContractOp(IRDLOperation):
     parts = opt_prop_def(IntegerAttr[I64])
     """How many values of a sum are added up before the result is added to those of others, where
     less than usual are as its rounding errors are multiplied later."""
+    checked = opt_prop_def(UnitAttr)
+    """Whether a coordinate outside the range of its scattered index is an error."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
     storage = opt_prop_def(StorageAttr)
@@ -151,6 +168,7 @@ class ContractOp(IRDLOperation):
         init: SSAValue | None = None,
         default: Attribute | None = None,
         parts: int | None = None,
+        checked: bool = False,
         at: AtAttr | None = None,
         storage: StorageAttr | None = None,
         schedule: ScheduleAttr | None = None,
@@ -165,6 +183,7 @@ class ContractOp(IRDLOperation):
                 "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
                 "parts": None if parts is None else IntegerAttr(parts, i64),
+                "checked": UnitAttr() if checked else None,
                 "at": at,
                 "storage": storage,
                 "schedule": schedule,
@@ -232,7 +251,17 @@ class ContractOp(IRDLOperation):
     @property
     def is_map(self) -> bool:
         """Whether the statement has no aggregation: each output element is written once."""
-        return self.aggregation.data == "="
+        return self.aggregation.data == "=" and not self.is_scatter
+
+    @property
+    def is_scatter(self) -> bool:
+        """Whether the statement is an indexed write: the body yields where its values go."""
+        return any(index.scattered for index in self.index_list)
+
+    @property
+    def scattered(self) -> tuple[Index, ...]:
+        """The indices whose values the body yields, in the order in which it does."""
+        return tuple(index for index in self.index_list if index.scattered)
 
     @property
     def running_index(self) -> Index | None:
@@ -242,6 +271,8 @@ class ContractOp(IRDLOperation):
     @property
     def factors(self) -> Factors | None:
         """The elements of the products that the statement sums, if it only does that."""
+        if self.is_scatter:
+            return None
         return factors(self.aggregation.data, self.combine.block)
 
     @property
@@ -260,7 +291,7 @@ class ContractOp(IRDLOperation):
         """The product of floats that the statement sums, if there is one: it and the sum are fused
         multiply-adds."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != "+" or not isinstance(last, arith.MulfOp):
+        if self.aggregation.data != "+" or self.is_scatter or not isinstance(last, arith.MulfOp):
             return None
         return last if last.result.has_one_use() else None
 
@@ -269,7 +300,9 @@ class ContractOp(IRDLOperation):
         """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
         enough then, where a maximum that keeps NaN takes two."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != ">" or not isinstance(last, arith.MaxnumfOp):
+        if self.aggregation.data != ">" or self.is_scatter:
+            return None
+        if not isinstance(last, arith.MaxnumfOp):
             return None
         least = last.rhs.owner
         value = least.value if isinstance(least, ConstantOp) else None
@@ -288,6 +321,7 @@ class ContractOp(IRDLOperation):
         self._verify_accesses()
         self._verify_running()
         self._verify_written_once()
+        verify_scatter(self)
         self._verify_where()
         self._verify_bodies()
         self._verify_default()
@@ -424,7 +458,7 @@ class ContractOp(IRDLOperation):
 
     def _verify_bodies(self) -> None:
         element, made = tensor_type(self.res).element_type, yielded(self.combine.block).type
-        if not self.is_map and _is_only_stored(made):
+        if self.aggregation.data != "=" and _is_only_stored(made):
             raise VerifyException(f"tile.contract: {made} is only stored, and nothing sums in it")
         bodies = [(self.combine.block, [tensor_type(v).element_type for v in self.inputs])]
         if self.post_block is not None:
@@ -525,6 +559,8 @@ class ContractOp(IRDLOperation):
             printer.print_attribute(self.default)
         if self.part_count is not None:
             printer.print_string(f" parts {self.part_count}")
+        if self.checked is not None:
+            printer.print_string(" checked")
         if self.at is not None:
             printer.print_string(" at ")
             self.at.print_parameter(printer)
@@ -556,6 +592,7 @@ class ContractOp(IRDLOperation):
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
         parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
+        checked = parser.parse_optional_keyword("checked") is not None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
         storage = _parse_storage(parser)
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
@@ -581,6 +618,7 @@ class ContractOp(IRDLOperation):
             init=init,
             default=default,
             parts=parts,
+            checked=checked,
             at=AtAttr(at) if at is not None else None,
             storage=storage,
             schedule=schedule,

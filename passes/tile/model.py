@@ -20,18 +20,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ContractOp,
     Dot,
-    IndexOp,
     Schedule,
-    YieldOp,
-    fused_products,
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
+from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import FREE, Conversion, conversion, converting_ops
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
+from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated
@@ -61,11 +59,6 @@ HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points 15,
 51% in the mean and 148% at most: the rows of depthwise convolutions of 5x5 and 7x7 have no
 registers."""
-_INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
-"""Functions that are one instruction or two."""
-EXPENSIVE = {"math": 12.0, "math.powf": 128.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
-"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it 1,
-2.9%; but statements with such ops seem to take fewer cycles than they do."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +105,22 @@ class Model:
 
     def estimate(self, s: Schedule) -> Estimate:
         """The modelled cycles of the whole statement under a schedule."""
+        if self.op.is_scatter:
+            return self._scattering(s)
         return replace(self.computing(s), traffic=self.traffic.cycles(s))
+
+    def _scattering(self, s: Schedule) -> Estimate:
+        """The modelled cycles of an indexed write."""
+        found = scatter_cycles(self.op, self.flat, self.target, s)
+        traffic = {"memory": found.memory}
+        return Estimate(found.computing, 0.0, found.waiting, found.core, traffic, 0)
+
+    def undivided(self, name: str) -> float:
+        """Cycles that each thread takes of a statement of which threads divide an index: where that
+        is scattered, all of them look at all coordinates."""
+        if name not in self.flat.scattered:
+            return 0.0
+        return places(self.op, self.flat) * PLACE_CYCLES
 
     def computing(self, s: Schedule) -> Estimate:
         """The estimate without the traffic between the caches. It takes half the time."""
@@ -222,7 +230,7 @@ class Model:
     @cached_property
     def _post_ops(self) -> float:
         block = self.op.post_block
-        return 0.0 if block is None else _cost(self.op, "post") + converting_ops(block, self.target)
+        return 0.0 if block is None else block_ops(block) + converting_ops(block, self.target)
 
     def _mask_cycles(self, s: Schedule) -> float:
         """Cycles of the masks of vectors, averaged over all tiles."""
@@ -492,13 +500,4 @@ def modelled(op: ContractOp, target: Target) -> Model:
 
 def body_ops(op: ContractOp) -> float:
     """Vector operations of a statement's combine body."""
-    return _cost(op, "combine")
-
-
-def _cost(op: ContractOp, region: str) -> float:
-    block = (op.combine if region == "combine" else op.post).block
-    return sum(
-        EXPENSIVE.get(x.name) or EXPENSIVE.get(x.name.partition(".")[0], 1.0)
-        for x in block.ops
-        if not isinstance(x, YieldOp | IndexOp | SizeOp)
-    ) - len(fused_products(block))
+    return block_ops(op.combine.block)

@@ -18,7 +18,7 @@ from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule
+from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.attributes import N, S_co
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
@@ -105,13 +105,15 @@ class AccessPlan(Generic[S_co]):
     operands: tuple[OperandPlan[S_co], ...]
     inputs: int
     extracts: tuple[Access, ...]
-    """How each `tile.extract` of the bodies is read."""
+    """How each `tile.extract` of the bodies is read, and where an indexed write goes."""
     constraints: Constraints
     """How the loops keep to the constraints."""
     sums_lanes: bool = False
     """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
     runs_over_lanes: bool = False
     """Whether the vector index is the running one: each lane has the aggregate up to it."""
+    scatters: bool = False
+    """Whether the statement is an indexed write."""
 
     @property
     def adds_lanes(self) -> bool:
@@ -166,6 +168,8 @@ class AccessPlan(Generic[S_co]):
             return None
         if self.gathered() or Access.GATHER in (*self.extracts, self.result.access):
             return "lanes that lie side by side"
+        if self.scatters and self.constraints.masked and self._masks_lanes(s.vector):
+            return "lanes that count alike in an indexed write"
         if self.result.by_vector == self.sums_lanes or not self.reads_vectors:
             return "lanes that are written or added up"
         if self.has_transposes and not (s.row_tile <= s.lanes and s.vectors == 1):
@@ -174,6 +178,9 @@ class AccessPlan(Generic[S_co]):
         if self.interleaves and (s.row_tile != self.result.stride or blocked):
             return f"tiles of all {self.result.stride} rows whose lanes are interleaved"
         return None
+
+    def _masks_lanes(self, vector: str) -> bool:
+        return any(c.form.coefficient(vector) for c in self.constraints.masked)
 
     @property
     def reads_vectors(self) -> bool:
@@ -212,7 +219,8 @@ def plan_accesses(
     extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
     runs = vector is not None and vector == flat.running
     sums = vector in flat.reduced and not runs
-    return AccessPlan(operands, flat.inputs, extracts, constraints, sums, runs)
+    writes = op.is_scatter
+    return AccessPlan(operands, flat.inputs, extracts, constraints, sums, runs, writes)
 
 
 def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
@@ -318,8 +326,10 @@ def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) 
 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
-    """The access of the elements that the bodies extract, along the vector index."""
-    if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
+    """The access of the elements that the bodies extract, along the vector index, and of those
+    that an indexed write changes."""
+    bodies = (op.combine, op.post)
+    if not op.is_scatter and not any(isinstance(x, ExtractOp) for r in bodies for x in r.walk()):
         return
     varying: set[SSAValue] = set()
     sums = vector in flat.reduced and vector != flat.running
@@ -344,6 +354,9 @@ def _extracts_of(
         elif isinstance(inner, ExtractOp):
             yield Access.GATHER if sums_lanes else _extract(inner, varying)
             varying.add(inner.res)
+        elif isinstance(inner, YieldOp):
+            apart = any(coordinate in varying for coordinate in inner.coordinates)
+            yield Access.GATHER if apart else Access.BROADCAST
         elif any(v in varying for v in inner.operands):
             varying |= set(inner.results)
 

@@ -21,6 +21,7 @@ from tessella.passes.tile.model import Model
 from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
+from tessella.passes.tile.scatter_space import scatter_choice, scatter_choices
 from tessella.passes.tile.space import (
     MOST_ALONG,
     TileFamily,
@@ -58,6 +59,8 @@ def best_schedule(
 
 
 def _search(problem: Problem) -> Choice:
+    if problem.op.is_scatter:
+        return scatter_choice(problem)
     best = _in_order(problem, _blocked(problem, _best_tile(problem)))
     flat = problem.model(best.layouts).flat
     partial = partial_sums(problem.op, flat, best.schedule)
@@ -73,6 +76,9 @@ def _search(problem: Problem) -> Choice:
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
     """Every valid choice, scored, without blocks for the caches."""
     problem, copying = Problem(op, kernel, target), True
+    if op.is_scatter:
+        yield from scatter_choices(problem)
+        return
     for family, height in _tiles(problem):
         choice = family.choice(height)
         if choice is None:

@@ -114,8 +114,9 @@ def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
     """Whether the last tile of an index overlaps the one before it. The overlap is computed twice,
-    and no code for a remainder is needed. Panels begin at whole tiles."""
-    if any(name in a.lanes for a in flat.accesses):
+    and no code for a remainder is needed. Panels begin at whole tiles, and an indexed write counts
+    each point once."""
+    if op.is_scatter or any(name in a.lanes for a in flat.accesses):
         return False
     return decided(extent >= tile if op.is_map else extent > OVERLAPPED * tile)
 

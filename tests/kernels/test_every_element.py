@@ -35,11 +35,9 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp},
-    *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
+    *{nn.TopkOp, nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sorts and scatters have NumPy kernels alone; the others do not
-compute by themselves."""
+"""Sorts have NumPy kernels alone; the others do not compute by themselves."""
 
 WIDE_IN_NUMPY = {
     *(nn.OPS[name] for name in "acos asin atan cos sin tan".split()),
@@ -117,6 +115,12 @@ CASES: Sequence[Case] = (
     (nn.GatherOp, [MATRIX, INDICES], {"axis": 0}),
     (nn.GatherElementsOp, [MATRIX, ("index", 2, 37)], {"axis": 0}),
     (nn.GatherNdOp, [MATRIX, ("index", 3, 1)], {"batch_dims": 0}),
+    (
+        nn.ScatterElementsOp,
+        [MATRIX, ("index", 9, 37), ("T", 9, 37)],
+        {"axis": 0, "reduction": "none"},
+    ),
+    (nn.ScatterNdOp, [MATRIX, ("index", 3, 1), ("T", 3, 37)], {"reduction": "max"}),
 )
 
 
