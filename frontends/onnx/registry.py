@@ -132,15 +132,6 @@ def only(attribute: str, *values: object) -> Rule:
     return Rule(f"{attribute}: {shown}", check)
 
 
-def no_output(index: int, name: str) -> Rule:
-    """Not supported where this output is used."""
-
-    def check(node: Node) -> str | None:
-        return f"output {name} is used" if node.uses(index) else None
-
-    return Rule(f"not output {name}", check)
-
-
 def no_input(index: int, name: str) -> Rule:
     """Not supported where this input is given."""
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.pooling import pool_extent
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Array, Value, Values, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import Window, window
-from tessella.frontends.onnx.registry import converts, no_output, only
+from tessella.frontends.onnx.registry import converts
 from tessella.support.decisions import decided_max, known, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
+
+MOST_POINTS = 64
+"""Elements of a window whose places are computed: each is a comparison."""
 
 
 def _pool_window(call: Call) -> Window:
@@ -28,10 +34,70 @@ def _ceil_mode(call: Call) -> bool:
     return call.flag("ceil_mode") and not call.text("auto_pad", "NOTSET").startswith("SAME")
 
 
-@converts("MaxPool", 1, 22, no_output(1, "Indices"), only("storage_order", 0))
-def max_pool(call: Call) -> Value:
-    """Without where the largest elements are."""
-    return _pool(call, nn.MaxPoolOp)
+@converts("MaxPool", 1, 22, note=f"Indices of windows of at most {MOST_POINTS} elements")
+def max_pool(call: Call) -> Values:
+    """The largest elements, and where they are: the first ones of their windows."""
+    largest = _pool(call, nn.MaxPoolOp)
+    return (largest, _places(call, largest)) if call.node.uses(1) else (largest,)
+
+
+def _places(call: Call, largest: Value) -> Value:
+    """The least place at which an element of the window is the largest one, or NaN."""
+    settings, x = _pool_window(call), call.x
+    kernel, shape = known_all(settings.kernel), known_all(x.shape)
+    pads, extents, rank = known_all(settings.pads), known_all(largest.shape)[2:], len(kernel)
+    if math.prod(kernel) > MOST_POINTS:
+        call.unsupported(f"Indices of windows of more than {MOST_POINTS} elements")
+    columns = zip(extents, settings.strides, kernel, settings.dilations, strict=True)
+    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in columns]
+    high = [max(0, r - n - p) for r, n, p in zip(reach, shape[2:], pads[:rank], strict=True)]
+    least = -np.inf if x.is_float else float(np.iinfo(x.dtype).min)
+    framed = x.pad([0, 0, *pads[:rank]], [0, 0, *high], least)
+    size = math.prod(shape[2:])
+    found: Value | None = None
+    for point in np.ndindex(*kernel):
+        starts = [i * d for i, d in zip(point, settings.dilations, strict=True)]
+        window = framed.slice([0, 0, *starts], [*shape[:2], *extents], [1, 1, *settings.strides])
+        places = _places_of(shape[2:], extents, settings.strides, starts, pads)
+        is_largest = window.equals(largest)
+        if x.is_float:
+            is_largest = is_largest | ~window.equals(window)
+        held = where(is_largest, call.constant(places), np.array(size, places.dtype))
+        found = held if found is None else found.op(nn.MinOp, held)
+    assert found is not None
+    if call.integer("storage_order"):
+        found = _by_columns(found, shape[2:])
+    images = np.arange(math.prod(shape[:2]), dtype=np.int64) * size
+    return found.cast(np.int64) + call.constant(images.reshape(*shape[:2], *[1] * rank))
+
+
+def _places_of(
+    sizes: Sequence[int],
+    extents: Sequence[int],
+    strides: Sequence[int],
+    starts: Sequence[int],
+    pads: Sequence[int],
+) -> Array:
+    """Where each window reads a point of it, in the order of memory; the number of elements where
+    that is padding."""
+    total, inside = np.zeros((), np.int64), np.ones((), np.bool_)
+    for d, size in enumerate(sizes):
+        along = np.arange(extents[d]) * strides[d] + starts[d] - pads[d]
+        along = along.reshape([-1 if e == d else 1 for e in range(len(sizes))])
+        total, inside = total * size + along, inside & (along >= 0) & (along < size)
+    count = math.prod(sizes)
+    return np.where(inside, total, count).astype(np.int32 if count < 1 << 31 else np.int64)
+
+
+def _by_columns(places: Value, sizes: Sequence[int]) -> Value:
+    """Places in the order of memory as those where the first spatial dimension is innermost."""
+    result, step = places * 0, 1
+    inner = math.prod(sizes)
+    for size in sizes:
+        inner //= size
+        result = result + places / inner % size * step
+        step *= size
+    return result
 
 
 @converts("AveragePool", 1, 22)

@@ -316,3 +316,36 @@ def test_an_attribute_that_no_converter_reads_is_refused(stash_type: int) -> Non
         return
     with pytest.raises(UnsupportedError, match="stash_type"):
         compiled(proto, x)
+
+
+@pytest.mark.parametrize(
+    "shape, settings",
+    [
+        ((2, 3, 9, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ((1, 2, 9, 7), {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "dilations": [2, 1]}),
+        ((1, 2, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+        ((2, 2, 5, 6), {"kernel_shape": [2, 2], "storage_order": 1}),
+        ((2, 1, 11), {"kernel_shape": [3], "strides": [2], "auto_pad": "SAME_UPPER"}),
+        ((1, 2, 5, 4, 6), {"kernel_shape": [2, 1, 3], "pads": [1, 0, 1, 0, 0, 1]}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_places_of_the_largest_elements(
+    shape: tuple[int, ...], settings: dict[str, Any], dtype: type[np.generic]
+) -> None:
+    """Of equal ones, the first counts."""
+    x = (normal(*shape) * 2 + 8).round().astype(dtype)
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], **settings)
+    outputs = [value("y", None, dtype), value("i", None, np.int64)]
+    proto = model([node], [value("x", list(shape), dtype)], outputs, opset=12)
+    for found, expected in zip(compiled(proto, {"x": x}), runtime(proto, {"x": x}), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_infinite_elements_lie_outside_of_the_padding() -> None:
+    x = np.full((1, 1, 3, 4), -np.inf, np.float32)
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[3, 3], pads=[1] * 4)
+    outputs = [value("y", None), value("i", None, np.int64)]
+    _, places = compiled(model([node], [value("x", list(x.shape))], outputs), {"x": x})
+    np.testing.assert_array_equal(places[0, 0, 0], [0, 0, 1, 2])

@@ -156,7 +156,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         node("NoSuchOp", ["a"], ["b"], name="unknown"),
         node("Fused", ["b"], ["c"], name="foreign", domain="com.example"),
         node("Cast", ["c"], ["d"], name="narrow", to=TensorProto.FLOAT8E5M2),
-        node("MaxPool", ["image"], ["p", "i"], name="pool", kernel_shape=[2, 2]),
+        node("LpNormalization", ["image"], ["p"], name="norm", p=3),
         node("Constant", [], ["e"], name="constant", value=eight),
         node("Det", ["dead"], ["dead2"], name="not needed"),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
@@ -164,7 +164,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
     inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("text", [1], np.str_)]
-    outputs = [value("y", [1]), value("z", [1]), value("i", [1], np.int64)]
+    outputs = [value("y", [1]), value("z", [1])]
     proto = model(nodes, inputs, outputs, domains={"com.example": 1})
     proto.graph.initializer.append(eight)
     expected = [
@@ -173,7 +173,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         Unsupported("NoSuchOp", "unknown", "ONNX has no such op in opset 21"),
         Unsupported("com.example.Fused", "foreign", "domain 'com.example' is not supported"),
         Unsupported("Cast", "narrow", "type float8e5m2 is not supported"),
-        Unsupported("MaxPool", "pool", "output Indices is used"),
+        Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),
         Unsupported("Constant", "constant", "attribute 'value': type float8e5m2 is not supported"),
         Unsupported("RoiAlign", "align", "this op is not supported"),
     ]
