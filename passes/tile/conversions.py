@@ -32,6 +32,11 @@ class Conversion:
     """Operations that narrow a vector."""
 
 
+WIDENED_VECTOR, WIDENED_GROUP = 1.0, 3.0
+"""Shuffles that widen a vector of integers for an instruction, and a group of them, which goes from
+a register of scalars to one of vectors before it is broadcast. A group that is loaded as it is
+taken needs none."""
+
 FREE = Conversion(0.0, 0.0, 0.0)
 _TABLE = {
     ("f16", True): Conversion(1.0, 1.0, 1.0),
