@@ -42,7 +42,7 @@ _TABLE = {
     ("f16", True): Conversion(1.0, 1.0, 1.0),
     ("f16", False): Conversion(9.0, 9.0, 15.0),
     ("bf16", True): Conversion(0.25, 0.1, 1.0),
-    ("bf16", False): Conversion(0.25, 0.1, 8.0),
+    ("bf16", False): Conversion(1.0, 2.0, 8.0),
 }
 """By element, and whether instructions convert it: without them a float becomes another one by
 arithmetic on its bits."""
