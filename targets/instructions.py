@@ -91,6 +91,22 @@ _ROWS = (
         },
     ),
     Instruction(
+        name="vpdpbssd",
+        arch="x86",
+        operands=(("i8", "i8"),),
+        accumulates="i32",
+        k=4,
+        forms={256: Form("llvm.x86.avx2.vpdpbssd.256", "avxvnniint8")},
+    ),
+    Instruction(
+        name="vpdpbuud",
+        arch="x86",
+        operands=(("u8", "u8"),),
+        accumulates="i32",
+        k=4,
+        forms={256: Form("llvm.x86.avx2.vpdpbuud.256", "avxvnniint8")},
+    ),
+    Instruction(
         name="vdpbf16ps",
         arch="x86",
         operands=(("bf16", "bf16"),),
