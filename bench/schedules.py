@@ -30,7 +30,7 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
-from tessella.dialects.tile.merge import merge_indices, with_layouts
+from tessella.dialects.tile.merge import merge_indices, with_places
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
@@ -124,7 +124,7 @@ def compile_candidate(problem: Problem, candidate: Candidate) -> Compiled:
     if candidate.choice is not None:
         merge_indices(statement)
         chosen = candidate.choice
-        set_schedule(statement, chosen.schedule, chosen.layouts, problem.options.arch)
+        set_schedule(statement, chosen.schedule, chosen.places, problem.options.arch)
     before = set(_kernels(module))
     ctx = stage_context()
     schedule, layouts, after = "", tuple[Layout, ...](), before
@@ -250,7 +250,7 @@ def choices(problem: Problem, limit: int) -> list[Choice]:
     rng.shuffle(varied)
     half = max(limit - len(known), 0) // 2
     ordered = (*known, *listed[:half], *varied, *listed[half:])
-    distinct = {(c.schedule, str(c.layouts)): c for c in ordered}
+    distinct = {(c.schedule, str(c.places)): c for c in ordered}
     return list(distinct.values())[:limit]
 
 
@@ -299,7 +299,7 @@ def _reductions(s: Schedule) -> list[tuple[str, ...]]:
 def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], ...]]:
     """One free index in blocks, of 2 and of 8 steps."""
     s = choice.schedule
-    ranges, pinned = _ranges(op, choice), with_layouts(op, choice.layouts).pinned
+    ranges, pinned = _ranges(op, choice), with_places(op, choice.places).pinned
     for name in s.order:
         if name == s.vector or name in pinned:
             continue
@@ -308,5 +308,5 @@ def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], .
 
 
 def _ranges(op: ContractOp, choice: Choice) -> Mapping[str, int]:
-    ranges = with_layouts(op, choice.layouts).ranges
+    ranges = with_places(op, choice.places).ranges
     return {name: known(size) for name, size in ranges.items()}

@@ -253,14 +253,14 @@ def relayout(
     weights: WeightStore,
     table: KernelTable,
 ) -> CallOp:
-    """A call of a kernel that copies a value to another layout."""
+    """A call of a kernel that copies a value to another layout, with wider integers if the place
+    has these."""
     assert place is not None
     group = _Group(weights, table, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]
     argument = group.argument(source)
-    result = group.builder.map(
-        [argument], placed(tensor_type(source), place), lambda _, args: args[0]
-    )
+    type = placed(tensor_type(source), place)
+    result = group.builder.map([argument], type, lambda s, args: s.cast(args[0], type.element_type))
     return table.call(group, [result])
 
 

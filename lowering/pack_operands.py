@@ -8,7 +8,13 @@
     %w = nn.weight @w.packed : tensor<384x384xf32, #q>
     %y = tile.call @fc_0(%x, %w)
 
-A weight is packed at compile time; other operands are copied by a kernel.
+A weight is packed at compile time; other operands are copied by a kernel, once for all calls that
+read them so. Where the place has a
+wider element, that is what the statement reads and widens:
+
+    ^bb0(%1: ui8, %2: i8):  %3 = arith.extui %1 : ui8 to i32
+    ->
+    ^bb0(%1: i16, %2: i16):  %3 = arith.extsi %1 : i16 to i32
 """
 
 from __future__ import annotations
@@ -18,21 +24,24 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import Layout, pack
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Array, Tensor, shape_of, tensor_type
 from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import place_of, placed
-from tessella.dialects.tile import CallOp, KernelOp, ViewOp, weight_of
+from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ViewOp, weight_of
 from tessella.lowering.nn_to_tile import KernelTable, relayout
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime.weights import WeightStore
+from tessella.support.elements import ELEMENTS
 from tessella.support.parallel import map_on_threads
 from tessella.support.sizes import Size
 
@@ -60,6 +69,7 @@ class _Key(NamedTuple):
     symbol: str
     shape: tuple[Size, ...]
     layout: Layout
+    element: str
 
 
 def _symbol(op: WeightOp) -> str:
@@ -69,7 +79,7 @@ def _symbol(op: WeightOp) -> str:
 def _key(op: WeightOp, type: Tensor) -> _Key:
     place = place_of(type)
     assert place is not None
-    return _Key(_symbol(op), shape_of(type), place.layout)
+    return _Key(_symbol(op), shape_of(type), place.layout, element_of(type).name)
 
 
 class _Packer:
@@ -82,10 +92,11 @@ class _Packer:
         self.table = KernelTable(module)
         self.symbols: dict[_Key, str] = {}
         self.packed: dict[_Key, Array] = {}
+        self.copies: dict[tuple[SSAValue, Tensor], SSAValue] = {}
 
     def run(self) -> None:
         for kernel in self.kernels.values():
-            _pack_arguments(kernel)
+            pack_arguments(kernel)
         calls = [
             op
             for segment in segments(self.module)
@@ -117,7 +128,7 @@ class _Packer:
             self.weights.drop(symbol)
 
         def pack_one(key: _Key) -> Array:
-            return pack(needed.pop(key), key.layout)
+            return _widened(pack(needed.pop(key), key.layout), key.element)
 
         keys = list(needed)
         if sum(array.nbytes for array in needed.values()) < LARGE:
@@ -152,12 +163,15 @@ class _Packer:
         weight = weight_of(value)
         if weight is not None:
             return self._pack(weight, type)
+        if (value, type) in self.copies:
+            return self.copies[value, type]
         place = place_of(type)
         copy = relayout(call, value, place, self.weights, self.table)
         self.kernels[copy.callee_name] = next(
             k for k in self.table.known.values() if k.sym_name.data == copy.callee_name
         )
         Rewriter.insert_op(copy, InsertPoint.before(call))
+        self.copies[value, type] = copy.res[0]
         return copy.res[0]
 
     def _pack(self, op: WeightOp, type: Tensor) -> SSAValue:
@@ -176,11 +190,30 @@ class _Packer:
         self.weights.keep(used)
 
 
-def _pack_arguments(kernel: KernelOp) -> None:
+def _widened(array: Array, element: str) -> Array:
+    """Packed integers in the element that a kernel reads."""
+    wide = ELEMENTS[element]
+    return array.astype(wide.dtype, copy=False) if wide.is_integer else array
+
+
+def pack_arguments(kernel: KernelOp) -> None:
     """Set the arguments to the places in which the schedules read them."""
     for i, argument in enumerate(kernel.body.block.args):
         place = kernel.packed(i)
         if place is not None:
-            Rewriter.replace_value_with_new_type(argument, placed(tensor_type(argument), place))
+            packed = placed(tensor_type(argument), place)
+            if packed.element_type != tensor_type(argument).element_type:
+                for use in list(argument.uses):
+                    _read_wide(use, packed.element_type)
+            Rewriter.replace_value_with_new_type(argument, packed)
             kernel.pack(i, None)
     kernel.update_type()
+
+
+def _read_wide(use: Use, element: Attribute) -> None:
+    """Let a body read an operand in a wider element."""
+    op = use.operation
+    assert isinstance(op, ContractOp)
+    argument = Rewriter.replace_value_with_new_type(op.combine.block.args[use.index], element)
+    for cast in [each.operation for each in argument.uses]:
+        Rewriter.replace_op(cast, arith.ExtSIOp(argument, cast.results[0].type))

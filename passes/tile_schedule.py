@@ -16,12 +16,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tessella.dialects.layout import Layout
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.merge import merge_indices
 from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.log import reasoning
-from tessella.passes.tile.packing import set_layouts
+from tessella.passes.tile.packing import set_places
 from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
 
@@ -49,15 +49,15 @@ class TileSchedulePass(KernelPass):
         if self.log:
             sys.stderr.writelines(f"{line}\n" for line in reasoning(op, kernel, target))
         choice = best_schedule(op, kernel, target, shared=self.shared)
-        set_schedule(op, choice.schedule, choice.layouts, target.arch)
+        set_schedule(op, choice.schedule, choice.places, target.arch)
 
 
 def set_schedule(
-    op: ContractOp, schedule: Schedule, layouts: Mapping[int, Layout], arch: str
+    op: ContractOp, schedule: Schedule, places: Mapping[int, PlaceAttr], arch: str
 ) -> None:
-    """Assign a schedule to a statement of a kernel, with the operand layouts that it requires. More
-    indices may merge in these."""
-    if layouts:
-        set_layouts(op, layouts, arch)
+    """Assign a schedule to a statement of a kernel, with the places of operands that it requires.
+    More indices may merge in their layouts."""
+    if places:
+        set_places(op, places, arch)
         merge_indices(op)
     op.schedule = ScheduleAttr(schedule)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from tessella.targets.target import Target
@@ -43,7 +44,8 @@ class Instruction:
     forms: Mapping[int, Form]
     """The intrinsics, keyed by the width of a vector in bits."""
     takes: str = ""
-    """The element to which operands are widened first; empty where they are taken as they are."""
+    """The element to which operands are widened, where they are packed or when they are read; empty
+    where they are taken as they are."""
     sums: bool = False
     """Whether the intrinsic returns the sum of the products, which another instruction adds to the
     accumulator."""
@@ -63,6 +65,10 @@ class Instruction:
     def rate_on(self, target: Target) -> float:
         """How many start in the time of a multiply-add on a target."""
         return dict(target.rates).get(self.name, self.rate)
+
+    def widens(self, element: str) -> bool:
+        """Whether values of an element are widened first."""
+        return self.takes not in ("", element)
 
     def swaps(self, a: str, b: str) -> bool | None:
         """Whether the operands of a product of these elements change places, as the instruction
@@ -85,6 +91,22 @@ _ROWS = (
         },
     ),
     Instruction(
+        name="vpdpbssd",
+        arch="x86",
+        operands=(("i8", "i8"),),
+        accumulates="i32",
+        k=4,
+        forms={256: Form("llvm.x86.avx2.vpdpbssd.256", "avxvnniint8")},
+    ),
+    Instruction(
+        name="vpdpbuud",
+        arch="x86",
+        operands=(("u8", "u8"),),
+        accumulates="i32",
+        k=4,
+        forms={256: Form("llvm.x86.avx2.vpdpbuud.256", "avxvnniint8")},
+    ),
+    Instruction(
         name="vdpbf16ps",
         arch="x86",
         operands=(("bf16", "bf16"),),
@@ -95,7 +117,7 @@ _ROWS = (
     Instruction(
         name="vpmaddwd",
         arch="x86",
-        operands=(("u8", "i8"), ("i8", "i8"), ("u8", "u8"), ("i16", "i16")),
+        operands=tuple(product(("u8", "i8", "i16"), repeat=2)),
         accumulates="i32",
         k=2,
         forms={

@@ -20,6 +20,7 @@ _FEATURES = {
     "avx512_bf16": "avx512bf16",
     "avx512_fp16": "avx512fp16",
     "avx_vnni": "avxvnni",
+    "avx_vnni_int8": "avxvnniint8",
 }
 
 AVX512 = Target(
@@ -142,7 +143,7 @@ FAMILY = Family(
     data_layout="e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
     levels=(
         Level(AVX512, V4_FLAGS, frozenset(_FEATURES.values())),
-        Level(AVX2, V3_FLAGS, frozenset(("avxvnni",))),
+        Level(AVX2, V3_FLAGS, frozenset(("avxvnni", "avxvnniint8"))),
         Level(SSE, V2_FLAGS, frozenset()),
     ),
     features=_FEATURES,

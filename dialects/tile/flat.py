@@ -13,7 +13,8 @@ from typing import Generic
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import BlockArgument, SSAValue
 
-from tessella.dialects.layout import NCHW, Layout, Piece
+from tessella.dialects.elements import element_of
+from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout, Piece
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile.access import Access, Linear
@@ -23,6 +24,7 @@ from tessella.dialects.tile.digits import digit as digit_of
 from tessella.dialects.tile.nest import memory_shape, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.conditions import decided
+from tessella.support.elements import ELEMENTS, Element
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
@@ -45,6 +47,8 @@ class FlatAccess(Generic[S_co]):
     inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
     """Elements per step of the indices that are no loops: the digits of merged ones, and those that
     have one value in a step of shared loops."""
+    element: Element = ELEMENTS["f32"]
+    """The element in memory."""
 
     def stride(self, name: str) -> S_co | int:
         return self.strides[name] if name in self.strides else self.inner.get(name, 0)
@@ -74,7 +78,7 @@ class FlatAccess(Generic[S_co]):
             {name: of(size) for name, size in sizes.items()}
             for sizes in (self.strides, self.lanes, self.room, self.inner)
         )
-        return FlatAccess(strides, of(self.offset), of(self.size), lanes, room, inner)
+        return FlatAccess(strides, of(self.offset), of(self.size), lanes, room, inner, self.element)
 
 
 @dataclass(frozen=True)
@@ -155,10 +159,20 @@ class Flat(Generic[S_co]):
         return Flat(indices, accesses, self.inputs, constraints, self.pinned, self.floating)
 
 
-def layout_of(value: SSAValue) -> Layout:
-    """The layout in which a tensor value is read; row-major if it has no place."""
+def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
+    """The layout in which a tensor value is read, or of the place in which it is to be packed;
+    row-major if it has no place."""
+    if packed is not None and packed.layout != ANY_LAYOUT:
+        return packed.layout
     place = _packed(value) or place_of(value.type)
     return place.layout if place is not None else NCHW
+
+
+def stored_element(value: SSAValue, packed: PlaceAttr | None = None) -> Element:
+    """The element in which a tensor value is read, or of the place in which it is to be packed."""
+    place = packed or _packed(value)
+    element = element_of(value.type)
+    return element if place is None else ELEMENTS.get(place.precision.data, element)
 
 
 def _packed(value: SSAValue) -> PlaceAttr | None:
@@ -250,19 +264,18 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
     return [Constraint(form, extent, operands) for (form, extent), operands in found.items()]
 
 
-def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
-    """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``layouts``
-    overrides the layouts of operands, by number.
+def flatten(op: ContractOp, packed: Mapping[int, PlaceAttr] | None = None) -> Flat:
+    """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``packed``
+    overrides the places of operands, by number.
 
     Raises InvalidModelError if a tensor is not traversed along a merged index as along one.
     """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
     ranges = {**op.ranges, **steps}
-    values = op.tensors
-    overrides = layouts or {}
+    places = packed or {}
     accesses = tuple(
-        flatten_access(forms, memory_shape(value), overrides.get(i, layout_of(value)), ranges)
-        for i, (value, forms) in enumerate(zip(values, op.access_list, strict=True))
+        _read_at(value, forms, places.get(i), ranges)
+        for i, (value, forms) in enumerate(zip(op.tensors, op.access_list, strict=True))
     )
     indices = [_in_step(index, ranges) for index in op.loop_list]
     constraints = _constraints(op, op.ranges)
@@ -276,6 +289,14 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     _check_merged(loops, accesses)
     accesses = tuple(a.along(loops) for a in accesses)
     return Flat(loops, accesses, len(op.inputs), tuple(constraints), frozenset(pinned), floating)
+
+
+def _read_at(
+    value: SSAValue, forms: Access, packed: PlaceAttr | None, ranges: Mapping[str, Size]
+) -> FlatAccess:
+    layout = layout_of(value, packed)
+    flat = flatten_access(forms, memory_shape(value), layout, ranges)
+    return replace(flat, element=stored_element(value, packed))
 
 
 def _in_step(index: Index, ranges: Mapping[str, Size]) -> Index:

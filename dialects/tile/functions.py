@@ -52,6 +52,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.calls import TensorCall
+from tessella.dialects.elements import element_of
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
@@ -62,6 +63,7 @@ from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.inits import check_inits
 from tessella.dialects.tile.ops import ContractOp
+from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
 """Argument attribute of a kernel: every caller passes a weight."""
@@ -241,7 +243,8 @@ class KernelOp(_Function):
                 if place is None:
                     raise VerifyException(f"tile.kernel: {PACKED} is a place")
                 packed = placed(tensor_type(argument), place)
-                if packed.element_type != tensor_type(argument).element_type:
+                start, end = element_of(argument.type), element_of(packed)
+                if start != end and not (start.is_integer and widens(start.name, end.name)):
                     raise VerifyException(f"tile.kernel: {PACKED} changes {argument.type}")
                 check_order("tile.kernel", packed)
         check_inits(self.body.block)

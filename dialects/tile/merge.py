@@ -16,7 +16,7 @@ from itertools import pairwise, permutations
 
 from xdsl.dialects.builtin import ArrayAttr
 
-from tessella.dialects.layout import Layout
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.flat import Flat, flatten
@@ -51,11 +51,11 @@ def _whole(index: Index, known: Sequence[Index]) -> Index:
     return Index.merged(index.name, parts) if index.digits else parts[0]
 
 
-def with_layouts(op: ContractOp, layouts: Mapping[int, Layout]) -> Flat:
-    """The flattened statement with other layouts of operands, by number. More indices may merge in
-    these."""
-    flat = flatten(op, layouts)
-    return merged(flat) if layouts else flat
+def with_places(op: ContractOp, places: Mapping[int, PlaceAttr]) -> Flat:
+    """The flattened statement with operands packed in other places, by number. More indices may
+    merge in their layouts."""
+    flat = flatten(op, places)
+    return merged(flat) if places else flat
 
 
 def merged(flat: Flat) -> Flat:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tessella.dialects.layout import Layout
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import Schedule
 from tessella.passes.tile.model import Estimate
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A schedule, and the layouts that it requires for operands of the kernel, by operand
-    number."""
+    """A schedule, and the places that it requires for operands of the kernel, by operand number."""
 
     schedule: Schedule
     estimate: Estimate
-    layouts: Mapping[int, Layout] = field(default_factory=dict[int, Layout])
+    places: Mapping[int, PlaceAttr] = field(default_factory=dict[int, PlaceAttr])
     penalty: float = 1.0
     """Factor of the cycles: the code of many boundary tiles is slow to fetch."""
     copies: float = 0.0

@@ -32,12 +32,17 @@ class Conversion:
     """Operations that narrow a vector."""
 
 
+WIDENED_VECTOR, WIDENED_GROUP = 1.0, 3.0
+"""Shuffles that widen a vector of integers for an instruction, and a group of them, which goes from
+a register of scalars to one of vectors before it is broadcast. A group that is loaded as it is
+taken needs none."""
+
 FREE = Conversion(0.0, 0.0, 0.0)
 _TABLE = {
     ("f16", True): Conversion(1.0, 1.0, 1.0),
     ("f16", False): Conversion(9.0, 9.0, 15.0),
     ("bf16", True): Conversion(0.25, 0.1, 1.0),
-    ("bf16", False): Conversion(0.25, 0.1, 8.0),
+    ("bf16", False): Conversion(1.0, 2.0, 8.0),
 }
 """By element, and whether instructions convert it: without them a float becomes another one by
 arithmetic on its bits."""

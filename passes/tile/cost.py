@@ -96,5 +96,6 @@ def scheduled_seconds(kernel: KernelOp, target: Target) -> float:
     cycles = kernel_cycles(kernel, partial(statement_cycles, target=target), target)
     cold = constant_bytes(kernel) / target.memory_bandwidth
     variables = (a for a in kernel.body.block.args if not kernel.is_constant(a.index))
-    copied = sum(copy_cycles(a, target) for a in variables if kernel.packed(a.index) is not None)
+    packed = ((a, place) for a in variables if (place := kernel.packed(a.index)) is not None)
+    copied = sum(copy_cycles(a, place, target) for a, place in packed)
     return (overlapped(cycles, cold) + copied) / (target.ghz * 1e9)

@@ -7,7 +7,10 @@ from math import prod
 
 from xdsl.ir import BlockArgument
 
+from tessella.dialects.layout import NCHW
+from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.flat import layout_of, stored_element
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
 from tessella.kernels.cost import SHUFFLING, moving
@@ -44,13 +47,16 @@ def _streamed(kernel: KernelOp, target: Target) -> float:
     return size / (target.l3_bandwidth if size > target.l2 else target.l2_bandwidth)
 
 
-def copy_cycles(argument: BlockArgument, target: Target) -> float:
-    """Cycles to copy what a caller passes into the layout in which schedules read it."""
+def copy_cycles(argument: BlockArgument, packed: PlaceAttr, target: Target) -> float:
+    """Cycles to copy what a caller passes into the place in which schedules read it."""
     count, size = count_of(argument), bytes_in(argument)
-    return moving(size, size, target) * target.ghz * 1e9 + count * SHUFFLING
+    place, written = place_of(argument.type), count * stored_element(argument, packed).size
+    layout = NCHW if place is None else place.layout
+    shuffled = 0.0 if layout_of(argument, packed) == layout else count * SHUFFLING
+    return moving(size, written, target) * target.ghz * 1e9 + shuffled
 
 
 def constant_bytes(kernel: KernelOp) -> int:
     """Bytes of the constants that a kernel reads."""
     arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
-    return sum(bytes_in(argument) for argument in arguments)
+    return sum(count_of(argument) * stored_element(argument).size for argument in arguments)

@@ -1,12 +1,18 @@
-"""The instructions that can multiply and add groups of a statement's products."""
+"""The instructions that can multiply and add groups of a statement's products, and the operands
+that are widened for them beforehand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import Dot
-from tessella.dialects.tile.nest import shared_loops
-from tessella.passes.tile.packing import argument_of, can_relayout
+from tessella.dialects.tile.nest import shared_loops, steps
+from tessella.kernels.cost import CALL
+from tessella.passes.tile.conversions import WIDENED_GROUP
+from tessella.passes.tile.cycles import copy_cycles
+from tessella.passes.tile.packing import argument_of, can_relayout, packed_as
 from tessella.passes.tile.problem import Problem
 from tessella.targets.instructions import of_product
 
@@ -28,6 +34,25 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
         for vector, index in pairs:
             if not found.accumulated.is_float or _is_padded(problem, vector, index, row.k):
                 yield vector, Dot(index, row.name)
+
+
+def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, PlaceAttr]:
+    """The operands whose groups are broadcast that are copied into the element that an instruction
+    takes, as tiles of this width read them so often that the copy takes less time than to widen
+    each group that is read."""
+    found: dict[int, PlaceAttr] = {}
+    target, constant = problem.target, problem.kernel.is_constant
+    packed, points = packed_as(element=dot.row.takes), prod(problem.plain.ranges.values())
+    for i, a in enumerate(problem.plain.accesses[: problem.plain.inputs]):
+        argument = argument_of(problem.op, problem.kernel, i)
+        if argument is None or a.lane_stride(vector) or not dot.row.widens(a.element.name):
+            continue
+        reads = steps(problem.op) * points / width / dot.row.k
+        widening = reads * WIDENED_GROUP / target.shuffle_ports
+        copying = copy_cycles(argument, packed, target) + CALL * target.ghz * 1e9
+        if constant(argument.index) or widening > copying:
+            found[i] = packed
+    return found
 
 
 def _runs_in_groups(problem: Problem, index: str) -> bool:

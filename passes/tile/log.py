@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tessella.dialects import rt
+from tessella.dialects.layout import ANY_LAYOUT
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
-from tessella.dialects.tile.merge import with_layouts
+from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
@@ -50,15 +52,21 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     choice = best_schedule(op, kernel, target)
     yield f"Chosen of {len(found)}: {_schedule(choice)}"
     yield from _cost_lines(choice, target)
-    for operand, layout in choice.layouts.items():
-        yield f"  operand {operand} packed as {layout}"
-    flat = with_layouts(op, choice.layouts)
+    for operand, place in choice.places.items():
+        yield f"  operand {operand} packed as {_packed(place)}"
+    flat = with_places(op, choice.places)
     s = choice.schedule
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
         model = Model(op, flat.with_sizes(estimated), target)
         yield f"  threads: {_threads(model, choice.schedule)}"
+
+
+def _packed(place: PlaceAttr) -> str:
+    precision = place.precision.data
+    layout = "it is" if place.layout == ANY_LAYOUT else str(place.layout)
+    return layout if precision == "any" else f"{layout}, in {precision}"
 
 
 def _threads(model: Model, s: Schedule) -> str:

@@ -27,7 +27,14 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.passes.tile.body_ops import block_ops
-from tessella.passes.tile.conversions import FREE, Conversion, conversion, converting_ops
+from tessella.passes.tile.conversions import (
+    FREE,
+    WIDENED_GROUP,
+    WIDENED_VECTOR,
+    Conversion,
+    conversion,
+    converting_ops,
+)
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
@@ -268,13 +275,24 @@ class Model:
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
         """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
         if s.dot is not None:
-            return rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
+            products = rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
+            return products + self._widened_groups(s, s.dot, rows, vectors)
         ops = rows * vectors * self.ops
         if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
             ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
         if self._widens:
             ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
+
+    def _widened_groups(self, s: Schedule, dot: Dot, rows: int, vectors: int) -> float:
+        """Cycles to widen the groups that a point reads for an instruction that takes wider
+        ones."""
+        shuffles = 0.0
+        for o in self.plan(s).read:
+            if dot.row.widens(o.element):
+                each = WIDENED_VECTOR * vectors if o.by_vector else WIDENED_GROUP
+                shuffles += each * (rows if o.by_row else 1)
+        return shuffles / self.target.shuffle_ports
 
     def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
         """Operations that widen what a point of a product loads."""
@@ -458,11 +476,12 @@ class Model:
 
     def _held_by_all(self, s: Schedule) -> int:
         """Registers besides those of rows: for windows, two more rows and the weights; for others,
-        the vectors that all rows share, and an element."""
+        the vectors that all rows share, an element, and the products that are summed apart."""
         plan = self.plan(s)
         compared = 3 if self.op.aggregation.data in "<>" else 0
+        summed = s.dot is not None and s.dot.row.sums
         if not plan.windows:
-            return plan.shared * s.vectors + 1 + compared
+            return plan.shared * s.vectors + 1 + compared + summed
         bounded = self.bounded(s)
         points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
         weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)

@@ -1,4 +1,4 @@
-"""The operand layouts that a schedule requires of its kernel."""
+"""The places in which a schedule requires the operands of its kernel: layouts, and elements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tessella.dialects.layout import Layout, Piece
-from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.place import PlaceAttr, place_of, precision_of
+from tessella.dialects.layout import ANY_LAYOUT, Layout, Piece
+from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile import ContractOp, Dot, KernelOp
-from tessella.dialects.tile.flat import Flat, layout_of
+from tessella.dialects.tile.flat import Flat, layout_of, stored_element
 from tessella.dialects.tile.nest import shared_loops
 from tessella.dialects.tile.split import constant_layouts, is_split, split_indices
 
@@ -38,7 +37,7 @@ def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) ->
     )
 
 
-def packed_layouts(
+def packed_places(
     op: ContractOp,
     kernel: KernelOp,
     flat: Flat,
@@ -46,14 +45,15 @@ def packed_layouts(
     rows: str | None,
     width: int | None,
     dot: Dot | None = None,
-) -> dict[int, Layout]:
-    """New layouts by operand, for tiles of ``width`` elements of the vector index: panels for those
+) -> dict[int, PlaceAttr]:
+    """New places by operand, for tiles of ``width`` elements of the vector index: panels for those
     that do not depend on the rows, and are constants or need a copy anyhow; the vector index
     innermost for others that need a copy, and for all where there is no width. An instruction that
-    adds up groups of products has all that moves with the lanes in panels of groups."""
-    layouts: dict[int, Layout] = {}
+    adds up groups of products has all that moves with the lanes in panels of groups; they have the
+    element that it takes where rows share them."""
+    places: dict[int, PlaceAttr] = {}
     if op.is_map:
-        return layouts
+        return places
     for i, a in enumerate(flat.accesses[: flat.inputs]):
         if a.lane_stride(vector) == 0 or not can_relayout(op, kernel, i, vector):
             continue
@@ -64,13 +64,20 @@ def packed_layouts(
         moves_by_row = rows is not None and a.stride(rows) != 0
         constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
         if dot is not None:
-            layouts[i] = _panels(op, i, dim, width or 0, dot)
+            often = rows is not None and not moves_by_row
+            element = dot.row.takes if often else ""
+            places[i] = packed_as(_panels(op, i, dim, width or 0, dot), element)
         elif width is not None and not moves_by_row and (constant or not contiguous):
-            layouts[i] = _panels(op, i, dim, width)
+            places[i] = packed_as(_panels(op, i, dim, width))
         elif not contiguous:
             order = [*(d for d in range(len(forms)) if d != dim), dim]
-            layouts[i] = Layout("packed", tuple(Piece(d) for d in order))
-    return layouts
+            places[i] = packed_as(Layout("packed", tuple(Piece(d) for d in order)))
+    return places
+
+
+def packed_as(layout: Layout = ANY_LAYOUT, element: str = "") -> PlaceAttr:
+    """The place of a packed operand: without a layout or an element, that of the operand."""
+    return PlaceAttr.get("any", element or "any", layout)
 
 
 def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None = None) -> Layout:
@@ -99,26 +106,27 @@ def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
     return max(ranks, default=(0, -1))
 
 
-def set_layouts(op: ContractOp, layouts: Mapping[int, Layout], arch: str) -> None:
-    """Set the layouts in which a statement reads arguments of its kernel."""
-    for operand, layout in layouts.items():
-        _pack_argument(op.inputs[operand], layout, arch)
+def set_places(op: ContractOp, places: Mapping[int, PlaceAttr], arch: str) -> None:
+    """Set the places in which a statement reads arguments of its kernel."""
+    for operand, place in places.items():
+        _pack_argument(op.inputs[operand], place, arch)
 
 
-def _pack_argument(value: SSAValue, layout: Layout, arch: str) -> None:
+def _pack_argument(value: SSAValue, packed: PlaceAttr, arch: str) -> None:
     assert isinstance(value, BlockArgument)
     kernel = value.block.parent_op()
     assert isinstance(kernel, KernelOp)
     place = place_of(value.type)
     at = place.device.data if place is not None else arch
-    precision = precision_of(tensor_type(value).element_type)
-    kernel.pack(value.index, PlaceAttr.get(at, precision, layout))
+    element, layout = stored_element(value, packed).name, layout_of(value, packed)
+    kernel.pack(value.index, PlaceAttr.get(at, element, layout))
 
 
 def split_statement(op: ContractOp, arch: str) -> None:
     """Split the indices of a statement, and split its constants into the same digits."""
     if is_split(op):
-        set_layouts(op, constant_layouts(op, _plain_constants(op)), arch)
+        layouts = constant_layouts(op, _plain_constants(op))
+        set_places(op, {i: packed_as(layout) for i, layout in layouts.items()}, arch)
         split_indices(op)
 
 

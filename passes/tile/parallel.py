@@ -160,7 +160,7 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
 
 def _time(model: Model, core: float, loop: Loop) -> float:
     """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
-    sizes = [a.size * element_of(v.type).size for a, v in _operands(model)]
+    sizes = [a.size * a.element.size for a, _ in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
     shared = model.undivided(loop.name)

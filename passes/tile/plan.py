@@ -16,7 +16,6 @@ from typing import Generic
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Region, SSAValue
 
-from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.attributes import N, S_co
@@ -246,15 +245,15 @@ def _operand(
     constraints: Constraints,
     dot: Dot | None,
 ) -> OperandPlan[N]:
-    a, element = flat.accesses[number], element_of(value.type)
+    a = flat.accesses[number]
     return OperandPlan(
         access=_access(op, flat, number, value, vector, rows)
         if dot is None or vector is None
         else _grouped(a, vector, dot),
         stride=a.lane_stride(vector) if vector is not None else 0,
         row_stride=a.stride(rows) if rows is not None else 0,
-        element=element.name,
-        bits=element.bits,
+        element=a.element.name,
+        bits=a.element.bits,
         room=a.room.get(vector or "", 0),
         guards=tuple(c for c in constraints.masked if number in c.operands),
     )

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tessella.dialects.layout import Layout
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten
-from tessella.dialects.tile.merge import with_layouts
+from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.passes.tile.model import Model
-from tessella.passes.tile.packing import argument_of, packed_layouts
+from tessella.passes.tile.packing import argument_of, packed_places
 from tessella.support.sizes import Size, estimated, expression
 from tessella.targets import Target
 
-Layouts = Mapping[int, Layout]
-"""Layouts by operand number."""
+Places = Mapping[int, PlaceAttr]
+"""Where operands are packed, by number."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Problem:
     target: Target
     shared: bool = False
     """Whether the panels of constants are those of programs for any number of rows."""
-    _models: dict[tuple[tuple[int, Layout], ...], Model] = field(
-        default_factory=dict[tuple[tuple[int, Layout], ...], Model]
+    _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
+        default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
     )
-    _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None], Layouts] = field(
-        default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None], Layouts]
+    _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None], Places] = field(
+        default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None], Places]
     )
 
     @cached_property
@@ -46,15 +46,15 @@ class Problem:
         """The flattened statement with the current layouts of its operands, in numbers."""
         return self.model({}).flat
 
-    def model(self, layouts: Layouts) -> Model:
-        """The cost model with other layouts for some operands, in which more indices may merge.
+    def model(self, places: Places) -> Model:
+        """The cost model with some operands in other places, in which more indices may merge.
 
         They merge before sizes become numbers: schedules name the indices that the lowering has,
         for all values of the symbols.
         """
-        key = tuple(layouts.items())
+        key = tuple(places.items())
         if key not in self._models:
-            flat = with_layouts(self.op, layouts) if layouts else self._flat
+            flat = with_places(self.op, places) if places else self._flat
             self._models[key] = Model(self.op, flat.with_sizes(estimated), self.target)
         return self._models[key]
 
@@ -76,13 +76,13 @@ class Problem:
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
         return any(a is not None and self.kernel.is_constant(a.index) for a in arguments)
 
-    def packed(self, vector: str, rows: str | None, width: int, dot: Dot | None = None) -> Layouts:
-        """The operand layouts that register tiles of this width require."""
+    def packed(self, vector: str, rows: str | None, width: int, dot: Dot | None = None) -> Places:
+        """The places of operands that register tiles of this width require."""
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
         key = vector, width, by_row, dot
         if key not in self._packed:
             # the last panel of a range that depends on symbols has edges that no tile lies in
             panels = width if vector not in self.symbolic else None
-            packed = packed_layouts(self.op, self.kernel, self.plain, vector, rows, panels, dot)
+            packed = packed_places(self.op, self.kernel, self.plain, vector, rows, panels, dot)
             self._packed[key] = packed
         return self._packed[key]

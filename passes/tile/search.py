@@ -51,7 +51,7 @@ def best_schedule(
     """The schedule of a statement with the fewest cycles in the model; of those whose panels of
     constants are ``shared`` by programs for any number of rows.
 
-    The statement is not changed: callers apply ``Choice.schedule`` and ``Choice.layouts``. Choices
+    The statement is not changed: callers apply ``Choice.schedule`` and ``Choice.places``. Choices
     are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
     """
     key = statement_key(op, kernel), target, shared
@@ -62,7 +62,7 @@ def _search(problem: Problem) -> Choice:
     if problem.op.is_scatter:
         return scatter_choice(problem)
     best = _in_order(problem, _blocked(problem, _best_tile(problem)))
-    flat = problem.model(best.layouts).flat
+    flat = problem.model(best.places).flat
     partial = partial_sums(problem.op, flat, best.schedule)
     if partial is not None and partial[0] in problem.symbolic:
         partial = None
@@ -120,7 +120,7 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     memory traffic."""
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
-    model = problem.model(choice.layouts)
+    model = problem.model(choice.places)
     whole = {*problem.reaches, *problem.symbolic}
     schedules = [choice.schedule, *_with_blocks(model, choice.schedule, whole)]
     traffics = [model.traffic.cycles(s) for s in schedules]
@@ -133,12 +133,12 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
     """The choice with the loop over a running index outside of those that move the result less, if
     the statement does not fit into the second level of cache: tensors are then read and written in
     the order of memory, where register tiles would go through rows that lie far apart."""
-    op, s, model = problem.op, choice.schedule, problem.model(choice.layouts)
+    op, s, model = problem.op, choice.schedule, problem.model(choice.places)
     flat = model.flat
     moved = sum(bytes_in(value) for value in op.tensors)
     if flat.running is None or not can_go_on(op) or s.vector not in flat.free:
         return choice
-    if moved <= CACHE_SHARE * problem.target.l2 or choice.layouts:
+    if moved <= CACHE_SHARE * problem.target.l2 or choice.places:
         return choice
     order = sorted((*flat.free, flat.running), key=lambda name: -abs(flat.out.stride(name)))
     reduction = tuple(name for name in s.reduction if name != flat.running)
@@ -169,7 +169,7 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
     """Whether several register tiles share a panel of a constant, enough to prefetch the next one,
     and the second-level cache has room for both. Weights come from far away, as all other weights
     of the model have been used since."""
-    s, model = choice.schedule, problem.model(choice.layouts)
+    s, model = choice.schedule, problem.model(choice.places)
     flat = model.flat
     if s.vector is None or s.vector not in flat.free:
         return False
@@ -185,7 +185,7 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
 def _streams(problem: Problem, choice: Choice) -> bool:
     """Whether a reduction reads from memory: no cache holds what it streams through, and no step
     of shared loops asks for it. Maps, which wait for their stores too, are no faster for it."""
-    op, flat = problem.op, problem.model(choice.layouts).flat
+    op, flat = problem.op, problem.model(choice.places).flat
     if op.is_map or asks_ahead(op):
         return False
     read = {op.tensors[i] for i in streams(op, flat, choice.schedule.vector)}

@@ -15,14 +15,14 @@ from operator import mul
 from xdsl.dialects.builtin import i1
 
 from tessella.dialects.elements import element_of, find_element
-from tessella.dialects.layout import Layout
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import ContractOp, Dot, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.cycles import copy_cycles
-from tessella.passes.tile.dots import dots
+from tessella.passes.tile.dots import dots, widened
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import plan_accesses
@@ -194,7 +194,7 @@ class TileFamily:
             return None
         schedule = replace(tile, unroll=self._unroll(tile))
         penalty, copies = self._penalty(height), self._outline._copies
-        choice = Choice(schedule, model.computing(schedule), self._layouts, penalty, copies)
+        choice = Choice(schedule, model.computing(schedule), self._places, penalty, copies)
         if choice.cycles > most:
             return None
         estimate = replace(choice.estimate, traffic=model.traffic.cycles(schedule))
@@ -224,15 +224,18 @@ class TileFamily:
         )
 
     @cached_property
-    def _layouts(self) -> Mapping[int, Layout]:
+    def _places(self) -> Mapping[int, PlaceAttr]:
         if self.vector not in self.plain.free:
             return {}
         width = (self.panel or self.vectors) * self.lanes
-        return self.problem.packed(self.vector, self.rows, width, self.dot)
+        places = self.problem.packed(self.vector, self.rows, width, self.dot)
+        if self.dot is None:
+            return places
+        return {**places, **widened(self.problem, self.dot, self.vector, width)}
 
     @cached_property
     def _model(self) -> Model:
-        return self.problem.model(self._layouts)
+        return self.problem.model(self._places)
 
     @property
     def _flat(self) -> Flat[int]:
@@ -242,14 +245,14 @@ class TileFamily:
     def _copies(self) -> float:
         """Cycles to pack the operands that are not constants; with shared loops, the share of one
         step."""
-        return sum(self._copy(operand) for operand in self._layouts)
+        return sum(self._copy(operand, place) for operand, place in self._places.items())
 
-    def _copy(self, operand: int) -> float:
+    def _copy(self, operand: int, place: PlaceAttr) -> float:
         kernel, target = self.problem.kernel, self.problem.target
         argument = argument_of(self.op, kernel, operand)
         if argument is None or kernel.is_constant(argument.index):
             return 0.0
-        return copy_cycles(argument, target) / steps(self.op)
+        return copy_cycles(argument, place, target) / steps(self.op)
 
     def _penalty(self, height: int) -> float:
         cut = sum(-(-each.rows // height) * each.weight for each in self._outline._boundary_rows)
@@ -288,9 +291,12 @@ class TileFamily:
 
     def _unroll(self, s: Schedule) -> int:
         """Number of points of the reduction in one step of the innermost loop: a whole window, or a
-        power of two."""
+        power of two. One where products are summed apart: LLVM would add up those of several points
+        before the accumulator, in registers that the tile needs."""
         model = self._model
         if self.op.is_map or self.vector in self._flat.reduced:
+            return 1
+        if s.dot is not None and s.dot.row.sums:
             return 1
         body = s.row_tile * s.vectors * 3 // 2 + 1
         # the positions of a window share what they load; broadcasts that are shared are spilled

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tessella.dialects.elements import element_of
 from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.targets import Target
@@ -153,7 +152,7 @@ class Traffic:
     @cached_property
     def sizes(self) -> list[int]:
         """Bytes of an element of each operand."""
-        return [element_of(v.type).size for v in self.op.tensors]
+        return [a.element.size for a in self.flat.accesses]
 
     def _moved(
         self,

@@ -330,7 +330,7 @@ def _scheduled(made: Nested, random: Random) -> Nested:
     for op in made.kernel.body.block.ops:
         if isinstance(op, ContractOp):
             plan = Planner(random, op, made.kernel, made.target).draw()
-            if plan.layouts:  # what is packed is not in the order of its type
+            if plan.places:  # what is packed is not in the order of its type
                 plan = Planner(random, op, made.kernel, made.target).scalar()
             op.schedule = ScheduleAttr(plan.schedule)
     made.module.verify()

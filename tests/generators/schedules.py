@@ -12,14 +12,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from tessella.codegen.emit import emit
+from tessella.dialects.elements import element_of
 from tessella.dialects.graph import CompileContext
-from tessella.dialects.layout import Layout, pack
+from tessella.dialects.layout import pack
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten, layout_of
-from tessella.dialects.tile.merge import merge_indices, with_layouts
+from tessella.dialects.tile.merge import merge_indices, with_places
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
-from tessella.passes.tile.packing import packed_layouts
+from tessella.passes.tile.packing import packed_places
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.search import best_schedule
@@ -58,10 +60,10 @@ class RegisterTile:
 
 @dataclass(frozen=True)
 class Plan:
-    """A schedule, and the layouts that it wants for operands by number."""
+    """A schedule, and the places that it wants for operands by number."""
 
     schedule: Schedule
-    layouts: Mapping[int, Layout]
+    places: Mapping[int, PlaceAttr]
 
 
 # ** drawing **
@@ -85,20 +87,20 @@ class Planner(Choices):
         Or the one that is chosen."""
         if self.chance(20):
             choice = best_schedule(self.op, self.kernel, self.target)
-            return Plan(choice.schedule, choice.layouts)
+            return Plan(choice.schedule, choice.places)
         vector = self.one_of(*self.lane_indices() * 5, None)
         if vector is None:
             return self.scalar()
         tile = self.tile(vector)
-        layouts: Mapping[int, Layout] = {}
+        places: Mapping[int, PlaceAttr] = {}
         if vector in self.flat.free:
-            layouts = packed_layouts(
+            places = packed_places(
                 self.op, self.kernel, self.flat, vector, tile.rows, tile.vectors * self.lanes
             )
-        flat = with_layouts(self.op, layouts)
+        flat = with_places(self.op, places)
         if not {vector, tile.rows} - {None} <= set(flat.ranges):
             return self.scalar()
-        return Plan(self.finish(flat, vector, tile), layouts)
+        return Plan(self.finish(flat, vector, tile), places)
 
     def scalar(self) -> Plan:
         """A schedule without vectors."""
@@ -242,7 +244,9 @@ class Prepared:
         layouts = [layout_of(v) for v in (*kernel.body.block.args, op.res)]
         before = statement.before
         arrays = [*statement.arrays.values(), before]
-        memory = [place(pack(a, layout)) for a, layout in zip(arrays, layouts, strict=True)]
+        read = [element_of(v.type).dtype for v in (*kernel.body.block.args, op.res)]
+        packed = map(pack, arrays, layouts)
+        memory = [place(a.astype(to, copy=False)) for a, to in zip(packed, read, strict=True)]
         text, sizes = emit(self.loops, self.target)["k"], values.values()
         turns = [(thread, self.threads) for thread in reversed(range(self.threads))]
         context = call_text(text, self.target, *memory, sizes=sizes, turns=turns)
@@ -258,7 +262,7 @@ def prepare(random: Random, statement: Statement, target: Target) -> Prepared:
     module = statement.parse()
     kernel, op = _parts(module)
     plan = Planner(random, op, kernel, target).draw()
-    set_schedule(op, plan.schedule, plan.layouts, target.arch)
+    set_schedule(op, plan.schedule, plan.places, target.arch)
     threads = 1 if plan.schedule.parallel is None else random.randint(1, 4)
     return scheduled(statement, module, target, threads)
 

@@ -320,7 +320,7 @@ def statement(request: pytest.FixtureRequest) -> tuple[ContractOp, KernelOp]:
 def without_blocks(choice: Choice, op: ContractOp, kernel: KernelOp, machine: Target) -> Choice:
     """The same tiles, whose loops run as a whole."""
     schedule = replace(choice.schedule, blocks=())
-    model = problem.Problem(op, kernel, machine).model(choice.layouts)
+    model = problem.Problem(op, kernel, machine).model(choice.places)
     estimate = replace(choice.estimate, traffic=model.traffic.cycles(schedule))
     return replace(choice, schedule=schedule, estimate=estimate)
 

@@ -64,7 +64,7 @@ def test_the_instruction_of_a_target(
     found = choice.schedule.dot
     assert (found and found.instruction) == instruction
     if found is not None:
-        assert f"0 floordiv {found.row.k}" in str(choice.layouts[1])
+        assert f"0 floordiv {found.row.k}" in str(choice.places[1])
 
 
 VNNI = replace(targets.get("avx512"), features=("avx512vnni", "avx512bf16"))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import FlatAccess, flatten
-from tessella.dialects.tile.merge import merge_indices, with_layouts
+from tessella.dialects.tile.merge import merge_indices, with_places
 from tessella.passes.tile import search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.model import Estimate, Model
@@ -337,7 +337,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
     kernel = kernel_of(op)
     choices = [*all_choices(op, kernel, target), best_schedule(op, kernel, target)]
     for choice in choices:
-        s, flat = choice.schedule, with_layouts(op, choice.layouts).with_sizes(known)
+        s, flat = choice.schedule, with_places(op, choice.places).with_sizes(known)
         assert Model(op, flat, target).registers(s) <= target.vector_registers
         accumulators = 0 if op.is_map else s.row_tile * s.vectors
         broadcasts = 1 if accumulators else 0
@@ -398,7 +398,7 @@ def schedules() -> list[str]:
     """The choices for some statements, as text."""
     ops = [drawn(Random(seed)) for seed in SEEDS]
     found = [chosen(op, target) for op in ops for target in TARGETS.values()]
-    return [f"{choice.schedule} {choice.layouts} {choice.cycles}" for choice in found]
+    return [f"{choice.schedule} {choice.places} {choice.cycles}" for choice in found]
 
 
 @pytest.mark.slow
