@@ -94,8 +94,11 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     each other does not fit into the nearest cache, nor all that they touch into one; else one that
     some sum over, if that saves much. A long sum is one of blocks, which are a loop of their own.
 
-    A step prefetches the inputs of a later one if they come from far away.
+    A step prefetches the inputs of a later one if they come from far away. The statements of a
+    kernel with a sort share no loops.
     """
+    if kernel.sorts:
+        return
     if kernel.nest is None:
         _share_all(kernel, target)
     if kernel.nest is None and (found := long_sum(kernel, target)) is not None:

@@ -1,0 +1,61 @@
+"""The method of a sort and its cost, by estimates of cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import tensor_type
+from tessella.dialects.tile import Sorting, SortOp
+from tessella.dialects.tile.sort import INSERTION, RADIX
+from tessella.support.sizes import ceil_div, estimated
+from tessella.targets import Target
+
+COMPARED = 5.0
+"""Cycles to load a vector of keys, make integers of them and compare them."""
+TRIED = 60.0
+"""Cycles of the keys of a block one by one, in which one is inserted, beside those of the move."""
+MOVED = 7.0
+"""Cycles to move a vector of the best keys with their places."""
+DIGIT = 5.0
+"""Cycles of a key for each of its digits: to count it, and to move the key and its place."""
+SLOT = 2.0
+"""Cycles to add up the count of a value of a digit."""
+FOUND = 4.0
+"""Cycles to write a value that was selected, with its place."""
+DIGITS = (8, 11)
+"""Bits of a digit: more of them need fewer passes, and more counts."""
+
+
+def best_sorting(op: SortOp, target: Target) -> Sorting:
+    """The fastest way to sort the rows of a statement."""
+    return min(_sortings(op, target), key=lambda sorting: _row_cycles(op, sorting))
+
+
+def sort_cycles(op: SortOp) -> float:
+    """Cycles of a statement that has a schedule."""
+    return 0.0 if op.schedule is None else estimated(op.rows) * _row_cycles(op, op.schedule.data)
+
+
+def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
+    bits = element_of(tensor_type(op.values)).bits
+    lanes = target.lanes(max(bits, 32))
+    yield Sorting(INSERTION, lanes)
+    for digit in DIGITS:
+        yield Sorting(RADIX, lanes, min(digit, bits))
+
+
+def _row_cycles(op: SortOp, sorting: Sorting) -> float:
+    """Cycles of one row."""
+    size, count = estimated(op.along.range), estimated(op.count)
+    written = FOUND * count
+    if sorting.method == INSERTION:
+        # each key of a random row is among the best so far with the probability count / number
+        inserted = count * log(max(1, size / max(1, count)))
+        moves = MOVED * (1 + count / sorting.lanes)
+        first = count * (MOVED + moves) / 2
+        return size / sorting.lanes * COMPARED + first + inserted * (TRIED + moves) + written
+    digits = ceil_div(element_of(tensor_type(op.values)).bits, sorting.digit)
+    slots = digits * SLOT * (1 << sorting.digit)
+    return size * (COMPARED + DIGIT * digits) + slots + written
