@@ -13,12 +13,18 @@ from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import NATIVE, Table, rows
 from tessella.kernels.reduction import first
 from tessella.kernels.registry import native
+from tessella.support.conditions import always
 
 
 SELECTED: Table = rows(NATIVE, writes=("T", "i64"))
 
 
-@native(nn.TopkOp, "topk", NCHW, elements=SELECTED)
+def _selects(op: nn.TopkOp) -> str | None:
+    """The reason why a kernel does not select elements."""
+    return None if always(op.settings["k"] >= 1) else "k may be 0"
+
+
+@native(nn.TopkOp, "topk", NCHW, elements=SELECTED, applies=_selects)
 def topk(k: KernelBuilder, op: nn.TopkOp, x: SSAValue) -> Sequence[SSAValue]:
     """A sort along the axis, whose key is the element."""
     settings = op.settings

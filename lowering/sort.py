@@ -2,6 +2,7 @@
 
 ``insertion``: the best keys so far are a sorted buffer. Blocks of keys are compared with the last
 of the best in whole vectors; of a block with a better one, each that is better is inserted.
+``interleaved``: the same for several rows, one in each lane.
 ``radix``: all keys are sorted by digits, from the lowest one, each time stably. One pass counts the
 digits of all keys. A digit that all keys share moves nothing.
 """
@@ -19,9 +20,9 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects import rt
 from tessella.dialects.arith import CASTS, CmpiOp, SelectOp
 from tessella.dialects.nn.core import shape_of
-from tessella.dialects.tile import Access, Schedule, Sorting, SortOp, stays_inside, yielded
+from tessella.dialects.tile import Access, Index, Schedule, Sorting, SortOp, stays_inside, yielded
 from tessella.dialects.tile.flat import FlatAccess, flatten_access, layout_of
-from tessella.dialects.tile.sort import INSERTION
+from tessella.dialects.tile.sort import INSERTION, INTERLEAVED
 from tessella.lowering.aggregate import accumulate, horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.comparable import comparable, key_type
@@ -48,6 +49,9 @@ def scratch_of(op: SortOp) -> Sequence[rt.Buffer]:
             rt.flat_buffer(keys, best),
             rt.flat_buffer(places, best),
         ]
+    if sorting.method == INTERLEAVED:
+        best = op.count * sorting.lanes
+        return [rt.flat_buffer(keys, best), rt.flat_buffer(places, best)]
     twice, digits = 2 * op.along.range, _digits(keys, sorting)
     return [
         rt.flat_buffer(keys, twice),
@@ -101,7 +105,8 @@ class Sort:
         self.writes = [self._flat(value, op.out_access, taken) for value in op.results]
         free = tuple(index.name for index in op.free)
         lanes = self.sorting.lanes
-        self.bodies = Bodies(emitter, Schedule(free, (self.name,), self.name, lanes), buffers)
+        self.vector = free[-1] if self.sorting.method == INTERLEAVED else self.name
+        self.bodies = Bodies(emitter, Schedule(free, (self.name,), self.vector, lanes), buffers)
         self.scalars = Bodies(emitter, Schedule(free, (self.name,)), buffers)
 
     def _flat(
@@ -114,20 +119,40 @@ class Sort:
     def emit(self) -> None:
         """Append the loops to the emitter's block."""
         self.e.lanes = self.sorting.lanes
-        rows, e = self.op.rows, self.e
-        first, stop = self.share or (e.index(0), e.index(rows))
-        self._loop(first, stop, self._row)
+        units, e = self.op.units, self.e
+        first, stop = self.share or (e.index(0), e.index(units))
+        self._loop(first, stop, self._group if self.sorting.method == INTERLEAVED else self._row)
 
     # ** rows **
 
     def _row(self, number: SSAValue) -> None:
+        point = self._point(number, self.op.free)
+        sort = self._inserted if self.sorting.method == INSERTION else self._by_digits
+        places, start = sort(point)
+        self._write(point, places, start, 1)
+
+    def _point(self, number: SSAValue, free: Sequence[Index]) -> dict[str, Pos]:
+        """The values of indices, of which the last one counts fastest."""
         point: dict[str, Pos] = {}
-        for index in reversed(self.op.free):
+        for index in reversed(free):
             point[index.name] = Pos(self._digit(number, index.range))
             number = self._quotient(number, index.range)
-        sort = self._inserted if self.sorting.method == INSERTION else self._by_digits
-        best, places, start = sort(point)
-        self._write(point, best, places, start)
+        return point
+
+    def _group(self, number: SSAValue) -> None:
+        """Sort interleaved rows. The last group begins earlier, so that all lanes are rows."""
+        e, lanes, (*outer, last) = self.e, self.sorting.lanes, self.op.free
+        groups = ceil_div(last.range, lanes)
+        point = self._point(self._quotient(number, groups), outer)
+        group = e.op(arith.MuliOp(self._digit(number, groups), e.index(lanes)))
+        start = e.op(arith.MinSIOp(group, e.index(last.range - lanes)))
+        self._interleaved({**point, last.name: Pos(start)})
+
+        def body(lane: SSAValue) -> None:
+            row = {**point, last.name: Pos(e.op(arith.AddiOp(start, lane)))}
+            self._write(row, self.scratch[1], lane, lanes)
+
+        self._loop(e.index(0), e.index(lanes), body)
 
     def _digit(self, number: SSAValue, range: Size) -> SSAValue:
         if isinstance(range, Expr):
@@ -140,13 +165,14 @@ class Sort:
         return self.e.apply(AffineExpr.dimension(0) // range, [number])
 
     def _write(
-        self, point: Mapping[str, Pos], best: SSAValue, places: SSAValue, start: SSAValue
+        self, point: Mapping[str, Pos], places: SSAValue, start: SSAValue, stride: int
     ) -> None:
-        """Write the keys and the places of a row's first values."""
+        """Write the keys and the places of a row's first values, whose places lie from an offset on
+        in a buffer."""
         e, values = self.e, self.op.results
 
         def body(at: SSAValue) -> None:
-            place = self._load(places, e.op(arith.AddiOp(start, at)))
+            place = self._load(places, e.linear([(start, 1), (at, stride)], 0))
             index = e.op(CASTS["arith.index_cast"](place, INDEX))
             here = {**point, self.name: Pos(at)}
             if values[0].first_use is not None:
@@ -195,7 +221,7 @@ class Sort:
         return comparable(self.e, value, self.element, descending=self._descending).ssa
 
     def _moves(self, access: FlatAccess[Size]) -> bool:
-        return not decided(access.stride(self.name) == 0)
+        return not decided(access.stride(self.vector) == 0)
 
     @property
     def _descending(self) -> bool:
@@ -232,7 +258,7 @@ class Sort:
 
     # ** insertion **
 
-    def _inserted(self, point: Mapping[str, Pos]) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _inserted(self, point: Mapping[str, Pos]) -> tuple[SSAValue, SSAValue]:
         e, (_, best, places) = self.e, self.scratch
         lanes, count = self.sorting.lanes, self.op.count
         self._store(self._number(-(1 << (self.key.width.data - 1))), best, e.index(lanes - 1))
@@ -243,7 +269,7 @@ class Sort:
         self._loop(e.index(0), e.index(count), begin)
         size = VECTORS * lanes
         self._loop(e.index(count), e.index(self.op.along.range), partial(self._block, point), size)
-        return best, places, e.index(lanes)
+        return places, e.index(lanes)
 
     def _block(self, point: Mapping[str, Pos], start: SSAValue) -> None:
         """Insert the keys of a block that are better than the last of the best ones."""
@@ -309,9 +335,48 @@ class Sort:
 
         self._loop(e.index(0), e.op(arith.AddiOp(blocks, e.index(1))), body)
 
+    # ** interleaved rows **
+
+    def _interleaved(self, point: Mapping[str, Pos]) -> None:
+        e, lanes, count = self.e, self.sorting.lanes, self.op.count
+
+        def begin(at: SSAValue) -> None:
+            self._exchange(self._several(point, at), at, at, e.op(arith.AddiOp(at, e.index(1))))
+
+        def follow(at: SSAValue) -> None:
+            key = self._several(point, at)
+            last = self._load(self.scratch[0], e.index((count - 1) * lanes), varying=True)
+            better = horizontal(e, "+", [e.op(CmpiOp(key, last, "slt"))])
+            e.when(better, lambda: self._exchange(key, at, None, e.index(count)))
+
+        self._loop(e.index(0), e.index(count), begin)
+        self._loop(e.index(count), e.index(self.op.along.range), follow)
+
+    def _exchange(
+        self, key: SSAValue, at: SSAValue, end: SSAValue | None, length: SSAValue
+    ) -> None:
+        """Insert a key of each lane into the best of its row, of which the last one drops out; at
+        ``end`` there is none yet."""
+        e, lanes, (best, places) = self.e, self.sorting.lanes, self.scratch
+        place = e.spread(Val(e.op(CASTS["arith.index_cast"](at, self.place))))
+
+        def body(number: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            here = e.linear([(number, lanes)], 0)
+            old = [self._load(buffer, here, varying=True) for buffer in (best, places)]
+            moves = e.op(CmpiOp(key, old[0], "slt"))
+            if end is not None:
+                is_end = e.spread(Val(e.op(CmpiOp(number, end, "eq"))))
+                moves = e.op(arith.OrIOp(moves, is_end))
+            for buffer, own, current in zip((best, places), carried, old, strict=True):
+                self._store(e.op(SelectOp(moves, own, current)), buffer, here)
+            pairs = zip(carried, old, strict=True)
+            return [e.op(SelectOp(moves, current, own)) for own, current in pairs]
+
+        e.loop(e.index(0), length, 1, [key, place], body)
+
     # ** radix **
 
-    def _by_digits(self, point: Mapping[str, Pos]) -> tuple[SSAValue, SSAValue, SSAValue]:
+    def _by_digits(self, point: Mapping[str, Pos]) -> tuple[SSAValue, SSAValue]:
         e, (keys, places, counts) = self.e, self.scratch
         size, lowest = e.index(self.op.along.range), -(1 << (self.key.width.data - 1))
 
@@ -333,7 +398,7 @@ class Sort:
         start = e.index(0)
         for digit in range(digits):
             start = self._pass(digit, start)
-        return keys, places, start
+        return places, start
 
     def _count(self, digits: int, at: SSAValue) -> None:
         """Count the digits of a key."""

@@ -262,7 +262,7 @@ class _Statements:
 
     def _sort(self, op: SortOp) -> None:
         grain = op.schedule.data.parallel if op.schedule is not None else None
-        share = None if grain is None else self._share(rt.Share(op.rows, grain))
+        share = None if grain is None else self._share(rt.Share(op.units, grain))
         Sort(self.emitter, op, self.buffers, self.scratch[op], share).emit()
 
     def _contracts(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:

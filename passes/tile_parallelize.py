@@ -165,5 +165,5 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     found = best_choices(enough)
     loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
     worth = WORTH * models.target.barrier_cycles
-    sorts = [op for op in kernel.sorts if estimated(op.rows) > 1 and sort_cycles(op) >= worth]
+    sorts = [op for op in kernel.sorts if estimated(op.units) > 1 and sort_cycles(op) >= worth]
     return _Division(kernel, nest, loops, sorts)

@@ -39,10 +39,10 @@ from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.ops import SCALAR_DIALECTS
 from tessella.support.conditions import UndecidedSizeError, always
-from tessella.support.sizes import Size, product
+from tessella.support.sizes import Size, ceil_div, product
 
-INSERTION, RADIX = "insertion", "radix"
-METHODS = (INSERTION, RADIX)
+INSERTION, INTERLEAVED, RADIX = "insertion", "interleaved", "radix"
+METHODS = (INSERTION, INTERLEAVED, RADIX)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Sorting:
     """The schedule of a sort.
 
     ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all
-    behind the last of them. ``radix`` sorts all keys of a row by digits.
+    behind the last of them. ``interleaved`` does so for several rows, one in each lane, that lie
+    side by side along the last free index. ``radix`` sorts all keys of a row by digits.
     """
 
     method: str
@@ -59,7 +60,8 @@ class Sorting:
     digit: int = 0
     """Bits of a digit, for ``radix``."""
     parallel: int | None = None
-    """Rows that a thread takes at a time, where threads divide them."""
+    """Rows, or groups of interleaved rows, that a thread takes at a time, where threads divide
+    them."""
 
     def __str__(self) -> str:
         digit = f" digit {self.digit}" if self.method == RADIX else ""
@@ -165,6 +167,15 @@ class SortOp(IRDLOperation):
     def rows(self) -> Size:
         """The number of rows."""
         return product(index.range for index in self.free)
+
+    @property
+    def units(self) -> Size:
+        """The number of rows, or of groups of interleaved rows, that the schedule runs."""
+        if self.schedule is None or self.schedule.data.method != INTERLEAVED:
+            return self.rows
+        *outer, last = self.free
+        groups = ceil_div(last.range, self.schedule.data.lanes)
+        return product(index.range for index in outer) * groups
 
     @property
     def count(self) -> Size:
