@@ -109,9 +109,7 @@ class Sort:
         self.bodies = Bodies(emitter, Schedule(free, (self.name,), self.vector, lanes), buffers)
         self.scalars = Bodies(emitter, Schedule(free, (self.name,)), buffers)
 
-    def _flat(
-        self, value: SSAValue, forms: Access, ranges: Mapping[str, Size]
-    ) -> FlatAccess[Size]:
+    def _flat(self, value: SSAValue, forms: Access, ranges: Mapping[str, Size]) -> FlatAccess[Size]:
         if not stays_inside(forms, shape_of(value), ranges):
             raise InvalidModelError(f"an access of tile.sort leaves {value.type}")
         return flatten_access(forms, shape_of(value), layout_of(value), ranges)
@@ -327,8 +325,10 @@ class Sort:
                 )
                 stays = e.op(arith.AndIOp(stays, known))
             follows = e.op(CmpiOp(previous, new, "sle"))
-            pairs = ((best, new, old, previous), (places, new_place, load(places, here),
-                      load(places, before)))
+            pairs = (
+                (best, new, old, previous),
+                (places, new_place, load(places, here), load(places, before)),
+            )
             for buffer, own, current, earlier in pairs:
                 moved = e.op(SelectOp(follows, own, earlier))
                 self._store(e.op(SelectOp(stays, current, moved)), buffer, here)

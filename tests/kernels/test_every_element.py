@@ -35,10 +35,10 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp},
+    *{nn.CumsumOp, nn.ScatterElementsOp, nn.ScatterNdOp},
     *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sums of beginnings, sorts and scatters have NumPy kernels alone; the others do not
+"""Sums of beginnings and scatters have NumPy kernels alone; the others do not
 compute by themselves."""
 
 WIDE_IN_NUMPY = {
