@@ -15,7 +15,6 @@ from tessella.kernels.reduction import first
 from tessella.kernels.registry import native
 from tessella.support.conditions import always
 
-
 SELECTED: Table = rows(NATIVE, writes=("T", "i64"))
 
 
