@@ -21,6 +21,7 @@ from tessella.dialects.tile import (
     Index,
     IndexOp,
     Linear,
+    Running,
     SortOp,
     access,
     identity_access,
@@ -199,11 +200,14 @@ class KernelBuilder:
         init: SSAValue | None = None,
         default: float | None = None,
         parts: int | None = None,
+        running: Mapping[str, Running] | None = None,
     ) -> SSAValue:
         """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name,
-        ``parts`` the values of a partial sum where these have to be few."""
+        ``parts`` the values of a partial sum where these have to be few, ``running`` how the
+        aggregation runs along a reduced index."""
+        along = running or {}
         indices = [Index(n, r) for n, r in free.items()]
-        indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
+        indices += [Index(n, r, reduced=True, running=along.get(n)) for n, r in reduced.items()]
         type, forms = out
         region = scalar_region(
             [tensor_type(value).element_type for value, _ in inputs],

@@ -212,7 +212,7 @@ class Loads:
         """The condition under which the point counts; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
-        if self.plan.sums_lanes and (tail := point.tail_of(u)) != 0:
+        if self.plan.adds_lanes and (tail := point.tail_of(u)) != 0:
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
 

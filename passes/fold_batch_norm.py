@@ -35,21 +35,22 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Commutative
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import Array, NnOp, PyValue, is_float, shape_of, tensor, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, is_float, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import AddOp, BinaryOp, DivOp, MulOp, NegOp, SqrtOp, SubOp
 from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
-from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
+from tessella.dialects.nn.movement import ExpandOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.passes.base import functions, is_constant, record_fusion
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.writer import Writer, node_of
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.sizes import Size
@@ -146,7 +147,11 @@ class _Folder:
             pairs.append((op.rhs, op.lhs))
         for value, constant in pairs:
             host = self.host(value) if self.is_constant(constant) else None
-            if host is None or value.type != op.res.type or not is_float(_element(value)):
+            if (
+                host is None
+                or value.type != op.res.type
+                or not is_float(tensor_type(value).element_type)
+            ):
                 continue
             if self._attempt(lambda c=constant, h=host: self._fold_constant(op, c, h)):
                 return
@@ -168,7 +173,7 @@ class _Folder:
 
     def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
         """A constant as a vector of the host's channels; None if it varies along other axes."""
-        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        writer = Writer(op, host.op, part=".b", made=self.made)
         if isinstance(constant.owner, SplatOp):
             return writer.splat(constant.owner.number, _element(constant), [host.channels])
         shape = shape_of(constant)
@@ -181,8 +186,8 @@ class _Folder:
 
     def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> bool:
         """Apply the op to the host's parameters instead of its result, if these stay finite."""
-        weights = _Writer(op, _node(host.op, ".w"), self.made)
-        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        weights = Writer(op, host.op, part=".w", made=self.made)
+        writer = Writer(op, host.op, part=".b", made=self.made)
         scale, shift = host.scale, host.shift
         if type(op) in (MulOp, DivOp):
             scale = self._scaled(host, type(op), vector, weights)
@@ -196,7 +201,7 @@ class _Folder:
         return True
 
     def _scaled(
-        self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: _Writer
+        self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: Writer
     ) -> SSAValue | None:
         """The host's weights multiplied by or divided by a vector; None if one is not finite
         then."""
@@ -245,8 +250,8 @@ class _Folder:
             self._attempt(lambda: self._split_norm(op))
 
     def _fold_norm_into(self, op: BatchNormOp, host: _Host) -> bool:
-        weights = _Writer(op, _node(host.op, ".w"), self.made)
-        writer = _Writer(op, _node(host.op, ".b"), self.made)
+        weights = Writer(op, host.op, part=".w", made=self.made)
+        writer = Writer(op, host.op, part=".b", made=self.made)
         factor = _norm_factor(op, weights)
         shift = _norm_shift(op, factor, host.shift, writer)
         scale = self._scaled(host, MulOp, factor, weights)
@@ -256,20 +261,20 @@ class _Folder:
         return True
 
     def _split_norm(self, op: BatchNormOp) -> bool:
-        weights = _Writer(op, _node(op, ".w"), self.made)
-        writer = _Writer(op, _node(op, ".b"), self.made)
+        weights = Writer(op, op, part=".w", made=self.made)
+        writer = Writer(op, op, part=".b", made=self.made)
         factor = _norm_factor(op, weights)
         shift = _norm_shift(op, factor, None, writer)
         if not (self._is_finite(factor) and self._is_finite(shift)):
             return False
         form = (-1, *[1] * (len(shape_of(op.x)) - 2))
-        scaled = MulOp.make([op.x, weights.shaped(factor, form)], node=_node(op))
+        scaled = MulOp.make([op.x, weights.shaped(factor, form)], node=node_of(op))
         Rewriter.insert_op(scaled, InsertPoint.before(op))
-        _put(AddOp.make([scaled, writer.shaped(shift, form)], node=_node(op)), op)
+        _put(AddOp.make([scaled, writer.shaped(shift, form)], node=node_of(op)), op)
         return True
 
 
-def _norm_factor(op: BatchNormOp, writer: _Writer) -> SSAValue:
+def _norm_factor(op: BatchNormOp, writer: Writer) -> SSAValue:
     """scale / sqrt(variance + epsilon)."""
     epsilon = writer.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
     deviation = writer.op(SqrtOp, writer.op(AddOp, op.variance, epsilon))
@@ -277,41 +282,13 @@ def _norm_factor(op: BatchNormOp, writer: _Writer) -> SSAValue:
 
 
 def _norm_shift(
-    op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: _Writer
+    op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: Writer
 ) -> SSAValue:
     """(before - mean) * factor + bias, where nothing before is 0."""
     if before is None:
         return writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
     centred = writer.op(SubOp, before, op.mean)
     return writer.op(AddOp, writer.op(MulOp, centred, factor), op.bias)
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Inserts ops on constants before another op."""
-
-    anchor: NnOp
-    node: str | None
-    made: dict[SSAValue, None]
-
-    def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
-        """An op's result."""
-        return self._insert(kind.make(operands, node=self.node, **properties))
-
-    def splat(self, number: float, element: Attribute, shape: Sequence[Size]) -> SSAValue:
-        """A splat."""
-        return self._insert(SplatOp(number, tensor(element, shape)))
-
-    def shaped(self, value: SSAValue, form: Sequence[int]) -> SSAValue:
-        """A value in another shape; -1 stands for its number of elements."""
-        size = math.prod(shape_of(value))
-        shape = tuple(size if n == -1 else n for n in form)
-        return value if shape == shape_of(value) else self.op(ReshapeOp, value, shape=shape)
-
-    def _insert(self, op: NnOp) -> SSAValue:
-        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
-        self.made[op.results[0]] = None
-        return op.results[0]
 
 
 def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
@@ -321,7 +298,7 @@ def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> 
     kind, properties = type(op), op.setting_properties
     if isinstance(op, MatmulOp) and shift is not None:
         kind, properties = FcOp, {"transpose_w": op.transpose_b}
-    new = kind.make(operands, node=_node(op), **properties)
+    new = kind.make(operands, node=node_of(op), **properties)
     record_fusion(new, FoldBatchNormPass.name, [op, by])
     _put(new, by)
     Rewriter.erase_op(op)
@@ -335,10 +312,5 @@ def _put(new: NnOp, old: NnOp) -> None:
     Rewriter.erase_op(old)
 
 
-def _node(op: NnOp, part: str = "") -> str | None:
-    """The name of an op's node, with a suffix."""
-    return op.node + part if "node" in op.attributes else None
-
-
-def _element(value: SSAValue) -> Attribute:
-    return tensor_type(value).element_type
+def _element(value: SSAValue) -> str:
+    return element_of(value.type).name

@@ -53,7 +53,7 @@ from tessella.passes.quantized.products import (
     second_as_result,
 )
 from tessella.passes.quantized.rescale import Rescaler
-from tessella.passes.quantized.writer import Writer, replace
+from tessella.passes.writer import Writer, replace
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import at_most
 from tessella.support.sizes import estimated

@@ -49,7 +49,7 @@ from tessella.dialects.nn.reduction import ReduceMaxOp, ReduceMinOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.quantized.writer import Writer, drop, replace
+from tessella.passes.writer import Writer, drop, replace
 from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
 

@@ -27,6 +27,8 @@ Where the figures are from:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
 from tessella.targets import arm, x86
@@ -56,13 +58,23 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Target:
-    """The target of that name. Raises OptionError, which lists the known names."""
-    target = TARGETS.get(ALIASES.get(name, name))
-    if target is not None:
-        return target
-    raise OptionError(
-        f"there is no target {name!r}",
-        expected=f"one of {', '.join(names())}",
-        found=repr(name),
-        hint=did_you_mean(name.lower(), names()),
-    )
+    """The target of that name, such as `avx512`, or with features that not all of its machines
+    have: `avx512+avx512vnni`. Raises OptionError, which lists the known names."""
+    base, *features = name.split("+")
+    level = LEVELS.get(ALIASES.get(base, base))
+    if level is None:
+        raise OptionError(
+            f"there is no target {base!r}",
+            expected=f"one of {', '.join(names())}",
+            found=repr(name),
+            hint=did_you_mean(base.lower(), names()),
+        )
+    if unknown := sorted({*features} - level.extras):
+        raise OptionError(
+            f"the target {base!r} has no feature {unknown[0]!r}",
+            expected=f"some of {', '.join(sorted(level.extras)) or 'no features'}, each after a +",
+            found=repr(name),
+            hint=did_you_mean(unknown[0].lower(), sorted(level.extras)),
+        )
+    extras = (f for f in family_of(level.target).features.values() if f in features)
+    return replace(level.target, features=(*level.target.features, *extras))

@@ -38,16 +38,34 @@ N = TypeVar("N", bound=Size)
 
 
 @dataclass(frozen=True)
+class Running:
+    """How a statement aggregates along a running index: each value of it has the aggregate of all
+    values up to it, as a cumulative sum does."""
+
+    reverse: bool = False
+    """Whether the aggregate is of all values from it on."""
+    exclusive: bool = False
+    """Whether the aggregate leaves out the value itself."""
+
+    def __str__(self) -> str:
+        words = ("reverse" * self.reverse, "exclusive" * self.exclusive)
+        return " ".join(("running", *filter(None, words)))
+
+
+@dataclass(frozen=True)
 class Index(Generic[S_co]):
     """A named index that runs over ``0 <= index < range``."""
 
     name: str
     range: S_co
     reduced: bool = False
-    """Whether the index is aggregated over: it does not occur in the output's access."""
+    """Whether the index is aggregated over. It does not occur in the output's access, unless it is
+    running."""
     digits: tuple[Index[S_co], ...] = ()
     """The indices that were merged into this one, from the one that counts slowest. Accesses,
     bodies and constraints name these."""
+    running: Running | None = None
+    """How a reduced index runs along the output."""
 
     @staticmethod
     def merged(name: str, digits: Sequence[Index]) -> Index:
@@ -58,24 +76,31 @@ class Index(Generic[S_co]):
     def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
         """The index with the sizes that stand for those of its range and its digits."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
-        return Index(self.name, of(self.range), self.reduced, digits)
+        return Index(self.name, of(self.range), self.reduced, digits, self.running)
 
     @property
     def parts(self) -> tuple[Index[S_co], ...]:
         """The indices that accesses name: those that were merged, or the index itself."""
         return self.digits or (self,)
 
+    @property
+    def written(self) -> bool:
+        """Whether the output has an element for each value of the index."""
+        return not self.reduced or self.running is not None
+
     def __str__(self) -> str:
         if self.digits:
             return f"{self.name}({', '.join(map(str, self.digits))})"
-        return f"{self.name}: {self.range}"
+        text = f"{self.name}: {self.range}"
+        return text if self.running is None else f"{text} {self.running}"
 
 
 @irdl_attr_definition
 class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values.
+    Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values. The reduced
+    index of `[n: 8 | t: 16 running]` runs along the output; it may be `running reverse exclusive`.
     """
 
     name = "tile.indices"
@@ -126,9 +151,18 @@ def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
             yield Index.merged(name, digits)
         else:
             parser.parse_punctuation(":")
-            yield Index(name, parse_extent(parser), reduced)
+            extent = parse_extent(parser)
+            yield Index(name, extent, reduced, running=_parse_running(parser) if reduced else None)
         more = parser.parse_optional_punctuation(",") is not None
         name = parser.parse_identifier(" an index") if more else None
+
+
+def _parse_running(parser: AttrParser) -> Running | None:
+    """`running reverse exclusive`, or nothing."""
+    if parser.parse_optional_keyword("running") is None:
+        return None
+    flags = (parser.parse_optional_keyword(word) for word in ("reverse", "exclusive"))
+    return Running(*(flag is not None for flag in flags))
 
 
 @irdl_attr_definition

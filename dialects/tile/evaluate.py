@@ -81,15 +81,15 @@ class _Statement:
     def __init__(self, op: ContractOp, arrays: Arrays) -> None:
         self.op = op
         self.arrays = arrays
-        indices = sorted(op.index_list, key=lambda index: index.reduced)
+        indices = sorted(op.index_list, key=lambda index: not index.written)
         self.ranges = {index.name: int(index.range) for index in indices}
-        self.free = {i.name: (0, int(i.range)) for i in indices if not i.reduced}
+        self.free = {i.name: (0, int(i.range)) for i in indices if i.written}
         self.kind = scalar_dtype(yielded(op.combine.block).type)
         sums = op.aggregation.data in ("+", "*") and self.kind.kind == "f"
         self.total_kind = np.dtype(np.float64) if sums else self.kind
 
     def run(self) -> Array:
-        totals = converted(self._totals(), self.kind)
+        totals = converted(self._along(self._totals()), self.kind)
         points, inside = _points(self.free), np.asarray(True)
         if self.op.post_block is not None:
             posts, inside = self._elements(self.op.post_inputs, self.op.post_accesses, points)
@@ -119,6 +119,20 @@ class _Statement:
                 found = _AGGREGATIONS[self.op.aggregation.data](totals[slot], found)
             totals[slot] = found
         return totals
+
+    def _along(self, totals: Array) -> Array:
+        """The aggregates along the running index, of those at each of its values."""
+        index = self.op.running_index
+        if index is None or index.running is None:
+            return totals
+        axis, aggregate = [*self.free].index(index.name), _AGGREGATIONS[self.op.aggregation.data]
+        ordered = np.flip(totals, axis) if index.running.reverse else totals
+        if index.running.exclusive:
+            rest = np.take(ordered, range(ordered.shape[axis] - 1), axis)
+            first = np.full_like(np.take(ordered, [0], axis), self._identity())
+            ordered = np.concatenate([first, rest], axis)
+        result = aggregate.accumulate(ordered, axis, dtype=self.total_kind)
+        return np.flip(result, axis) if index.running.reverse else result
 
     def _identity(self) -> Any:
         """The initial value of an element, before any point."""

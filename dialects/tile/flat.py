@@ -113,7 +113,8 @@ class Flat(Generic[S_co]):
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
-    """Indices whose values the body or a constraint reads: they keep their names."""
+    """Indices whose values the body or a constraint reads, and the running one: they keep their
+    names."""
     floating: frozenset[str] = frozenset()
     """Indices of shared loops that a constraint uses: a step begins at any of their values."""
 
@@ -128,6 +129,11 @@ class Flat(Generic[S_co]):
     @cached_property
     def reduced(self) -> tuple[str, ...]:
         return tuple(i.name for i in self.indices if i.reduced)
+
+    @cached_property
+    def running(self) -> str | None:
+        """The index that the aggregation runs along."""
+        return next((i.name for i in self.indices if i.running is not None), None)
 
     @property
     def out(self) -> FlatAccess[S_co]:
@@ -256,6 +262,7 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     pinned, floating = constrained, frozenset(constrained & steps.keys())
     for region in (op.combine, op.post):
         pinned = pinned | {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
+    pinned = pinned | {i.name for i in op.index_list if i.running is not None}
     loops = tuple(i for i in indices if i.range != 1 or i.name in pinned)
     _check_merged(loops, accesses)
     accesses = tuple(a.along(loops) for a in accesses)

@@ -103,8 +103,10 @@ class ContractOp(IRDLOperation):
 
     For every point of the index space at which all accesses stay inside their tensors, and the
     constraints of `where` hold, the scalar `combine` body is applied to the operands' elements and
-    aggregated into the output's element. Then `post` maps the aggregated value and the elements of
-    the post operands, which are accessed by free indices only. Output elements without valid points
+    aggregated into the output's element. A running index is reduced and occurs in the output's
+    access: the element at one of its values is the aggregate over all values up to it. Then `post`
+    maps the aggregated value and the elements of the post operands, which are accessed by the
+    indices of the output only. Output elements without valid points
     hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
     reaches, or for which a post operand would be read outside of its tensor, keep the values of
     `init`, whose buffer the statement writes into (`inits.py`).
@@ -233,6 +235,11 @@ class ContractOp(IRDLOperation):
         return self.aggregation.data == "="
 
     @property
+    def running_index(self) -> Index | None:
+        """The index that the aggregation runs along, if there is one."""
+        return next((index for index in self.index_list if index.running is not None), None)
+
+    @property
     def factors(self) -> Factors | None:
         """The elements of the products that the statement sums, if it only does that."""
         return factors(self.aggregation.data, self.combine.block)
@@ -279,6 +286,7 @@ class ContractOp(IRDLOperation):
             raise VerifyException("tile.contract: expected a number above 0 as parts")
         self._verify_elements()
         self._verify_accesses()
+        self._verify_running()
         self._verify_written_once()
         self._verify_where()
         self._verify_bodies()
@@ -326,21 +334,56 @@ class ContractOp(IRDLOperation):
                     raise VerifyException(
                         f"tile.contract: the index {name} of {text} is not declared"
                     )
-                if known[name].reduced and i >= free_only:
+                if not known[name].written and i >= free_only:
                     raise VerifyException(
                         f"tile.contract: {text} is accessed after the reduction over {name}"
                     )
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
 
+    def _verify_running(self) -> None:
+        running = [index for index in self.index_list if index.running is not None]
+        if len(running) > 1:
+            names = ", ".join(index.name for index in running)
+            raise VerifyException(
+                f"tile.contract: expected one running index at most, found {names}; an aggregate "
+                "along two indices is two statements"
+            )
+        if running and self.part_count is not None:
+            raise VerifyException(
+                f"tile.contract: expected no parts of what runs along {running[0].name}"
+            )
+        for index in running:
+            self._verify_stays(index.name)
+
+    def _verify_stays(self, name: str) -> None:
+        """What is read and written at the values of a running index lies in the tensors. Where that
+        depends on symbols, it may."""
+        values = (*self.post_inputs, self.res)
+        accesses = self.access_list[len(self.inputs) :]
+        for value, access in zip(values, accesses, strict=True):
+            for form, extent in zip(access, shape_of(value), strict=True):
+                if form.coefficient(name) and not self._may_stay(form, extent):
+                    raise VerifyException(
+                        f"tile.contract: expected 0 <= {form} < {extent} for all values of the "
+                        f"running index {name}"
+                    )
+
+    def _may_stay(self, form: Linear, extent: Size) -> bool:
+        try:
+            return stays_inside((form,), (extent,), self.ranges)
+        except UndecidedSizeError:
+            return True
+
     def _verify_written_once(self) -> None:
-        """Each free index moves the output."""
+        """Each free index, and a running one, moves the output."""
         for index in self.index_list:
-            written = index.reduced or any(f.coefficient(index.name) for f in self.out_access)
-            if not written and bounds_of(index.range)[1] > 1:
+            moves = any(f.coefficient(index.name) for f in self.out_access)
+            if index.written and not moves and bounds_of(index.range)[1] > 1:
+                kind = "running" if index.reduced else "not reduced"
                 raise VerifyException(
                     f"tile.contract: {print_access(self.out_access)} is written for each value of "
-                    f"{index.name}, which is not reduced"
+                    f"{index.name}, which is {kind}"
                 )
 
     def _verify_where(self) -> None:
@@ -406,7 +449,7 @@ class ContractOp(IRDLOperation):
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with its own scalars; only `tile.extract` reads tensors."""
         known = self.ranges
-        reduced = {index.name for index in self.index_list if index.reduced}
+        reduced = {index.name for index in self.index_list if not index.written}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")

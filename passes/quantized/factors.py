@@ -23,7 +23,7 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.movement import ConcatOp
 from tessella.dialects.nn.pooling import MaxPoolOp
 from tessella.dialects.nn.traits import MovesElements
-from tessella.passes.quantized.writer import Writer
+from tessella.passes.writer import Writer
 
 BYTES = ("u8", "i8")
 SHIFT = 128

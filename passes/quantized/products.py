@@ -21,7 +21,7 @@ from tessella.dialects.nn.linear import ConvOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import PadOp
 from tessella.passes.base import record_fusion
 from tessella.passes.quantized.factors import Bytes, Factor
-from tessella.passes.quantized.writer import Writer
+from tessella.passes.writer import Writer
 from tessella.support.decisions import known, known_all
 from tessella.support.sizes import Size
 

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.evaluate import Constants
-from tessella.passes.quantized.writer import Writer
+from tessella.passes.writer import Writer
 
 Make = Callable[[Writer, SSAValue], SSAValue]
 """Writes a value divided by a scale."""

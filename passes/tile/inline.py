@@ -86,7 +86,7 @@ class _Reader(NamedTuple):
     @property
     def points(self) -> int:
         """How often the statement reads it."""
-        return points(i for i in self.op.index_list if not (self.after and i.reduced))
+        return points(i for i in self.op.index_list if i.written or not self.after)
 
 
 def _pays(producer: ContractOp, target: Target) -> bool:

@@ -149,6 +149,21 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
         yield replace(same[0], stop=same[-1].stop)
 
 
+def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Size]]:
+    """The tiles of a reduced index over lanes, and how many lanes of their last vectors count; 0
+    where all do."""
+    if expression(extent) is None:
+        for tiles in split(extent, width, (0, extent), overlap=False):
+            yield tiles, tiles.size % lanes
+        return
+    full, whole = extent // width * width, extent // lanes * lanes
+    yield Tiles(0, width, full), 0
+    if whole != full:
+        yield Tiles(full, lanes, whole), 0
+    if whole != extent:
+        yield Tiles(whole, lanes, extent), extent - whole
+
+
 def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
     """The parts of a reduced index, and how many values each has. The last part of a range that
     depends on symbols may have none."""

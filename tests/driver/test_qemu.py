@@ -4,16 +4,21 @@ what this needs, where it can."""
 from __future__ import annotations
 
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from tests.driver.test_emit_c import check_digits, digits_in_c, in_c
+from tests.frontends.onnx.models import model, value
 from tests.models import load_model, random_inputs, run_onnxruntime
+from tests.native import Array
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+DISASSEMBLER = "aarch64-linux-gnu-objdump"
 SHAPES = {"image": (1, 1, 8, 8)}
 BUILD = [COMPILER, "-static"]
 
@@ -28,6 +33,25 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
     digits_in_c(tmp_path, "neon", BUILD)
     for threads in ("1", "2"):
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
+
+
+@pytest.mark.parametrize("a, b", [("u1", "i1"), ("i1", "u1"), ("i1", "i1"), ("u1", "u1")])
+def test_products_of_bytes(a: str, b: str, tmp_path: Path) -> None:
+    """The instructions that add up groups of products give NumPy's sums, tails of groups too."""
+    x, w = (_bytes(dtype, shape) for dtype, shape in ((a, (7, 45)), (b, (45, 37))))
+    y = x.astype(np.int32) @ w.astype(np.int32)
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    proto = model([node], [value("x", x.shape, a)], [value("y", y.shape, "i4")], weights={"w": w})
+    program = in_c(proto, [x], [y], tmp_path, target="neon+i8mm", compiler=BUILD)
+    (found,) = replace(program, emulator=[EMULATOR, "-cpu", "max"]).run()
+    np.testing.assert_array_equal(found, y)
+    code = subprocess.run([DISASSEMBLER, "-d", tmp_path / "m.o"], capture_output=True, check=True)
+    assert b"\tusdot\t" in code.stdout
+
+
+def _bytes(dtype: str, shape: tuple[int, ...]) -> Array:
+    info, rng = np.iinfo(dtype), np.random.default_rng(0)
+    return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
 @pytest.mark.slow

@@ -35,10 +35,10 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.CumsumOp, nn.ScatterElementsOp, nn.ScatterNdOp},
+    *{nn.ScatterElementsOp, nn.ScatterNdOp},
     *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sums of beginnings and scatters have NumPy kernels alone; the others do not
+"""Scatters have NumPy kernels alone; the others do not
 compute by themselves."""
 
 WIDE_IN_NUMPY = {
@@ -66,6 +66,7 @@ RESIZE: Mapping[str, Any] = {
 }
 POOL: Mapping[str, Any] = {**WINDOW, "kernel_shape": (2, 3), "ceil_mode": False}
 AXES: Mapping[str, Any] = {"axes": (1,), "keepdims": False}
+ALONG: Mapping[str, Any] = {"exclusive": False, "reverse": False}
 PLACE: Mapping[str, Any] = {"axis": 1, "keepdims": True, "select_last_index": False}
 Case = tuple[type[NnOp], Sequence[tuple[Any, ...]], Mapping[str, Any]]
 
@@ -92,6 +93,10 @@ CASES: Sequence[Case] = (
     (nn.ReduceProdOp, [("T", 4, 3)], AXES),
     (nn.ArgMaxOp, [MATRIX], PLACE),
     (nn.ArgMinOp, [MATRIX], {**PLACE, "keepdims": False}),
+    (nn.CumsumOp, [MATRIX], ALONG | {"axis": 1}),
+    (nn.CumprodOp, [("T", 4, 3)], ALONG | {"axis": 1, "reverse": True}),
+    (nn.CummaxOp, [MATRIX], ALONG | {"axis": 0, "exclusive": True}),
+    (nn.CumminOp, [MATRIX], ALONG | {"axis": 1}),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),

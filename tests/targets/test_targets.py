@@ -86,6 +86,15 @@ def test_the_knob_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         targets.native()
 
 
+def test_a_name_may_have_features() -> None:
+    found = targets.get("avx512+avx512bf16+avx512vnni")
+    assert (found.name, found.features) == ("avx512", ("avx512vnni", "avx512bf16"))
+    assert targets.get("aarch64+i8mm").features == ("neon", "i8mm")
+    with pytest.raises(OptionError, match=r"'avx2' has no feature 'avx512vnni'") as caught:
+        targets.get("avx2+avx512vnni")
+    assert "avxvnni" in str(caught.value)
+
+
 LEVELS = {
     "avx512": x86.V4_FLAGS,
     "avx2": x86.V3_FLAGS,

@@ -63,12 +63,17 @@ def top(d: Draft) -> None:
         d.constant(np.asarray([k], np.int64))
 
 
+def has_no_mean(a: Array) -> bool:
+    """Whether the mean of integers is none, or the sums may leave the range."""
+    return has_large(a) or (a.dtype.kind in "iu" and not a.size)
+
+
 KEEP = {"keepdims": FLAG, "noop_with_empty_axes": FLAG}
 SUMS = ("ReduceL1", "ReduceL2", "ReduceSum", "ReduceSumSquare", "ReduceLogSumExp")
 
 ROWS = (
     *(Row(op, reduce, KEEP) for op in SUMS),
-    Row("ReduceMean", reduce, KEEP, unclear=has_large),
+    Row("ReduceMean", reduce, KEEP, unclear=has_no_mean),
     *(Row(op, reduce, KEEP, exact=True, unclear=has_nan) for op in ("ReduceMax", "ReduceMin")),
     Row("ReduceLogSum", of_positive, KEEP),
     Row("ReduceProd", of_some, KEEP),

@@ -209,6 +209,7 @@ ROWS = (
             "exclude_outside": FLAG,
             "antialias": FLAG,
         },
+        epsilon=SINGLE,  # of scales
     ),
     Row(
         "GridSample",

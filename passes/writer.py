@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -17,18 +18,31 @@ from tessella.dialects.nn.reduction import ReduceSumOp
 from tessella.support.sizes import Size
 
 
-class Writer:
-    """Inserts ops before an op, in its name."""
+def node_of(op: Operation, part: str = "") -> str | None:
+    """The name of an op's node, with a suffix; None if it has none."""
+    has_node = isinstance(op, NnOp) and "node" in op.attributes
+    return op.node + part if isinstance(op, NnOp) and has_node else None
 
-    def __init__(self, anchor: Operation, named: NnOp | None = None) -> None:
+
+class Writer:
+    """Inserts ops before an op, in the name of that op or of another one, with a suffix. ``made``
+    collects the results of the ops in their order."""
+
+    def __init__(
+        self,
+        anchor: Operation,
+        named: Operation | None = None,
+        *,
+        part: str = "",
+        made: dict[SSAValue, None] | None = None,
+    ) -> None:
         self.anchor = anchor
-        source = named or anchor
-        has_node = isinstance(source, NnOp) and "node" in source.attributes
-        self.node = source.node if isinstance(source, NnOp) and has_node else None
+        self.node = node_of(named or anchor, part)
         """The name that new ops get."""
+        self._made: dict[SSAValue, None] = {} if made is None else made
 
     @staticmethod
-    def behind(value: SSAValue, named: NnOp | None) -> Writer:
+    def behind(value: SSAValue, named: Operation | None) -> Writer:
         """Inserts ops where a value becomes known."""
         owner = value.owner
         anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
@@ -37,15 +51,11 @@ class Writer:
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
         """The first result of a new op. Raises ShapeError."""
-        new = kind.make(operands, node=self.node, **properties)
-        Rewriter.insert_op(new, InsertPoint.before(self.anchor))
-        return new.results[0]
+        return self._insert(kind.make(operands, node=self.node, **properties))
 
     def splat(self, number: float, element: str, shape: Sequence[Size] = ()) -> SSAValue:
         """A tensor of equal elements."""
-        new = SplatOp(number, tensor(attribute_of(element), shape))
-        Rewriter.insert_op(new, InsertPoint.before(self.anchor))
-        return new.res
+        return self._insert(SplatOp(number, tensor(attribute_of(element), shape)))
 
     def cast(self, value: SSAValue, element: str) -> SSAValue:
         """A value in another element."""
@@ -54,9 +64,10 @@ class Writer:
         return self.op(ew.CastOp, value, to=attribute_of(element))
 
     def shaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """A value in another shape."""
-        same = shape_of(value) == tuple(shape)
-        return value if same else self.op(ReshapeOp, value, shape=tuple(shape))
+        """A value in another shape; -1 stands for its number of elements."""
+        own = shape_of(value)
+        new = tuple(math.prod(own) if isinstance(n, int) and n == -1 else n for n in shape)
+        return value if new == own else self.op(ReshapeOp, value, shape=new)
 
     def add(self, a: SSAValue, b: SSAValue | float) -> SSAValue:
         """a + b"""
@@ -73,6 +84,11 @@ class Writer:
     def sum(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
         """The sum over axes, which stay as dimensions of one element."""
         return self.op(ReduceSumOp, value, axes=tuple(axes), keepdims=True)
+
+    def _insert(self, op: NnOp) -> SSAValue:
+        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
+        self._made[op.results[0]] = None
+        return op.results[0]
 
     def _like(self, b: SSAValue | float, a: SSAValue) -> SSAValue:
         if isinstance(b, SSAValue):
