@@ -97,6 +97,7 @@ CASES: Sequence[Case] = (
     (nn.CumprodOp, [("T", 4, 3)], ALONG | {"axis": 1, "reverse": True}),
     (nn.CummaxOp, [MATRIX], ALONG | {"axis": 0, "exclusive": True}),
     (nn.CumminOp, [MATRIX], ALONG | {"axis": 1}),
+    (nn.TopkOp, [MATRIX], {"k": 3, "axis": 1, "largest": True}),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
