@@ -25,7 +25,7 @@ from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.symbols import callee_of
-from tessella.dialects.tile.evaluate import contract
+from tessella.dialects.tile.evaluate import contract, selected
 from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
@@ -180,6 +180,10 @@ def _run_contract(self: Interpreter, op: Operation, values: Values) -> list[Arra
     return [contract(cast(tile.ContractOp, op), values)]
 
 
+def _run_sort(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return selected(cast(tile.SortOp, op), values)
+
+
 _RUNNERS: dict[type[Operation], OpRunner] = {
     WeightOp: _run_weight,
     SplatOp: _run_splat,
@@ -193,4 +197,5 @@ _RUNNERS: dict[type[Operation], OpRunner] = {
     tile.ViewOp: _run_view,
     tile.EmptyOp: _run_empty,
     tile.ContractOp: _run_contract,
+    tile.SortOp: _run_sort,
 }

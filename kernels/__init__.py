@@ -16,6 +16,7 @@ FAMILIES = (
     "pooling",
     "recurrent",
     "reduction",
+    "sorting",
     "normalization",
     "movement",
     "resize",

@@ -22,6 +22,7 @@ from tessella.dialects.tile import (
     IndexOp,
     Linear,
     Running,
+    SortOp,
     YieldOp,
     access,
     identity_access,
@@ -269,6 +270,42 @@ class KernelBuilder:
         )
         self._block.add_op(op)
         return op.res
+
+    def sort(
+        self,
+        shape: Sequence[Size],
+        axis: int,
+        count: Size,
+        inputs: Sequence[SSAValue],
+        types: Sequence[Tensor],
+        body: Body,
+        *,
+        descending: bool,
+    ) -> Sequence[SSAValue]:
+        """Select the first values along an axis by a key of operands of one shape. Returns the keys
+        and their places."""
+        names = [f"d{i}" for i in range(len(shape))]
+        indices = [Index(n, r) for n, r in zip(names, shape, strict=True)]
+        rows = [index for d, index in enumerate(indices) if d != axis]
+        along = Index(names[axis], shape[axis], reduced=True)
+        region = scalar_region(
+            [tensor_type(value).element_type for value in inputs],
+            lambda block, args: self._widened(Scalars(block), args, body),
+        )
+        keys, places = types
+        own = _of_element(keys, yielded(region.block).type)
+        read = [(value, access_of(names)) for value in inputs]
+        op = SortOp(
+            [*rows, along],
+            read,
+            access_of(names),
+            count,
+            [own, places],
+            region,
+            descending=descending,
+        )
+        self._block.add_op(op)
+        return self.stored(op.values, keys), op.places
 
     def _widened(self, s: Scalars, args: Sequence[SSAValue], body: Body) -> SSAValue:
         return body(s, [s.cast(x, self.computed(x.type)) for x in args])

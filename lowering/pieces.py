@@ -18,9 +18,9 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import SSAValue
 
 from tessella.dialects.rt import ALONE, PartAttr
-from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile import KernelOp, SortOp
 from tessella.dialects.tile.nest import depth, shared_loops
-from tessella.dialects.tile.order import in_order
+from tessella.dialects.tile.order import Statement, in_order
 from tessella.passes.hazards import Hazards, Use
 from tessella.passes.tile.parts import joined, roots_of, uses
 from tessella.support.errors import InvalidModelError
@@ -30,7 +30,7 @@ from tessella.support.errors import InvalidModelError
 class Piece:
     """Statements of a kernel that become a kernel on buffers."""
 
-    ops: Sequence[ContractOp]
+    ops: Sequence[Statement]
     arguments: Sequence[SSAValue]
     """Of the kernel that it is a piece of."""
     results: Sequence[SSAValue]
@@ -72,7 +72,7 @@ def check_results(kernel: KernelOp) -> None:
 def pieces(kernel: KernelOp) -> list[Piece]:
     """The pieces of a kernel, in order."""
     roots = roots_of(kernel)
-    ops = in_order(kernel.statements)
+    ops = in_order(kernel.all_statements)
     used = {op: list(uses(op, roots)) for op in ops}
     groups = _groups(ops, used)
     results = [roots[value] for value in kernel.returned.values]
@@ -86,10 +86,10 @@ def pieces(kernel: KernelOp) -> list[Piece]:
 
 
 def _groups(
-    ops: Sequence[ContractOp], used: Mapping[ContractOp, Sequence[Use]]
-) -> list[list[ContractOp]]:
+    ops: Sequence[Statement], used: Mapping[Statement, Sequence[Use]]
+) -> list[list[Statement]]:
     """Statements without a barrier between them. One thread alone runs all of a group, or none."""
-    groups: list[list[ContractOp]] = []
+    groups: list[list[Statement]] = []
     hazards = Hazards()
     for _, run in groupby(ops, key=lambda op: depth(op) > 0):
         together = list(run)
@@ -106,17 +106,17 @@ def _groups(
     return groups
 
 
-def _is_alone(op: ContractOp) -> bool:
-    if any(loop.parallel for loop in shared_loops(op).values()):
+def _is_alone(op: Statement) -> bool:
+    if not isinstance(op, SortOp) and any(loop.parallel for loop in shared_loops(op).values()):
         return False
     return op.schedule is None or op.schedule.data.parallel is None
 
 
 def _piece(
     kernel: KernelOp,
-    groups: Sequence[Sequence[ContractOp]],
+    groups: Sequence[Sequence[Statement]],
     number: int,
-    used: Mapping[ContractOp, Sequence[Use]],
+    used: Mapping[Statement, Sequence[Use]],
     roots: Mapping[SSAValue, SSAValue],
     results: Sequence[SSAValue],
 ) -> Piece:

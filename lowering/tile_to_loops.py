@@ -25,7 +25,7 @@ from itertools import groupby
 
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -45,15 +45,18 @@ from tessella.dialects.tile import (
     ScanOp,
     Schedule,
     SegmentOp,
+    SortOp,
     ViewOp,
     through_views,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of
 from tessella.dialects.tile.nest import memory_shape
 from tessella.dialects.tile.order import Position, positions
+from tessella.dialects.tile.order import Statement as AnyStatement
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
 from tessella.lowering.prefetch import Part, asked, streamed
+from tessella.lowering.sort import Sort, scratch_of
 from tessella.lowering.statement import Statement
 from tessella.lowering.steps import step_of
 from tessella.lowering.values import Emitter
@@ -137,17 +140,25 @@ def _convert_kernel(kernel: KernelOp) -> Iterator[Lowered]:
 def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
     groups = (piece.inputs, piece.outputs, piece.scratch)
     types = [[buffer_type(v) for v in group] for group in groups]
+    sorts = {op: scratch_of(op) for op in piece.ops if isinstance(op, SortOp)}
+    own = [type for buffers in sorts.values() for type in buffers]
+    types[-1] += own
     parts = piece.parts
+    if parts is not None:
+        parts = ArrayAttr([*parts, *(rt.PartAttr(rt.OWN) for _ in own)])
     new = rt.KernelOp(name, *types, code=kernel.code, nodes=kernel.nodes, parts=parts)
-    values = (value for group in groups for value in group)
-    buffers: dict[SSAValue, SSAValue] = dict(zip(values, new.buffers, strict=True))
+    values = [value for group in groups for value in group]
+    buffers: dict[SSAValue, SSAValue] = dict(zip(values, new.buffers, strict=False))
+    rest = iter(new.buffers[len(values) :])
+    scratch = {op: [next(rest) for _ in made] for op, made in sorts.items()}
     for value, argument in buffers.items():
         argument.name_hint = value.name_hint
     for value, root in piece.roots.items():
         if root in buffers:
             buffers[value] = buffers[root]
     emitter = Emitter(new.body.block)
-    _Statements(kernel, piece.ops, buffers, emitter, (new.thread, new.threads)).emit()
+    threads = new.thread, new.threads
+    _Statements(kernel, piece.ops, buffers, scratch, emitter, threads).emit()
     emitter.finish()
     new.body.block.add_op(rt.ReturnOp())
     return new
@@ -158,8 +169,9 @@ class _Statements:
     """The statements of a piece of a kernel."""
 
     kernel: KernelOp
-    ops: Sequence[ContractOp]
+    ops: Sequence[AnyStatement]
     buffers: Mapping[SSAValue, SSAValue]
+    scratch: Mapping[SortOp, Sequence[SSAValue]]
     emitter: Emitter
     threads: tuple[SSAValue, SSAValue]
 
@@ -167,17 +179,17 @@ class _Statements:
         self._inside(self.ops, ())
 
     @cached_property
-    def position(self) -> Mapping[ContractOp, Position]:
-        return positions(self.kernel.statements)
+    def position(self) -> Mapping[AnyStatement, Position]:
+        return positions(self.kernel.all_statements)
 
-    def _inside(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+    def _inside(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
         """Statements inside these steps of their shared loops: those that are in further loops
         together, and those between them."""
         number = len(steps)
         for place, group in groupby(ops, key=lambda op: self.position[op][number]):
             (self._step if place % 2 else self._loop)(list(group), steps)
 
-    def _loop(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+    def _loop(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
         """The next of the shared loops around statements."""
         assert self.kernel.nest is not None
         loop, e = self.kernel.nest.data.loops[len(steps)], self.emitter
@@ -237,8 +249,23 @@ class _Statements:
         self.emitter.effect(op)
         return op.first, op.stop
 
-    def _step(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
+    def _step(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
         """One step of statements that are in these shared loops and in no others."""
+        for is_sort, group in groupby(ops, key=lambda op: isinstance(op, SortOp)):
+            together = list(group)
+            if is_sort:
+                for op in together:
+                    assert isinstance(op, SortOp)
+                    self._sort(op)
+            else:
+                self._contracts([op for op in together if isinstance(op, ContractOp)], steps)
+
+    def _sort(self, op: SortOp) -> None:
+        grain = op.schedule.data.parallel if op.schedule is not None else None
+        share = None if grain is None else self._share(rt.Share(op.units, grain))
+        Sort(self.emitter, op, self.buffers, self.scratch[op], share).emit()
+
+    def _contracts(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
         kernel, buffers, emitter = self.kernel, self.buffers, self.emitter
         number = kernel.code.value.data if kernel.code is not None else 0
         nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())

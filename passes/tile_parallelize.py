@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -32,6 +32,8 @@ from tessella.dialects.tile import (
     ScanOp,
     ScheduleAttr,
     SegmentOp,
+    SortingAttr,
+    SortOp,
 )
 from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
@@ -39,8 +41,9 @@ from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cycles import kernel_cycles
 from tessella.passes.tile.model import modelled
-from tessella.passes.tile.parallel import best_choices, large, parallel_nest
+from tessella.passes.tile.parallel import WORTH, best_choices, large, parallel_nest
 from tessella.passes.tile.parts import roots_of
+from tessella.passes.tile.sorting import sort_cycles
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -126,11 +129,13 @@ class _Division:
     nest: Nest | None
     loops: Mapping[ContractOp, tuple[str, int]]
     """The index of a statement, and how much of it is given to a thread at a time."""
+    sorts: Sequence[SortOp]
+    """The sorts whose rows are divided."""
 
     @property
     def divides(self) -> bool:
         """Whether there is anything."""
-        return self.nest is not None or bool(self.loops)
+        return self.nest is not None or bool(self.loops) or bool(self.sorts)
 
     def apply(self) -> None:
         """Write it into the kernel's nest and the schedules."""
@@ -139,6 +144,9 @@ class _Division:
         for op, parallel in self.loops.items():
             assert op.schedule is not None
             op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))
+        for sort in self.sorts:
+            assert sort.schedule is not None
+            sort.schedule = SortingAttr(replace(sort.schedule.data, parallel=1))
 
 
 def _division(kernel: KernelOp, models: _Models) -> _Division:
@@ -156,4 +164,6 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     ]
     found = best_choices(enough)
     loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
-    return _Division(kernel, nest, loops)
+    worth = WORTH * models.target.barrier_cycles
+    sorts = [op for op in kernel.sorts if estimated(op.units) > 1 and sort_cycles(op) >= worth]
+    return _Division(kernel, nest, loops, sorts)

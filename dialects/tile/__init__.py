@@ -48,6 +48,7 @@ from tessella.dialects.tile.ops import (
     identity_access,
 )
 from tessella.dialects.tile.scan import ScanOp
+from tessella.dialects.tile.sort import Sorting, SortingAttr, SortOp
 
 __all__ = [
     "CONSTANT",
@@ -75,6 +76,9 @@ __all__ = [
     "ScheduleAttr",
     "SegmentOp",
     "SharedLoop",
+    "SortOp",
+    "Sorting",
+    "SortingAttr",
     "Storage",
     "StorageAttr",
     "Tile",
@@ -97,8 +101,8 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [
-        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
+        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp, SortOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
-    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr],
+    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr, SortingAttr],
 )

@@ -22,7 +22,9 @@ from tessella.dialects.tile.ops import (
     ContractOp,
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
+from tessella.dialects.tile.sort import SortOp
 from tessella.runtime.elements import converted, widened
+from tessella.runtime.host.reduction import topk
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
 
@@ -45,6 +47,34 @@ def contract(op: ContractOp, arrays: Arrays) -> Array:
     """
     with np.errstate(all="ignore"):
         return _Statement(op, arrays).run()
+
+
+def selected(op: SortOp, arrays: Arrays) -> list[Array]:
+    """The results of a sort, given the arrays of the values that it reads."""
+    with np.errstate(all="ignore"):
+        return _selected(op, arrays)
+
+
+def _selected(op: SortOp, arrays: Arrays) -> list[Array]:
+    sizes = {i.name: int(i.range) for i in (*op.free, op.along)}
+    points = _points({name: (0, size) for name, size in sizes.items()})
+    elements = [
+        arrays[value].reshape(-1)[_position(forms, known_all(shape_of(value)), points)[0]]
+        for value, forms in zip(op.inputs, op.input_accesses, strict=True)
+    ]
+    keys = np.broadcast_to(_body(op.combine.block, elements, points, arrays), [*sizes.values()])
+    count = known(op.count)
+    _, places = topk(keys, k=count, axis=keys.ndim - 1, largest=op.descending is not None)
+    taken = {**{index.name: (0, int(index.range)) for index in op.free}, op.along.name: (0, count)}
+    results: list[Array] = []
+    for value, array in zip(
+        op.results, (np.take_along_axis(keys, places, -1), places), strict=True
+    ):
+        result = np.zeros(shape_of(value), dtype_of(value.type))
+        at, _ = _position(op.out_access, known_all(shape_of(value)), _points(taken))
+        result.reshape(-1)[np.broadcast_to(at, array.shape)] = array
+        results.append(result)
+    return results
 
 
 class _Statement:
@@ -80,7 +110,7 @@ class _Statement:
             inside = inside & (value >= 0) & (value < extent)
         last = op.combine.block.last_op
         assert isinstance(last, YieldOp)
-        values = self._values(op.combine.block, elements, points)
+        values = _values(op.combine.block, elements, points, self.arrays)
         for index, coordinate in zip(op.scattered, last.coordinates, strict=True):
             points = {**points, index.name: values[coordinate]}
             held = (values[coordinate] >= 0) & (values[coordinate] < self.ranges[index.name])
@@ -236,31 +266,38 @@ class _Statement:
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
         """The values that a body yields for the elements of all points."""
-        return self._values(block, arguments, points)[yielded(block)]
+        return _body(block, arguments, points, self.arrays)
 
-    def _values(
-        self, block: Block, arguments: Sequence[Array], points: Points
-    ) -> Mapping[SSAValue, Array]:
-        """All values of a body for the elements of all points."""
-        values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
-        for op in block.ops:
-            if isinstance(op, YieldOp):
-                return values
-            if isinstance(op, IndexOp):
-                values[op.res] = points[op.index.data]
-            elif isinstance(op, SizeOp):
-                values[op.res] = np.array(known(op.value))
-            elif isinstance(op, ExtractOp):
-                values[op.res] = self._extracted(op, [values[x] for x in op.coordinates])
-            else:
-                values[op.results[0]] = evaluate(op, [values[x] for x in op.operands])
-        raise InternalError("a body without tile.yield")
 
-    def _extracted(self, op: ExtractOp, coordinates: Sequence[Array]) -> Array:
-        for coordinate, extent in zip(coordinates, shape_of(op.source), strict=True):
-            if ((coordinate < 0) | (coordinate >= extent)).any():
-                raise _out_of_range(coordinate, known(extent))
-        return self.arrays[op.source][tuple(coordinates)]
+def _body(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
+    """The values that a body yields for the elements of all points."""
+    return _values(block, arguments, points, arrays)[yielded(block)]
+
+
+def _values(
+    block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
+) -> Mapping[SSAValue, Array]:
+    """All values of a body for the elements of all points."""
+    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        if isinstance(op, YieldOp):
+            return values
+        if isinstance(op, IndexOp):
+            values[op.res] = points[op.index.data]
+        elif isinstance(op, SizeOp):
+            values[op.res] = np.array(known(op.value))
+        elif isinstance(op, ExtractOp):
+            values[op.res] = _extracted(op, [values[x] for x in op.coordinates], arrays)
+        else:
+            values[op.results[0]] = evaluate(op, [values[x] for x in op.operands])
+    raise InternalError("a body without tile.yield")
+
+
+def _extracted(op: ExtractOp, coordinates: Sequence[Array], arrays: Arrays) -> Array:
+    for coordinate, extent in zip(coordinates, shape_of(op.source), strict=True):
+        if ((coordinate < 0) | (coordinate >= extent)).any():
+            raise _out_of_range(coordinate, known(extent))
+    return arrays[op.source][tuple(coordinates)]
 
 
 def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:

@@ -63,6 +63,7 @@ from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.inits import check_inits
 from tessella.dialects.tile.ops import ContractOp
+from tessella.dialects.tile.sort import SortOp
 from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
@@ -125,6 +126,16 @@ class _Function(IRDLOperation):
     @property
     def statements(self) -> list[ContractOp]:
         return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
+
+    @property
+    def sorts(self) -> list[SortOp]:
+        """The statements that select along an index. They share no loops with others."""
+        return [op for op in self.body.block.ops if isinstance(op, SortOp)]
+
+    @property
+    def all_statements(self) -> list[ContractOp | SortOp]:
+        """The statements of all kinds, in the order of the text."""
+        return [op for op in self.body.block.ops if isinstance(op, ContractOp | SortOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
         """The attributes of an argument."""

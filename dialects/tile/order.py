@@ -17,21 +17,23 @@ from xdsl.ir import Operation
 
 from tessella.dialects.tile.inits import reads
 from tessella.dialects.tile.ops import ContractOp
+from tessella.dialects.tile.sort import SortOp
 
+Statement = ContractOp | SortOp
 Position = tuple[int, ...]
 """Where a statement runs: a number for each of its shared loops, from the outermost, and one for
 itself. Even numbers count the runs of the next loop, odd ones the places between them."""
 
 
-def positions(statements: Sequence[ContractOp]) -> Mapping[ContractOp, Position]:
+def positions(statements: Sequence[Statement]) -> Mapping[Statement, Position]:
     """Where the statements of a kernel run. The order of those that do not depend on each other
     changes nothing."""
-    found: dict[ContractOp, Position] = dict.fromkeys(statements, ())
+    found: dict[Statement, Position] = dict.fromkeys(statements, ())
     _place(statements, found)
     return found
 
 
-def in_order(statements: Sequence[ContractOp]) -> list[ContractOp]:
+def in_order(statements: Sequence[Statement]) -> list[Statement]:
     """The statements of a kernel in the order of their positions. Those of one step of the same
     loops stay in the order of the text."""
     position = positions(statements)
@@ -48,14 +50,14 @@ def steps_in_common(first: Position, second: Position) -> int:
     return count
 
 
-def _place(ops: Sequence[ContractOp], found: dict[ContractOp, Position]) -> None:
+def _place(ops: Sequence[Statement], found: dict[Statement, Position]) -> None:
     """Place statements in a step of the loops around them, in the order of the text."""
     if not ops:
         return
     outer = len(found[ops[0]])
     numbers: dict[Operation, int] = {}
     for op in ops:
-        loops = len(op.at_list) > outer
+        loops = isinstance(op, ContractOp) and len(op.at_list) > outer
         earlier = (numbers[other] for other in _needed(op) if other in numbers)
         after = (n if (n % 2 == 0) == loops else n + 1 for n in earlier)
         numbers[op] = max(after, default=0 if loops else -1)
@@ -64,13 +66,14 @@ def _place(ops: Sequence[ContractOp], found: dict[ContractOp, Position]) -> None
         _place([op for op in ops if numbers[op] == run], found)
 
 
-def _needed(op: ContractOp) -> set[Operation]:
+def _needed(op: Statement) -> set[Operation]:
     """The statements that run before another one: those that make what it reads, and those that
     read the tensor that it writes over."""
-    values = [*reads(op), *([op.init] if op.init is not None else [])]
+    init = op.init if isinstance(op, ContractOp) else None
+    values = [*reads(op), *([init] if init is not None else [])]
     needed = {value.owner for value in values if isinstance(value.owner, Operation)}
     block = op.parent_block()
-    if op.init is not None and block is not None:
-        users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
+    if init is not None and block is not None:
+        users = (block.find_ancestor_op_in_block(use.operation) for use in init.uses)
         needed |= {user for user in users if user is not None and user is not op}
     return needed

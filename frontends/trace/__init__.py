@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tessella.frontends.trace.sorting  # noqa: F401 (its functions register themselves)
 from tessella.frontends.trace.arguments import Spec
 from tessella.frontends.trace.creation import arange, full, ones, zeros
 from tessella.frontends.trace.elementwise import (

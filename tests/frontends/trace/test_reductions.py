@@ -122,3 +122,11 @@ def test_softmax(data: st.DataObject, shape: tuple[int, ...], dtype: str) -> Non
         x,
         reference=lambda x: np.log(softmax(x.astype(exact), axis)),
     )
+
+
+@pytest.mark.parametrize("function", [np.sort, lambda x, axis: np.argsort(x, axis, kind="stable")])
+@pytest.mark.parametrize("axis", [-1, 0, None])
+def test_sorts(function: Callable[..., Any], axis: int | None) -> None:
+    x = array((5, 40), "float32").copy()
+    x[1, 3:5] = np.nan
+    agrees(lambda x: function(x, axis=axis), x)

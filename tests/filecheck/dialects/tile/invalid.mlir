@@ -835,3 +835,30 @@ tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
   %at = tile.index "i"
   tile.yield %v at %at : f32
 } : tensor<3x8xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{expected the first 0 to 10 values of a row, found 11}}
+%v, %p = tile.sort first 11 [a: 3 | b: 10] (%x[a, b]) -> [a, b] {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} : (tensor<3x10xf32>) -> (tensor<3x11xf32>, tensor<3x11xi64>)
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{expected one index after the bar, that of a row}}
+%v, %p = tile.sort first 2 [a: 3, b: 10] (%x[a, b]) -> [a, b] {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} : (tensor<3x10xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
+
+// -----
+
+%x = "test.op"() : () -> tensor<3x10xf32>
+// expected-error@+1 {{[a, b + 1] leaves tensor<3x10xf32>}}
+%v, %p = tile.sort first 2 [a: 3 | b: 10] (%x[a, b + 1]) -> [a, b] {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} : (tensor<3x10xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)

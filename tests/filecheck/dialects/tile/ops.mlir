@@ -151,3 +151,18 @@ tile.kernel @write(%i: tensor<5xi64>, %u: tensor<5x8xf32>) -> (tensor<3x8xf32>) 
   } : tensor<3x8xf32>
   tile.return %z : tensor<3x8xf32>
 }
+
+// -----
+
+// CHECK:       tile.kernel @selection
+// CHECK-NEXT:    %v, %p = tile.sort first 5 descending [r: 64 | i: 1000] (%x[i, r]) -> [r, i] schedule #tile.sorting<radix lanes 8 digit 11 parallel 2> {
+// CHECK-NEXT:    ^bb0(%e: f32):
+// CHECK-NEXT:      tile.yield %e : f32
+// CHECK-NEXT:    } : (tensor<1000x64xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
+tile.kernel @selection(%x: tensor<1000x64xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>) {
+  %v, %p = tile.sort first 5 descending [r: 64 | i: 1000] (%x[i, r]) -> [r, i] schedule #tile.sorting<radix lanes 8 digit 11 parallel 2> {
+  ^bb0(%e: f32):
+    tile.yield %e : f32
+  } : (tensor<1000x64xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
+  tile.return %v, %p : tensor<64x5xf32>, tensor<64x5xi64>
+}

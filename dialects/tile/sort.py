@@ -1,0 +1,323 @@
+"""Selection along an index: the first values of each row by a key, with their places.
+
+%values, %places = tile.sort first 5 descending [r: 64 | i: 1000] (%x[r, i]) -> [r, i]
+    {^bb0(%e: f32): tile.yield %e : f32}
+    : (tensor<64x1000xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType, UnitAttr, i64
+from xdsl.ir import Attribute, Data, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    base,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.assembly import parse_operand
+from tessella.dialects.elements import find_element
+from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
+from tessella.dialects.place import verify_place
+from tessella.dialects.sizes import SizeOp, parse_number, size_attribute, size_def, size_of
+from tessella.dialects.tile.access import Access, parse_access, print_access, stays_inside
+from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
+from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.ops import SCALAR_DIALECTS
+from tessella.support.conditions import UndecidedSizeError, always
+from tessella.support.sizes import Size, ceil_div, product
+
+INSERTION, INTERLEAVED, RADIX = "insertion", "interleaved", "radix"
+METHODS = (INSERTION, INTERLEAVED, RADIX)
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """The schedule of a sort.
+
+    ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all
+    behind the last of them. ``interleaved`` does so for several rows, one in each lane, that lie
+    side by side along the last free index. ``radix`` sorts all keys of a row by digits.
+    """
+
+    method: str
+    lanes: int
+    """Keys that one instruction compares."""
+    digit: int = 0
+    """Bits of a digit, for ``radix``."""
+    parallel: int | None = None
+    """Rows, or groups of interleaved rows, that a thread takes at a time, where threads divide
+    them."""
+
+    def __str__(self) -> str:
+        digit = f" digit {self.digit}" if self.method == RADIX else ""
+        parallel = "" if self.parallel is None else f" parallel {self.parallel}"
+        return f"{self.method} lanes {self.lanes}{digit}{parallel}"
+
+
+@irdl_attr_definition
+class SortingAttr(Data[Sorting]):
+    """`#tile.sorting<insertion lanes 8 parallel 4>`, or `#tile.sorting<radix lanes 8 digit 11>`."""
+
+    name = "tile.sorting"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Sorting:
+        with parser.in_angle_brackets():
+            method = next((m for m in METHODS if parser.parse_optional_keyword(m)), None)
+            if method is None:
+                parser.raise_error(f"expected a method: {' or '.join(METHODS)}")
+            parser.parse_keyword("lanes")
+            lanes = parser.parse_integer()
+            digit = parser.parse_integer() if parser.parse_optional_keyword("digit") else 0
+            parallel = parser.parse_optional_keyword("parallel")
+            return Sorting(method, lanes, digit, parser.parse_integer() if parallel else None)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_op_definition
+class SortOp(IRDLOperation):
+    """The first values of each row by a key, in order, and their places.
+
+    The free indices count the rows, the reduced index the values of a row. The body computes the
+    key of each point from the operands' elements. The results have the keys and the places of the
+    ``first`` least ones; of the greatest ones if ``descending``. In their access, the reduced index
+    counts these. Equal keys stay in their order. NaN is greater than all numbers; -0 equals 0.
+    """
+
+    name = "tile.sort"
+    inputs = var_operand_def(base(TensorType))
+    indices = prop_def(IndicesAttr)
+    accesses = prop_def(ArrayAttr[AccessAttr])
+    """Of the inputs, then of both results."""
+    first = size_def()
+    descending = opt_prop_def(UnitAttr)
+    schedule = opt_prop_def(SortingAttr)
+    combine = region_def("single_block")
+    values = result_def(base(TensorType))
+    places = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        indices: Sequence[Index],
+        inputs: Sequence[tuple[SSAValue, Access]],
+        out: Access,
+        first: Size,
+        types: Sequence[Tensor],
+        combine: Region,
+        *,
+        descending: bool = False,
+        schedule: SortingAttr | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[[value for value, _ in inputs]],
+            properties={
+                "indices": IndicesAttr(tuple(indices)),
+                "accesses": ArrayAttr(map(AccessAttr, (*(a for _, a in inputs), out))),
+                "first": size_attribute(first),
+                "descending": UnitAttr() if descending else None,
+                "schedule": schedule,
+            },
+            regions=[combine],
+            result_types=list(types),
+        )
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        return self.indices.parts
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors of the accesses: the inputs and both results."""
+        return (*self.inputs, self.values, self.places)
+
+    @property
+    def ranges(self) -> Mapping[str, Size]:
+        """The ranges of the indices by name."""
+        return self.indices.ranges
+
+    @property
+    def free(self) -> tuple[Index, ...]:
+        """The indices that count the rows, the outermost first."""
+        return tuple(index for index in self.index_list if not index.reduced)
+
+    @property
+    def along(self) -> Index:
+        """The index that counts the values of a row."""
+        return next(index for index in self.index_list if index.reduced)
+
+    @property
+    def rows(self) -> Size:
+        """The number of rows."""
+        return product(index.range for index in self.free)
+
+    @property
+    def units(self) -> Size:
+        """The number of rows, or of groups of interleaved rows, that the schedule runs."""
+        if self.schedule is None or self.schedule.data.method != INTERLEAVED:
+            return self.rows
+        *outer, last = self.free
+        groups = ceil_div(last.range, self.schedule.data.lanes)
+        return product(index.range for index in outer) * groups
+
+    @property
+    def count(self) -> Size:
+        """The number of values that are selected of each row."""
+        return size_of(self.first)
+
+    @property
+    def input_accesses(self) -> tuple[Access, ...]:
+        return tuple(a.data for a in self.accesses)[:-1]
+
+    @property
+    def out_access(self) -> Access:
+        return self.accesses.data[-1].data
+
+    def verify_(self) -> None:
+        if sum(index.reduced for index in self.index_list) != 1:
+            raise VerifyException("tile.sort: expected one index after the bar, that of a row")
+        if len({index.name for index in self.index_list}) != len(self.index_list):
+            raise VerifyException("tile.sort: an index is declared twice")
+        if always(self.count < 0) or always(self.count > self.along.range):
+            raise VerifyException(
+                f"tile.sort: expected the first 0 to {self.along.range} values of a row, found "
+                f"{self.count}"
+            )
+        self._verify_accesses()
+        self._verify_body()
+
+    def _verify_accesses(self) -> None:
+        values = (*self.inputs, self.values, self.places)
+        accesses = (*self.input_accesses, self.out_access, self.out_access)
+        if len(values) != len(accesses):
+            raise VerifyException(
+                f"tile.sort: expected {len(self.inputs) + 1} accesses, found {len(self.accesses)}"
+            )
+        taken = {**self.ranges, self.along.name: self.count}
+        for value, forms in zip(values, accesses, strict=True):
+            verify_place(value.type)
+            text, ranges = print_access(forms), taken if value in self.results else self.ranges
+            if len(forms) != len(shape_of(value)):
+                raise VerifyException(
+                    f"tile.sort: the access {text} has {len(forms)} dimensions, the tensor "
+                    f"{len(shape_of(value))}"
+                )
+            unknown = [n for form in forms for n, _ in form.terms if n not in ranges]
+            if unknown:
+                raise VerifyException(
+                    f"tile.sort: the index {unknown[0]} of {text} is not declared"
+                )
+            if not _is_inside(forms, shape_of(value), ranges):
+                raise VerifyException(f"tile.sort: {text} leaves {value.type}")
+        moved = {form.single for form in self.out_access}
+        for index in self.index_list:
+            if index.name not in moved and always(taken[index.name] > 1):
+                raise VerifyException(
+                    f"tile.sort: expected a dimension of {print_access(self.out_access)} that is "
+                    f"{index.name}"
+                )
+
+    def _verify_body(self) -> None:
+        block = self.combine.block
+        expected = [tensor_type(value).element_type for value in self.inputs]
+        found = [argument.type for argument in block.args]
+        if found != expected:
+            raise VerifyException(
+                f"tile.sort: expected a body over ({', '.join(map(str, expected))}), found "
+                f"({', '.join(map(str, found))})"
+            )
+        for op in block.ops:
+            known = isinstance(op, IndexOp | SizeOp | YieldOp)
+            if not known and op.dialect_name() not in SCALAR_DIALECTS:
+                raise VerifyException(f"tile.sort: {op.name} does not belong into a key")
+            if isinstance(op, IndexOp) and op.index.data not in self.ranges:
+                raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+        key, element = yielded(block).type, tensor_type(self.values).element_type
+        found_element = find_element(key)
+        if found_element is None or found_element.bits < 8 or found_element.narrow:
+            raise VerifyException(f"tile.sort: keys of {key} are not compared; widen them")
+        if key != element:
+            raise VerifyException(f"tile.sort: the body yields {key}, the result holds {element}")
+        if tensor_type(self.places).element_type != i64:
+            raise VerifyException(f"tile.sort: expected places of i64, found {self.places.type}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" first {self.count:d}")
+        printer.print_string(" descending " if self.descending is not None else " ")
+        self.indices.print_parameter(printer)
+        printer.print_string(" (")
+        for i, (value, forms) in enumerate(zip(self.inputs, self.input_accesses, strict=True)):
+            printer.print_string(", " if i else "")
+            printer.print_ssa_value(value)
+            printer.print_string(print_access(forms))
+        printer.print_string(f") -> {print_access(self.out_access)}")
+        if self.schedule is not None:
+            printer.print_string(" schedule ")
+            printer.print_attribute(self.schedule)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.combine)
+        types = FunctionType.from_lists([v.type for v in self.inputs], self.result_types)
+        printer.print_string(" : ")
+        printer.print_attribute(types)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SortOp:
+        def operand() -> tuple[SSAValue, Access]:
+            return parse_operand(parser), parse_access(parser)
+
+        parser.parse_keyword("first")
+        first = parse_number(parser)
+        descending = parser.parse_optional_keyword("descending") is not None
+        indices = IndicesAttr.parse_parameter(parser)
+        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+        parser.parse_punctuation("->")
+        out = parse_access(parser)
+        schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
+        if not isinstance(schedule, SortingAttr | None):
+            parser.raise_error("expected a #tile.sorting")
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        combine = parser.parse_region()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        if not isinstance(type, FunctionType) or len(type.outputs) != 2:
+            parser.raise_error("expected the types of the operands and of two results")
+        types: list[Attribute] = list(type.outputs)
+        op = cls(
+            indices,
+            inputs,
+            out,
+            first,
+            list(map(tensor_type, types)),
+            combine,
+            descending=descending,
+            schedule=schedule,
+        )
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+def _is_inside(forms: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
+    """Whether an access stays inside its tensor; where that depends on symbols, it does."""
+    try:
+        return stays_inside(forms, shape, ranges)
+    except UndecidedSizeError:
+        return True

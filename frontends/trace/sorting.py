@@ -1,0 +1,39 @@
+"""Functions of NumPy that sort along an axis. All kinds of sort are stable."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Value
+from tessella.frontends.trace.dispatch import FUNCTIONS
+from tessella.frontends.trace.function import function
+from tessella.frontends.trace.movement import as_axis
+from tessella.frontends.trace.traced import Trace
+
+
+def _sorted(result: int):
+    """A function that gives a result of a sort: the elements, or their places."""
+
+    def body(
+        trace: Trace,
+        x: npt.ArrayLike,
+        axis: SupportsIndex | None = -1,
+        kind: str | None = None,
+        *,
+        stable: bool | None = None,
+    ) -> Value:
+        value = trace.lift(x)
+        if axis is None:
+            value, axis = value.flat(), 0
+        along = as_axis(axis, value.rank)
+        count = value.shape[along]
+        return value.emitter.emit(nn.TopkOp, value, k=count, axis=along, largest=False)[result]
+
+    return function(body)
+
+
+FUNCTIONS.update({np.sort: _sorted(0), np.argsort: _sorted(1)})

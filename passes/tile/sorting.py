@@ -1,0 +1,91 @@
+"""The method of a sort and its cost, by estimates of cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import shape_of, tensor_type
+from tessella.dialects.tile import Sorting, SortOp
+from tessella.dialects.tile.flat import FlatAccess, flatten_access, layout_of
+from tessella.dialects.tile.sort import INSERTION, INTERLEAVED, RADIX
+from tessella.support.conditions import always
+from tessella.support.sizes import Size, ceil_div, estimated
+from tessella.targets import Target
+
+COMPARED = 5.0
+"""Cycles to load a vector of keys, make integers of them and compare them."""
+TRIED = 60.0
+"""Cycles of the keys of a block one by one, in which one is inserted, beside those of the move."""
+MOVED = 7.0
+"""Cycles to move a vector of the best keys with their places."""
+EXCHANGED = 4.0
+"""Cycles to exchange a vector of interleaved keys, with their places, for better ones."""
+SPREAD = 8.0
+"""Cycles to load a key that lies in another line than the one before it."""
+DIGIT = 5.0
+"""Cycles of a key for each of its digits: to count it, and to move the key and its place."""
+SLOT = 2.0
+"""Cycles to add up the count of a value of a digit."""
+FOUND = 4.0
+"""Cycles to write a value that was selected, with its place."""
+DIGITS = (8, 11)
+"""Bits of a digit: more of them need fewer passes, and more counts."""
+
+
+def best_sorting(op: SortOp, target: Target) -> Sorting:
+    """The fastest way to sort the rows of a statement."""
+    return min(_sortings(op, target), key=lambda sorting: _row_cycles(op, sorting))
+
+
+def sort_cycles(op: SortOp) -> float:
+    """Cycles of a statement that has a schedule."""
+    return 0.0 if op.schedule is None else estimated(op.rows) * _row_cycles(op, op.schedule.data)
+
+
+def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
+    bits = element_of(tensor_type(op.values)).bits
+    lanes = target.lanes(max(bits, 32))
+    yield Sorting(INSERTION, lanes)
+    if _lie_side_by_side(op, lanes):
+        yield Sorting(INTERLEAVED, lanes)
+    for digit in DIGITS:
+        yield Sorting(RADIX, lanes, min(digit, bits))
+
+
+def _lie_side_by_side(op: SortOp, lanes: int) -> bool:
+    """Whether rows fill vectors along the last free index."""
+    if not op.free or lanes == 1 or not always(op.free[-1].range >= lanes):
+        return False
+    return all(access.stride(op.free[-1].name) in (0, 1) for access in _accesses(op))
+
+
+def _row_cycles(op: SortOp, sorting: Sorting) -> float:
+    """Cycles of one row."""
+    size, count = estimated(op.along.range), estimated(op.count)
+    written = FOUND * count
+    if sorting.method == INTERLEAVED:
+        # a vector is inserted where one of its lanes is
+        hits = min(size, sorting.lanes * count * (1 + log(max(1, size / max(1, count)))))
+        return (size * COMPARED + hits * EXCHANGED * count) / sorting.lanes + written
+    if sorting.method == INSERTION:
+        # each key of a random row is among the best so far with the probability count / number
+        inserted = count * log(max(1, size / max(1, count)))
+        moves = MOVED * (1 + count / sorting.lanes)
+        first = count * (MOVED + moves) / 2
+        read = size / sorting.lanes * COMPARED + size * SPREAD * _is_strided(op)
+        return read + first + inserted * (TRIED + moves) + written
+    digits = ceil_div(element_of(tensor_type(op.values)).bits, sorting.digit)
+    slots = digits * SLOT * (1 << sorting.digit)
+    return size * (COMPARED + SPREAD * _is_strided(op) + DIGIT * digits) + slots + written
+
+
+def _is_strided(op: SortOp) -> bool:
+    """Whether the keys of a row lie apart."""
+    return any(a.stride(op.along.name) not in (0, 1) for a in _accesses(op))
+
+
+def _accesses(op: SortOp) -> Iterator[FlatAccess[Size]]:
+    for value, forms in zip(op.inputs, op.input_accesses, strict=True):
+        yield flatten_access(forms, shape_of(value), layout_of(value), op.ranges)
