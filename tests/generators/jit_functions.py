@@ -174,6 +174,7 @@ STEPS: Sequence[Step] = (
     Step(_reduced(np.max, np.min), exact=True),
     Step(_reduced(np.any, np.all, np.argmax, np.argmin), exact=True),
     Step(lambda r, x, y: np.cumsum(x, axis=_axis(r, x)), "fi"),
+    Step(lambda r, x, y: np.maximum.accumulate(x, axis=_axis(r, x)), "fib"),
     Step(lambda r, x, y: tessella.softmax(x, axis=_axis(r, x)), "f"),
     Step(lambda r, x, y: tessella.layer_norm(x, axis=_axis(r, x)), "f"),
     Step(lambda r, x, y: np.transpose(x, _order(r, x)), exact=True),
