@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella.dialects.arith import CASTS
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import Layout, pack
@@ -216,4 +217,5 @@ def _read_wide(use: Use, element: Attribute) -> None:
     assert isinstance(op, ContractOp)
     argument = Rewriter.replace_value_with_new_type(op.combine.block.args[use.index], element)
     for cast in [each.operation for each in argument.uses]:
-        Rewriter.replace_op(cast, arith.ExtSIOp(argument, cast.results[0].type))
+        to = cast.results[0].type
+        Rewriter.replace_op(cast, CASTS[arith.ExtSIOp.name](argument, to))

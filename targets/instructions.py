@@ -78,6 +78,8 @@ class Instruction:
         return True if (b, a) in self.operands else None
 
 
+_INTEGERS = ("u8", "i8", "i16")
+
 _ROWS = (
     Instruction(
         name="vpdpbusd",
@@ -117,7 +119,7 @@ _ROWS = (
     Instruction(
         name="vpmaddwd",
         arch="x86",
-        operands=tuple(product(("u8", "i8", "i16"), repeat=2)),
+        operands=tuple(product(_INTEGERS, _INTEGERS)),
         accumulates="i32",
         k=2,
         forms={
