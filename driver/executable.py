@@ -21,6 +21,7 @@ from tessella.support.errors import UnknownValueError
 if TYPE_CHECKING:
     from tessella.driver.build import StagedProgram
     from tessella.runtime.events import Work
+    from tessella.runtime.explain_types import PythonStep
     from tessella.runtime.explanation import Explanation
 
 # the compiler is imported where it is needed: a program that is found on disk does without
@@ -111,7 +112,10 @@ def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
 def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanation:
     """That of a program, with those of its subprograms that were compiled last."""
     others = [(where, each.explain()) for where, each in rest.models()]
-    return replace(explanation, subprograms=others) if others else explanation
+    steps: list[PythonStep] = [
+        {"op": step.op, "node": step.node} for step in rest.program.rest.steps
+    ]
+    return replace(explanation, steps=steps, subprograms=others)
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:

@@ -22,7 +22,8 @@ class RunnerUp(TypedDict):
 
 
 class Entry(TypedDict):
-    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
+    """An op: ``native`` is whether it is machine code, or else a call of NumPy (or of another
+    function in Python); ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
     ``saved`` what of that is saved as it takes its operand in registers. ``storage`` names the
     elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
     computes and accumulates in; both are empty where that is not known. ``measured`` is whether the
@@ -31,6 +32,7 @@ class Entry(TypedDict):
     op: str
     node: str
     kernel: str
+    native: bool
     place: str
     storage: str
     arithmetic: str
@@ -67,6 +69,13 @@ class Fusion(TypedDict):
     node: str
     pattern: str
     consumed: list[str]
+
+
+class PythonStep(TypedDict):
+    """A step after a graph break, which is a function in NumPy, or a loop over subprograms."""
+
+    op: str
+    node: str
 
 
 class Pick(TypedDict):
