@@ -78,9 +78,7 @@ class OpCase:
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.operands)]
         named = [(name, x) for name, x in zip(names, self.operands, strict=True) if x is not None]
         inputs = [_info(name, x, n) for name, x in named if not x.constant]
-        fixed = [
-            numpy_helper.from_array(x.array(rng, n), name) for name, x in named if x.constant
-        ]
+        fixed = [numpy_helper.from_array(x.array(rng, n), name) for name, x in named if x.constant]
         results = [f"y{i}" for i in range(self.outputs)]
         node = helper.make_node(self.op, names, results, domain=self.domain, **self.settings)
         graph = helper.make_graph(
@@ -100,9 +98,7 @@ class OpCase:
         """Valid inputs, drawn from a seed."""
         rng = np.random.default_rng(1)
         operands = enumerate(self.operands)
-        return {
-            f"x{i}": x.array(rng, n) for i, x in operands if x is not None and not x.constant
-        }
+        return {f"x{i}": x.array(rng, n) for i, x in operands if x is not None and not x.constant}
 
     def bytes(self, n: int) -> int:
         """What inputs and outputs hold, as far as their shapes are known."""
@@ -182,6 +178,11 @@ def _sparse(rng: np.random.Generator, shape: Shape, n: int) -> Array:
 
 def _below(bound: str, rng: np.random.Generator, shape: Shape, n: int) -> Array:
     return rng.integers(0, sizes(bound, n)[0], shape)
+
+
+def _lengths(rng: np.random.Generator, shape: Shape, n: int) -> Array:
+    """Lengths of sequences of 16."""
+    return rng.integers(1, 17, shape)
 
 
 def _permuted(rng: np.random.Generator, shape: Shape, n: int) -> Array:
@@ -384,7 +385,14 @@ def _movement() -> list[OpCase]:
         case("Expand", "columns", x("1 n"), ints("64 n")),
         case("DepthToSpace", "", x(IMAGE), blocksize=2),
         case("SpaceToDepth", "", x("1 8 2*n 2*n"), blocksize=2),
-        case("ReverseSequence", "", x("n 16 64"), c("16", "i64", partial(_below, "16"))),
+        case(
+            "ReverseSequence",
+            "",
+            x("n 16 64"),
+            x("n", "i64", _lengths),
+            time_axis=1,
+            batch_axis=0,
+        ),
         case("Trilu", "", x("n n")),
         case("Col2Im", "3x3", x("1 72 n*n"), ints("n n"), ints("3 3"), pads=[1] * 4),
     ]
@@ -449,10 +457,7 @@ def _conversions() -> list[OpCase]:
     pair = (x("n", "u8"), scale, zero)
     drawn = {"u8": _bytes, "i8": _unit, "bool": _sparse}
     return [
-        *(
-            case("Cast", f"{a} {b}", x("n", a, drawn.get(b)), to=_TYPES[b][0])
-            for a, b in _CASTS
-        ),
+        *(case("Cast", f"{a} {b}", x("n", a, drawn.get(b)), to=_TYPES[b][0]) for a, b in _CASTS),
         case("QuantizeLinear", "", x(), scale, zero),
         case("QuantizeLinear", "channels", x(IMAGE), own, c("32", "i8", _zeros), axis=1),
         case("DequantizeLinear", "", x("n", "u8"), scale, zero),

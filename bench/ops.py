@@ -25,11 +25,12 @@ import onnx
 
 import tessella
 from bench.command import Command, show_machine, write_figures
-from bench.contest import Contest, Load, contest
+from bench.contest import Load, contest
 from bench.op_cases import OPS
 from bench.op_networks import NETWORKS
 from tessella import targets
 from tessella.runtime.elements import widened
+from tessella.runtime.explain_native import RUNS
 from tessella.targets import Target
 from tessella.tools.measure import Array, geometric_mean, interleave
 from tessella.tools.peers import Feeds, Run, load_onnxruntime, load_openvino
@@ -125,8 +126,9 @@ def _load(row: Row, path: Path, threads: int) -> Run:
 def _runs(model: Any) -> str:
     covered = model.explain().coverage
     if not covered.in_numpy:
-        return "native"
-    return "NumPy" if not covered.native else f"NumPy {covered.ops - covered.native}/{covered.ops}"
+        return RUNS[True]
+    some = f" {covered.ops - covered.native}/{covered.ops}" if covered.native else ""
+    return f"{RUNS[False]}{some}"
 
 
 def _agree(found: Sequence[Array], expected: Sequence[Array]) -> bool:
@@ -205,11 +207,10 @@ def _lack(row: Row, peer: str) -> str:
 def summary(rows: Sequence[Row]) -> list[str]:
     """Geometric means, the slowest ops, and what misses the goal."""
     lines = ["", "geometric mean of the ratios"]
-    for key in dict.fromkeys((row.size, row.threads) for row in rows):
-        lines.append(_mean(f"{key[0]}, threads {key[1]}", _at(rows, *key)))
-    for kind in ("native", "NumPy"):
-        lines.append(_mean(kind, [row for row in rows if row.runs.startswith(kind)]))
-    lines.append(_mean("all", rows))
+    keys = dict.fromkeys((row.size, row.threads) for row in rows)
+    kinds = {kind: [row for row in rows if row.runs.startswith(kind)] for kind in RUNS.values()}
+    lines += [_mean(f"{size}, threads {count}", _at(rows, size, count)) for size, count in keys]
+    lines += [_mean(kind, some) for kind, some in {**kinds, "all": rows}.items()]
     behind = sorted(
         (row for row in rows if row.ratio is not None and row.ratio < GOAL),
         key=lambda row: row.ratio or 0.0,
@@ -221,7 +222,11 @@ def summary(rows: Sequence[Row]) -> list[str]:
         lines.append(f"  {where:52}{row.ratio:7.3f}  {row.runs}")
     wrong = [f"{row.name} ({row.size})" for row in rows if row.wrong]
     failed = [f"{row.name} ({row.size})" for row in rows if OURS in row.failures]
-    return [*lines, f"wrong: {', '.join(wrong) or 'none'}", f"failed: {', '.join(failed) or 'none'}"]
+    return [
+        *lines,
+        f"wrong: {', '.join(wrong) or 'none'}",
+        f"failed: {', '.join(failed) or 'none'}",
+    ]
 
 
 def _at(rows: Sequence[Row], size: str, threads: int) -> list[Row]:

@@ -22,9 +22,9 @@ class RunnerUp(TypedDict):
 
 
 class Entry(TypedDict):
-    """An op: ``native`` is whether it is machine code, or else a call of NumPy (or of another
-    function in Python); ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
-    ``saved`` what of that is saved as it takes its operand in registers. ``storage`` names the
+    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
+    ``saved`` what of that is saved as it takes its operand in registers. ``native`` is whether it
+    is machine code, generated or a library's: NumPy runs it otherwise. ``storage`` names the
     elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
     computes and accumulates in; both are empty where that is not known. ``measured`` is whether the
     cost is a time from the database, and no estimate."""
