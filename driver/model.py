@@ -381,10 +381,13 @@ class Model(runnable.Model, Compiled):
         return executable
 
     def _tell_coverage(self, made: Executable[Model]) -> None:
-        """Warn of what NumPy runs, unless it was asked for, or is known from an earlier process."""
+        """Warn of what NumPy runs, unless it was asked for, or is known from an earlier process, or
+        an input has no elements, for which there is no native code."""
         asked = all(place.partition("/")[0] == "host" for place in self._options.places)
         calls_numpy = any(isinstance(step, HostStep) for step in made.program.steps)
-        if calls_numpy and made.known is not None and not asked and self._in_calls.wants_coverage:
+        is_empty = any(0 in shape for shape in made.key.made)
+        compiled = made.known is not None and not is_empty
+        if calls_numpy and compiled and not asked and self._in_calls.wants_coverage:
             self._in_calls.tell_coverage(made.explanation.coverage)
 
     def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
