@@ -334,6 +334,25 @@ def _erf_by_logarithm() -> Polynomial:
     )
 
 
+def _erfc_by_exponential() -> Polynomial:
+    """erfc(x) exp(x^2) (x + 3), whose errors count as those of erf that they cause."""
+    return Polynomial(
+        lambda x: (1 - _erf(x)) * (x * x).exp(),
+        lambda _: Decimal(0),
+        lambda x: 1 / (x + 3),
+        1 / Decimal("8.95"),
+        WIDER / 4,
+        source.ERFC_64,
+        F64,
+        argument=lambda t: 1 / t - 3,
+        counts=lambda x: (-x * x).exp() / ((x + 3) * _erf(x)),
+    )
+
+
+def _cos_lead(r: Decimal) -> Decimal:
+    return 1 - r * r / 2
+
+
 def _same(x: Decimal) -> Decimal:
     return x
 
@@ -348,10 +367,24 @@ FITS: Mapping[str, Polynomial | Intervals] = {
     "LOG": _in_logarithm(_log1p, lambda f: f - f * f / 2, 3, source.LOG, F32),
     "LOG_ATANH": _in_square(_twice_atanh, lambda s: 2 * s, 3, 3 - 2 * ROOT, source.LOG_ATANH, F64),
     "ERF": _erf_by_logarithm(),
-    "SIN": _in_square(_sin, _same, 3, PI / 4 * WIDER, source.SIN),
-    "COS": _in_square(_cos, lambda r: 1 - r * r / 2, 4, PI / 4 * WIDER, source.COS),
-    "ASIN": _in_square(_asin, _same, 3, Decimal("0.5001"), source.ASIN),
-    "ATAN": _in_square(_atan, _same, 3, Decimal(1), source.ATAN),
+    "ERF_64": _in_square(_erf, lambda x: 2 / PI.sqrt() * x, 3, Decimal(1), source.ERF_64, F64),
+    "ERFC_64": _erfc_by_exponential(),
+    "SIN 32": _in_square(_sin, _same, 3, PI / 4 * WIDER, source.SIN[32]),
+    "SIN 64": _in_square(_sin, _same, 3, PI / 4 * WIDER, source.SIN[64], F64),
+    "COS 32": _in_square(_cos, _cos_lead, 4, PI / 4 * WIDER, source.COS[32]),
+    "COS 64": _in_square(_cos, _cos_lead, 4, PI / 4 * WIDER, source.COS[64], F64),
+    "ASIN 32": _in_square(_asin, _same, 3, Decimal("0.5001"), source.ASIN[32]),
+    "ASIN 64": _in_square(_asin, _same, 3, Decimal("0.50001"), source.ASIN[64], F64),
+    "ATAN 32": _in_square(_atan, _same, 3, Decimal(1), source.ATAN[32]),
+    "ATAN 64": _in_square(_atan, _same, 3, (ROOT - 1) * WIDER, source.ATAN[64], F64),
+    "POW_ATANH": _in_square(
+        _twice_atanh,
+        lambda s: 2 * s + 2 * s**3 / 3,
+        5,
+        (3 - 2 * ROOT) * WIDER,
+        source.POW_ATANH,
+        F64,
+    ),
     "POW_LOG2": _in_logarithm(_log2, lambda f: f / LN2, 2, source.POW_LOG2, F64),
     "POW_EXP2": _power(source.POW_EXP2, F64, Decimal("-0.50015")),
     "pieces.ERF": Intervals(_erf, pieces.ERF),

@@ -2,6 +2,10 @@
 
 The divisor that reaches LLVM is never 0, nor -1 where signed; the quotients for these are selected
 afterwards. A constant divisor that is safe needs none of this.
+
+Vectors of integers up to 32 bits are divided as floats, as no CPU divides vectors of integers: the
+quotient of two integers of n bits lies at least 2^-n relatively from the next integer, more than
+the rounding of a float with 2n bits or more changes it. Thus its truncation is exact.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from tessella.codegen.writer import Writer
 def divide_signed(w: Writer, a: Value, b: Value) -> Value:
     """a / b toward zero; 0 where b is 0."""
     safe, zero, minus = _signed_divisor(w, a, b)
-    quotient = w.binary("sdiv", a, safe)
+    quotient = _quotient(w, a, safe, signed=True)
     if zero is None or minus is None:
         return quotient
     nothing = constant(a.type, 0)
@@ -27,14 +31,14 @@ def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
         return w.binary("udiv", a, b)
     nothing = constant(a.type, 0)
     zero = w.compare("icmp eq", b, nothing)
-    quotient = w.binary("udiv", a, w.select(zero, constant(a.type, 1), b))
+    quotient = _quotient(w, a, w.select(zero, constant(a.type, 1), b), signed=False)
     return w.select(zero, nothing, quotient)
 
 
 def remainder_signed(w: Writer, a: Value, b: Value) -> Value:
     """a - b * (a / b toward zero); 0 where b is 0."""
     safe, _, _ = _signed_divisor(w, a, b)
-    return w.binary("srem", a, safe)
+    return _remainder(w, a, safe, signed=True)
 
 
 def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
@@ -42,7 +46,7 @@ def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
     if _harmless(b):
         return w.binary("urem", a, b)
     zero = w.compare("icmp eq", b, constant(a.type, 0))
-    return w.binary("urem", a, w.select(zero, constant(a.type, 1), b))
+    return _remainder(w, a, w.select(zero, constant(a.type, 1), b), signed=False)
 
 
 def floor_divide(w: Writer, a: Value, b: Value) -> Value:
@@ -66,6 +70,23 @@ def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
     quotient = divide_unsigned(w, a, b)
     remainder = remainder_unsigned(w, a, b)
     return w.binary("add", quotient, _one_where(w, _inexact(w, remainder), a))
+
+
+def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
+    """a / b toward zero; b is neither 0, nor -1 where signed."""
+    kind = "s" if signed else "u"
+    if not a.type.lanes or a.type.bits > 32 or _harmless(b):
+        return w.binary(f"{kind}div", a, b)
+    to = a.type.of("f32" if a.type.bits <= 16 else "f64")
+    x, y = (w.cast(f"{kind}itofp", value, to) for value in (a, b))
+    return w.cast(f"fpto{kind}i", w.binary("fdiv", x, y), a.type)
+
+
+def _remainder(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
+    """What a / b toward zero leaves; b is neither 0, nor -1 where signed."""
+    if not a.type.lanes or a.type.bits > 32 or _harmless(b):
+        return w.binary("srem" if signed else "urem", a, b)
+    return w.binary("sub", a, w.binary("mul", _quotient(w, a, b, signed=signed), b))
 
 
 def _both(w: Writer, a: Value, b: Value) -> tuple[Value, Value]:

@@ -43,6 +43,8 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
     """Convert a vector of floats to integers that saturate. LLVM's own saturating conversions are
     scalar on x86. The floats are clamped and converted as a vector; a select then gives the largest
     integer where no float equals it, and 0 for NaN."""
+    if to.bits < 32:
+        return _packed(w, value, to, signed=signed)
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
     # the bounds as floats of the operand's precision
@@ -53,16 +55,32 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
         limit = constant(value.type, bound)
         # a comparison with NaN is false
         result = w.select(w.compare(f"fcmp {kind}", result, limit), result, limit)
-    wide = to if to.bits >= 32 else to.of("i32")
-    opcode = "fptosi" if signed or to.bits < 32 else "fptoui"
-    whole = w.cast(opcode, result, wide)
+    whole = w.cast("fptosi" if signed else "fptoui", result, to)
     if high != most:
         beyond = w.compare("fcmp ogt", value, constant(value.type, high))
-        whole = w.select(beyond, constant(wide, most), whole)
+        whole = w.select(beyond, constant(to, most), whole)
     if signed:
         nan = w.compare("fcmp uno", value, value)
-        whole = w.select(nan, constant(wide, 0), whole)
-    return whole if wide is to else w.cast("trunc", whole, to)
+        whole = w.select(nan, constant(to, 0), whole)
+    return whole
+
+
+def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+    """The same for integers narrower than 32 bits: floats are clamped to twice their range, and
+    integers to the range itself, so that LLVM narrows them by instructions that saturate."""
+    low = -(1 << (to.bits - 1)) if signed else 0
+    high = low + (1 << to.bits) - 1
+    result = value
+    if signed:  # of unsigned ones, NaN becomes the lower bound, which is 0
+        number = w.compare("fcmp ord", value, value)
+        result = w.select(number, value, constant(value.type, 0))
+    for kind, bound in (("ogt", -(2**30)), ("olt", 2**30)):
+        limit = constant(value.type, bound)
+        result = w.select(w.compare(f"fcmp {kind}", result, limit), result, limit)
+    whole = w.cast("fptosi", result, to.of("i32"))
+    for kind, bound in (("smax", low), ("smin", high)):
+        whole = w.intrinsic(kind, whole, constant(whole.type, bound))
+    return w.cast("trunc", whole, to)
 
 
 def _saturating(intrinsic: str) -> Handler:

@@ -84,7 +84,7 @@ def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
 
 
 def _points(op: ContractOp) -> Size:
-    return product(index.range for index in op.index_list)
+    return product(index.range for index in op.index_list if not index.scattered)
 
 
 def _operations(op: ContractOp) -> Size:

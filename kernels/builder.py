@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
 from xdsl.dialects.builtin import IndexType, TensorType, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tessella.dialects.arith import CASTS, ConstantOp
 from tessella.dialects.elements import attribute_of, element_of, find_element
@@ -21,6 +21,8 @@ from tessella.dialects.tile import (
     Index,
     IndexOp,
     Linear,
+    Running,
+    YieldOp,
     access,
     identity_access,
     scalar_region,
@@ -30,6 +32,7 @@ from tessella.support.elements import ELEMENTS, Element, widens
 from tessella.support.sizes import Expr, Size
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
+Places = Callable[["Scalars", Sequence[SSAValue]], tuple[SSAValue, Sequence[SSAValue]]]
 Form = Linear | str | int
 
 F32, F64 = attribute_of("f32"), attribute_of("f64")
@@ -198,11 +201,14 @@ class KernelBuilder:
         init: SSAValue | None = None,
         default: float | None = None,
         parts: int | None = None,
+        running: Mapping[str, Running] | None = None,
     ) -> SSAValue:
         """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name,
-        ``parts`` the values of a partial sum where these have to be few."""
+        ``parts`` the values of a partial sum where these have to be few, ``running`` how the
+        aggregation runs along a reduced index."""
+        along = running or {}
         indices = [Index(n, r) for n, r in free.items()]
-        indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
+        indices += [Index(n, r, reduced=True, running=along.get(n)) for n, r in reduced.items()]
         type, forms = out
         region = scalar_region(
             [tensor_type(value).element_type for value, _ in inputs],
@@ -226,6 +232,40 @@ class KernelBuilder:
             init=init,
             default=None if default is None else number(default, type.element_type),
             parts=parts,
+        )
+        self._block.add_op(op)
+        return op.res
+
+    def scatter(
+        self,
+        aggregation: str,
+        loops: tuple[Mapping[str, Size], Mapping[str, Size]],
+        scattered: Mapping[str, Size],
+        inputs: Sequence[tuple[SSAValue, Sequence[Form]]],
+        out: tuple[SSAValue, Sequence[Form]],
+        body: Places,
+    ) -> SSAValue:
+        """Add a checked indexed write into a tensor of the kernel; ``loops`` are its free and its
+        reduced indices, ``body`` gives a value and the coordinates where it goes."""
+        init, forms = out
+        block = Block(arg_types=[tensor_type(value).element_type for value, _ in inputs])
+        element = tensor_type(init).element_type
+        s = Scalars(block)
+        value, places = body(s, block.args)
+        block.add_op(YieldOp(s.cast(value, element), places))
+        free, reduced = loops
+        indices = [Index(n, r) for n, r in free.items()]
+        indices += [Index(n, r, reduced=True) for n, r in reduced.items()]
+        indices += [Index(n, r, scattered=True) for n, r in scattered.items()]
+        op = ContractOp(
+            aggregation,
+            indices,
+            [(value, access_of(f)) for value, f in inputs],
+            access_of(forms),
+            tensor_type(init),
+            Region(block),
+            init=init,
+            checked=True,
         )
         self._block.add_op(op)
         return op.res

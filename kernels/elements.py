@@ -124,6 +124,8 @@ PRODUCTS = (
 bias."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))
 """Elements that indices pick."""
+SCATTERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index, T)))
+"""Elements that go to the places of indices, and are added up there."""
 
 
 def elements_of(op: NnOp, precision: str | None = None) -> Elements | None:

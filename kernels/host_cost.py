@@ -173,7 +173,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm", "nn.group_norm"), NORMALIZED),
     "nn.batch_norm": Work(8, 6.0, 32),
     "nn.lrn": Work(14, 16.0, 40),
-    "nn.cumsum": Work(3, 13.0, 8),
+    **dict.fromkeys(("nn.cumsum", "nn.cumprod", "nn.cummax", "nn.cummin"), Work(3, 13.0, 8)),
     "nn.transpose": Work(1, 1.5),
     **dict.fromkeys(("nn.gather", "nn.gather_nd"), _by_index(5, 10.0, 0)),
     "nn.gather_elements": _by_index(7, 16.0, 3),

@@ -1,8 +1,9 @@
-"""Kernels of gathers: elements extracted at computed coordinates, which are checked."""
+"""Kernels of gathers and scatters: elements extracted and written at computed coordinates, which
+are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType
@@ -10,9 +11,9 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import indexing
-from tessella.dialects.nn.core import shape_of
-from tessella.kernels.builder import Form, KernelBuilder, Scalars
-from tessella.kernels.elements import GATHERED
+from tessella.dialects.nn.core import NnOp, Tensor, shape_of
+from tessella.kernels.builder import Form, KernelBuilder, Places, Scalars
+from tessella.kernels.elements import GATHERED, SCATTERED
 from tessella.kernels.registry import native
 from tessella.support.sizes import Size
 
@@ -83,3 +84,84 @@ def gather_nd(
 
     free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, reads, (type, list(names)), body)
+
+
+AGGREGATIONS = {"none": "=", "add": "+", "mul": "*", "max": ">", "min": "<"}
+"""The aggregation of each reduction of a scatter."""
+
+
+@native(indexing.ScatterElementsOp, "scatter_elements", NCHW, elements=SCATTERED)
+def scatter_elements(
+    k: KernelBuilder,
+    op: indexing.ScatterElementsOp,
+    data: SSAValue,
+    indices: SSAValue,
+    updates: SSAValue,
+) -> SSAValue:
+    """R[d0, .., I[d0, .., d_n], .., d_n] op= U[d0, .., d_n], from R = D."""
+    axis: int = op.settings["axis"]
+    names = [f"d{i}" for i in range(len(shape_of(data)))]
+    ranges = dict(zip(names, shape_of(updates), strict=True))
+    reduced = {names[axis]: ranges.pop(names[axis])}
+    extent = shape_of(data)[axis]
+    out: list[Form] = [*names[:axis], "at", *names[axis + 1 :]]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
+        return a[1], [coordinate(s, a[0], extent)]
+
+    reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names]), (updates, [*names])]
+    return _scattered(k, op, data, (ranges, reduced), {"at": extent}, reads, out, body)
+
+
+@native(indexing.ScatterNdOp, "scatter_nd", NCHW, elements=SCATTERED)
+def scatter_nd(
+    k: KernelBuilder,
+    op: indexing.ScatterNdOp,
+    data: SSAValue,
+    indices: SSAValue,
+    updates: SSAValue,
+) -> SSAValue:
+    """R[I[i.., 0], .., I[i.., q - 1], b..] op= U[i.., b..], from R = D."""
+    shape, depth = shape_of(data), int(shape_of(indices)[-1])
+    rank = len(shape_of(indices)) - 1
+    names = [f"d{i}" for i in range(len(shape_of(updates)))]
+    ranges = dict(zip(names, shape_of(updates), strict=True))
+    reduced = {name: ranges.pop(name) for name in names[:rank]}
+    places = {f"at{q}": shape[q] for q in range(depth)}
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
+        return a[depth], [coordinate(s, value, shape[q]) for q, value in enumerate(a[:depth])]
+
+    reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names[:rank], q]) for q in range(depth)]
+    reads.append((updates, [*names]))
+    out: list[Form] = [*places, *names[rank:]]
+    return _scattered(k, op, data, (ranges, reduced), places, reads, out, body)
+
+
+def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
+    """A tensor of the kernel with the elements of the data."""
+    number = k.splat(data)
+    if number is None:
+        return k.map([data], type, lambda s, a: a[0])
+    element = k.computed(type.element_type)
+    return k.map([], type, lambda s, _: s.constant(number, element))
+
+
+def _scattered(
+    k: KernelBuilder,
+    op: NnOp,
+    data: SSAValue,
+    loops: tuple[Mapping[str, Size], Mapping[str, Size]],
+    places: Mapping[str, Size],
+    reads: Sequence[tuple[SSAValue, Sequence[Form]]],
+    out: Sequence[Form],
+    body: Places,
+) -> SSAValue:
+    """A copy of the data, into which the updates are written. Narrow floats are added up as wider
+    ones, and only moved without a reduction."""
+    type = k.result_type(op)
+    aggregation = AGGREGATIONS[op.settings["reduction"]]
+    if aggregation == "=":
+        k.computes = None
+    start = _copied(k, data, type)
+    return k.stored(k.scatter(aggregation, loops, places, reads, (start, out), body), type)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise, starmap
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product, starmap
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -58,6 +59,10 @@ def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
             step *= size
         forms.append(form)
     return forms[::-1]
+
+
+MOST_BORDERS = 6
+"""Borders of a pad that have statements of their own: 27 statements at the most."""
 
 
 def _names(rank: int) -> list[Form]:
@@ -132,6 +137,60 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
         first,
         default=saturate(settings["value"], dtype_of(type)),
     )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a padded dimension: elements ``start`` to ``start + count`` of the result are the
+    elements ``read`` of the operand, by the index ``i``."""
+
+    start: Size
+    count: Size
+    read: Linear
+
+
+def _pieces(n: Size, low: Size, high: Size, mode: str) -> list[_Piece]:
+    """The interior of a padded dimension, and its borders."""
+    i = Linear.of("i")
+    before, after = {
+        "edge": (Linear(), Linear() + (n - 1)),
+        "reflect": (i * -1 + low, i * -1 + (n - 2)),
+        "wrap": (i + (n - low), i),
+    }[mode]
+    pieces = [_Piece(low, n, i), _Piece(0, low, before), _Piece(low + n, high, after)]
+    return [each for each in pieces if each.count != 0]
+
+
+def _read_once(op: NnOp) -> str | None:
+    s = op.settings
+    if s["mode"] == "constant":
+        return "a constant is no element of the operand"
+    spare = {"edge": None, "reflect": 1, "wrap": 0}[s["mode"]]
+    padded = [size for size in (*s["low"], *s["high"]) if size != 0]
+    if len(padded) > MOST_BORDERS:
+        return f"the kernel pads at {MOST_BORDERS} borders at the most"
+    for n, *sizes in zip(shape_of(op.operands[0]), s["low"], s["high"], strict=True):
+        if spare is not None and any(bounds_of(n - spare - size)[0] < 0 for size in sizes):
+            return "a border is longer than the operand, which it would repeat"
+    return None
+
+
+@native(movement.PadOp, "pad_borders", elements=MOVED, applies=_read_once, cost=copying)
+def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
+    """One map for the interior, and for each border: R[low + d] = X[d], R[d] = X[low - d], .."""
+    s, type = op.settings, k.result_type(op)
+    dims = [
+        _pieces(*sizes, s["mode"]) for sizes in zip(shape_of(x), s["low"], s["high"], strict=True)
+    ]
+    result = k.empty(type)
+    for part in product(*dims):
+        free = {f"d{d}": piece.count for d, piece in enumerate(part)}
+        reads: list[Form] = [
+            piece.read.substitute({"i": Linear.of(f"d{d}")}) for d, piece in enumerate(part)
+        ]
+        out: list[Form] = [Linear.of(f"d{d}") + piece.start for d, piece in enumerate(part)]
+        result = k.contract("=", free, {}, [(x, reads)], (type, out), first, init=result)
+    return result
 
 
 @native(movement.ConcatOp, "concat", elements=MOVED, cost=copying)

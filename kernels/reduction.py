@@ -14,7 +14,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import reduction
 from tessella.dialects.nn.core import Tensor, is_float, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed
-from tessella.dialects.tile import Linear
+from tessella.dialects.tile import Linear, Running
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
 from tessella.kernels.elements import (
     FLOATING,
@@ -180,6 +180,33 @@ def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
 
 _declare_where(reduction.ArgMaxOp, ">")
 _declare_where(reduction.ArgMinOp, "<")
+
+
+def _declare_along(
+    op: type[reduction.CumulativeOp], aggregation: str, elements: Table = SAME
+) -> None:
+    @native(op, op.name.removeprefix("nn."), elements=elements)
+    def lower(k: KernelBuilder, concrete: reduction.CumulativeOp, x: SSAValue) -> SSAValue:
+        settings, shape = concrete.settings, shape_of(x)
+        running = Running(settings["reverse"], settings["exclusive"])
+        names = [f"d{i}" for i in range(len(shape))]
+        axis: str = names[settings["axis"]]
+        ranges = dict(zip(names, shape, strict=True))
+        return k.contract(
+            aggregation,
+            {name: size for name, size in ranges.items() if name != axis},
+            {axis: ranges[axis]},
+            [(x, list(names))],
+            (k.result_type(concrete), list(names)),
+            first,
+            running={axis: running},
+        )
+
+
+_declare_along(reduction.CumsumOp, "+")
+_declare_along(reduction.CumprodOp, "*", PRODUCTS)
+_declare_along(reduction.CummaxOp, ">")
+_declare_along(reduction.CumminOp, "<")
 
 
 def _along(x: SSAValue, axis: int) -> tuple[dict[str, Size], list[str]]:

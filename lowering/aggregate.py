@@ -2,75 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from xdsl.dialects import arith, vector
+from xdsl.dialects import vector
 from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.arith import CmpfOp, SelectOp, element_of
-from tessella.dialects.elements import is_unsigned
-from tessella.dialects.nn.core import is_float, number
+from tessella.dialects.nn.core import number
+from tessella.dialects.tile.aggregations import aggregation_of
 from tessella.lowering.values import Emitter, Val
-
-Accumulate = Callable[[SSAValue, SSAValue], Operation]
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """How an aggregation runs on one kind of elements."""
-
-    accumulate: Accumulate
-    lanes: str
-    """The kind of ``vector.reduction`` that adds up the lanes."""
-    identity: Callable[[int], float]
-    """The accumulator before any point, for elements of so many bits."""
-
-
-def _smallest(bits: int) -> int:
-    return -(1 << (bits - 1))
-
-
-def _largest(bits: int) -> int:
-    return (1 << (bits - 1)) - 1
-
-
-_FLOATS = {
-    "+": Aggregation(arith.AddfOp, "add", lambda _: 0.0),
-    "*": Aggregation(arith.MulfOp, "mul", lambda _: 1.0),
-    ">": Aggregation(arith.MaximumfOp, "maximumf", lambda _: -math.inf),
-    "<": Aggregation(arith.MinimumfOp, "minimumf", lambda _: math.inf),
-}
-_INTEGERS = {
-    "+": Aggregation(arith.AddiOp, "add", lambda _: 0),
-    "*": Aggregation(arith.MuliOp, "mul", lambda _: 1),
-    ">": Aggregation(arith.MaxSIOp, "maxsi", _smallest),
-    "<": Aggregation(arith.MinSIOp, "minsi", _largest),
-}
-_UNSIGNED = {
-    "+": _INTEGERS["+"],
-    "*": _INTEGERS["*"],
-    ">": Aggregation(arith.MaxUIOp, "maxui", lambda _: 0),
-    "<": Aggregation(arith.MinUIOp, "minui", lambda bits: (1 << bits) - 1),
-}
-_BOOLEANS = {
-    "+": Aggregation(arith.OrIOp, "or", lambda _: 0),
-    "*": Aggregation(arith.AndIOp, "and", lambda _: 1),
-    ">": Aggregation(arith.OrIOp, "or", lambda _: 0),
-    "<": Aggregation(arith.AndIOp, "and", lambda _: 1),
-}
-
-
-def _find(kind: str, element: Attribute) -> Aggregation:
-    if is_float(element):
-        return _FLOATS[kind]
-    if is_unsigned(element):
-        return _UNSIGNED[kind]
-    return (_BOOLEANS if element == i1 else _INTEGERS)[kind]
 
 
 def _bits(element: Attribute) -> int:
@@ -79,14 +22,14 @@ def _bits(element: Attribute) -> int:
 
 def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
     """The initial accumulator: a scalar, or a vector if there is a vector index."""
-    value = _find(kind, element).identity(_bits(element))
+    value = aggregation_of(kind, element).identity(_bits(element))
     scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
 
 
 def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
     """``total`` and one more value."""
-    return e.op(_find(kind, element_of(total.type)).accumulate(total, value))
+    return e.op(aggregation_of(kind, element_of(total.type)).accumulate(total, value))
 
 
 def greater(e: Emitter, value: SSAValue, total: SSAValue) -> SSAValue:
@@ -100,7 +43,7 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)
-    return _over_lanes(e, _find(kind, element_of(total.type)).lanes, total)
+    return _over_lanes(e, aggregation_of(kind, element_of(total.type)).lanes, total)
 
 
 def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -95,7 +95,8 @@ class Bodies:
         tail: Size,
     ) -> Val:
         """The yielded value for these arguments at a row and a vector of the register tile."""
-        values = self._values(block, args, indices, row, vector, tail)
+        known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        values = self.values(block, known, indices, row, vector, tail)
         last = block.last_op
         if not isinstance(last, YieldOp):
             raise InternalError("a body without tile.yield")
@@ -112,27 +113,28 @@ class Bodies:
         tail: Size,
     ) -> list[Val]:
         """The operands of the op whose result a body yields, which is not computed."""
-        values = self._values(block, args, indices, row, vector, tail, last)
+        known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        values = self.values(block, known, indices, row, vector, tail, {last})
         return [values[operand] for operand in last.operands]
 
-    def _values(
+    def values(
         self,
         block: Block,
-        args: Sequence[Val],
+        args: Mapping[SSAValue, Val],
         indices: Mapping[str, Pos],
         row: int,
         vector: int,
         tail: Size,
-        left_out: Operation | None = None,
+        left_out: Collection[Operation] = (),
     ) -> dict[SSAValue, Val]:
-        """All values of a body, without those of one op."""
-        values: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
+        """All values of a body, without those of some ops."""
+        values: dict[SSAValue, Val] = dict(args)
         if block not in self._fused:
             self._fused[block] = fused_products(block)
         fused = self._fused[block]
         products = set(fused.values())
         for op in block.ops:
-            if isinstance(op, YieldOp) or op is left_out or op in products:
+            if isinstance(op, YieldOp) or op in left_out or op in products:
                 continue
             if (product := fused.get(op)) is not None:
                 (added,) = (x for x in op.operands if x is not product.result)

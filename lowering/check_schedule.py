@@ -11,7 +11,7 @@ from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
-from tessella.passes.tile.space import tiles_end
+from tessella.passes.tile.space import can_go_on, tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
@@ -43,6 +43,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         all(_has_room(flat, s, name, size) for name, size in s.blocks),
     )
     yield "no blocks of constrained rows", s.rows not in blocked & constrained
+    yield (
+        "lanes in the innermost loop of an indexed write",
+        not op.is_scatter or s.vector in (None, *s.order[-1:]),
+    )
     reached = reaches(op)
     yield (
         f"tiles that divide {GRANULE} along indices that end early, outside of rows and blocks",
@@ -56,6 +60,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     yield (
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
+    )
+    yield (
+        "a running index among the loops of a statement that stores its aggregates as they are",
+        flat.running not in s.order or can_go_on(op),
     )
     if s.dot is not None:
         yield from _dot_rules(op, flat, s, s.dot)

@@ -94,6 +94,17 @@ class Combine:
 
     # ** sums **
 
+    def value(self, point: Point, row: int, u: int, neutral: SSAValue) -> SSAValue:
+        """A vector of the values at this point; of the neutral one where they do not count."""
+        self._ask(point, row, u)
+        mask = self.loads.mask(point, row, u)
+        args = [self.loads.load(n, point, row, u, mask) for n in range(self.plan.inputs)]
+        place = (point.indices, row, u, point.tail_of(u))
+        value = self.e.spread(self.bodies.run(self.op.combine.block, args, *place))
+        if mask is None:
+            return value
+        return self.e.op(SelectOp(self.e.spread(mask), value, neutral))
+
     @cached_property
     def _dots(self) -> Dots | None:
         if self.s.dot is None:

@@ -59,6 +59,13 @@ class Loads:
         """An operand's vector, or the element that its lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
 
+    def current(self, point: Point, u: int) -> Val:
+        """What is now in the result, at a vector of the tile."""
+        buffer, pos = self.buffers[-1], self.address(-1, point, 0, u)
+        if self.s.vector is None:
+            return self._element_now(buffer, pos, None)
+        return self._vector_now(buffer, pos, None, point.tail_of(u))
+
     def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
         """As ``load``, with zero in masked lanes."""
         value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]
@@ -212,7 +219,7 @@ class Loads:
         """The condition under which the point counts; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
-        if self.plan.sums_lanes and (tail := point.tail_of(u)) != 0:
+        if self.plan.adds_lanes and (tail := point.tail_of(u)) != 0:
             masks.append(Val(self.e.lane_mask(tail), varying=True))
         return self._all(masks)
 

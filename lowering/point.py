@@ -35,6 +35,17 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Before:
+    """The value of a running index before the current one, at which aggregates have been stored."""
+
+    value: Pos
+    step: Pos
+    """From the current value to it."""
+    none: SSAValue
+    """Whether there is none, as the current value is the first. ``value`` is then the same."""
+
+
+@dataclass(frozen=True)
 class Point:
     """The position of the loops: the value of each index, the offset of each operand, and the
     register tile."""
@@ -55,8 +66,13 @@ class Point:
     """Values of the last group of a dot product that count; 0 where all do."""
     part: Size = 0
     """How many values of the index of partial sums the current sum has; 0 outside of them."""
+    placed: bool = False
+    """Whether the offset of the result has the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
+    before: Before | None = None
+    """Where aggregates go on from, if the loop over the running index is outside of register
+    tiles."""
 
     def tail_of(self, vector: int) -> Size:
         """Number of valid lanes of one of the tile's vectors; 0 if all are valid."""

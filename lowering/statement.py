@@ -27,14 +27,17 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
 from tessella.lowering.point import Extent, Point, Step
 from tessella.lowering.prefetch import Ahead
+from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.writes import Writes
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import (
     Tiles,
     boundary_as_loops,
     in_lanes,
     in_parts,
+    lane_tiles,
     overlaps,
     split,
     with_ends,
@@ -90,6 +93,11 @@ class Statement:
             emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)
         )
         self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
+        self.writes = (
+            Writes(emitter, op, flat, schedule, bodies, loads, self.stores, step.share)
+            if op.is_scatter
+            else None
+        )
 
     def emit(self) -> None:
         """Append the loops to the emitter's block."""
@@ -123,10 +131,16 @@ class Statement:
             self._run(name, tiles, body, self._share_of(name))
 
     def _free(self, order: Sequence[str], point: Point) -> None:
+        if self.writes is not None and not point.placed and tuple(order) == self.writes.inside:
+            self.writes.enter(point, partial(self._free, order))
+            return
         if not order:
             self.stores.if_inside(point, partial(self._tile, point))
             return
         name, rest = order[0], order[1:]
+        if self.along is not None and name == self.along.name:
+            self.along.in_order(point, partial(self._free, rest))
+            return
         block = point.blocks.get(name, Extent(Pos(), self.flat.ranges[name]))
         for tiles in self._split(name, block.size):
             shaped = self._shaped(point, name, tiles)
@@ -179,6 +193,10 @@ class Statement:
         if any(name in a.lanes for a in self.flat.accesses):
             names = (symbol.name for symbol in symbols_of([extent]))
             raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
+        if name == self.s.vector and self.writes is not None:
+            return (
+                replace(tiles, tail=tail) for tiles, tail in lane_tiles(extent, size, self.s.lanes)
+            )
         if name == self.s.vector:
             few = size if self.op.is_map else self.s.lanes
             return in_lanes(extent, size, lanes=self.s.lanes, few=few)
@@ -265,13 +283,20 @@ class Statement:
 
     def _tile(self, point: Point) -> None:
         point = self.panels.at(point)
+        if self.writes is not None:
+            self.writes.emit(point)
+            return
         if self.op.is_map:
             values = self.combine.emit(point, [], point.rows)
+        elif self.along is not None and point.before is not None:
+            values = self.along.at(point, point.before, self._reduced)
         else:
             zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
             start = [zero] * (len(point.rows) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
+            if self.along is not None:
+                return  # they are stored on the way
             varying = self.s.vector is not None
             if self.reduces_lanes:
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
@@ -279,6 +304,10 @@ class Statement:
                 varying = False
             values = [Val(v, varying) for v in sums]
         self.stores.emit(point, values)
+
+    def _reduced(self, point: Point, sums: list[SSAValue]) -> list[SSAValue]:
+        """The sums after the reduced indices of a register tile."""
+        return self._reduce(self.s.reduction, point, sums, point.rows)
 
     def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
         if self.op.greatest_number is not None:
@@ -293,6 +322,8 @@ class Statement:
         if not names:
             return [v.ssa for v in self.combine.emit(point, sums, rows)]
         name, rest = names[0], names[1:]
+        if self.along is not None and name == self.along.name:
+            return self._reduce_along(self.along, rest, point, sums, rows)
         if self.s.partial is not None and name == self.s.partial[0] and point.part == 0:
             return self._reduce_in_parts(names, self.s.partial[1], point, sums, rows)
         if name == self.s.vector:
@@ -316,6 +347,33 @@ class Statement:
 
         unroll = self._unroll_count(name, rest, point, rows) if fixed else 1
         return self.e.loop(self.e.at(start), self.e.at(stop), 1, sums, body, unroll)
+
+    @cached_property
+    def along(self) -> Along | None:
+        """The loop over the running index, if there is one."""
+        index = self.op.running_index
+        if index is None or index.running is None:
+            return None
+        return Along(
+            *(self.e, self.op, self.s, self.combine, self.stores, self._move),
+            *(index.name, self.flat.ranges[index.name], index.running),
+        )
+
+    def _reduce_along(
+        self,
+        along: Along,
+        rest: Sequence[str],
+        point: Point,
+        sums: Sequence[SSAValue],
+        rows: Sequence[int],
+    ) -> list[SSAValue]:
+        """The running index, at each of whose values the sums are stored."""
+        if along.name == self.s.vector:
+            return along.over_lanes(point, sums)
+        unroll = self._unroll_count(along.name, rest, point, rows)
+        return along.one_by_one(
+            point, sums, lambda here, before: self._reduce(rest, here, before, rows), unroll
+        )
 
     def _reduce_in_parts(
         self,
@@ -421,7 +479,7 @@ class Statement:
         rows: Sequence[int],
     ) -> list[SSAValue]:
         extent = self._extent(name, point)
-        for tiles, tail in self._summed(extent):
+        for tiles, tail in lane_tiles(extent, self.s.width, self.s.lanes):
             vectors = ceil_div(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=vectors, tail=tail)
             if tiles.count == 1 and (point.part != 0 or name not in self.step.stops):
@@ -439,21 +497,6 @@ class Statement:
             stop = self.e.index(tiles.stop) if point.part != 0 else self._stop(name, tiles)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
-
-    def _summed(self, extent: Size) -> Iterator[tuple[Tiles, Size]]:
-        """The tiles of a reduced index over lanes, and how many lanes of their last vectors count;
-        0 where all do."""
-        width, lanes = self.s.width, self.s.lanes
-        if expression(extent) is None:
-            for tiles in split(extent, width, (0, extent), overlap=False):
-                yield tiles, tiles.size % lanes
-            return
-        full, whole = extent // width * width, extent // lanes * lanes
-        yield Tiles(0, width, full), 0
-        if whole != full:
-            yield Tiles(full, lanes, whole), 0
-        if whole != extent:
-            yield Tiles(whole, lanes, extent), extent - whole
 
     def _reduce_rows(
         self,

@@ -20,9 +20,11 @@ from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
+from tessella.lowering.transpose import interleave
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
 from tessella.support.conditions import decided
+from tessella.support.sizes import bounds_of
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class Stores:
         Rows beyond the result are stored where the first one is, before it. Were they not stored,
         LLVM would compute them where it is known that they are, with all that they read at hand.
         """
+        if self.plan.interleaves:
+            self._interleaved(point, values)
+            self.loads.forget()
+            return
         by_row = [c for c in self.plan.constraints.stores if self._by_row(c)]
         overwritten = self._may_overwrite(by_row)
         rows = [*enumerate(point.rows)]
@@ -60,6 +66,25 @@ class Stores:
             if by_row:
                 self.loads.forget()  # what was loaded is known in this row alone
         self.loads.forget()
+
+    def _interleaved(self, point: Point, values: Sequence[Val]) -> None:
+        """Store the lanes of all rows between each other, in contiguous vectors."""
+        buffer, height, lanes = self.buffers[-1], len(point.rows), self.s.lanes
+        for u in range(point.vectors):
+            rows = [
+                self._posted(point, row, u, number, values[number * point.vectors + u])
+                for number, row in enumerate(point.rows)
+            ]
+            start, tail = self.loads.address(-1, point, 0, u), point.tail_of(u)
+            size = height * (lanes if tail == 0 else tail)
+            least, most = bounds_of(size)
+            for i, chunk in enumerate(interleave(self.e, [self.e.spread(x) for x in rows])):
+                first, at = i * lanes, self.e.at(start + i * lanes)
+                if least >= first + lanes:
+                    self.e.effect(vector.StoreOp.create(operands=[chunk, buffer, at]))
+                elif most > first:
+                    mask = self.e.lane_mask(size - first)
+                    self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, chunk))
 
     def _may_overwrite(self, by_row: Sequence[Constraint]) -> bool:
         """Whether the first row lies in the result everywhere, and others may be stored twice."""
@@ -108,16 +133,21 @@ class Stores:
 
     def _row(self, point: Point, row: int, number: int, values: Sequence[Val]) -> None:
         for u, value in enumerate(values):
-            if (block := self.op.post_block) is not None:
-                posts = [
-                    self.loads.load(n, point, row, u, None)
-                    for n in range(self.plan.inputs, len(self.buffers) - 1)
-                ]
-                tail = point.tail_of(u)
-                value = self.bodies.run(block, [value, *posts], point.indices, number, u, tail)
-            self._store(point, row, u, value)
+            self.store(point, row, u, self._posted(point, row, u, number, value))
 
-    def _store(self, point: Point, row: int, u: int, value: Val) -> None:
+    def _posted(self, point: Point, row: int, u: int, number: int, value: Val) -> Val:
+        """The value after the post body, if there is one."""
+        if (block := self.op.post_block) is None:
+            return value
+        posts = [
+            self.loads.load(n, point, row, u, None)
+            for n in range(self.plan.inputs, len(self.buffers) - 1)
+        ]
+        tail = point.tail_of(u)
+        return self.bodies.run(block, [value, *posts], point.indices, number, u, tail)
+
+    def store(self, point: Point, row: int, u: int, value: Val) -> None:
+        """Store a vector of the tile, or an element."""
         buffer = self.buffers[-1]
         at = self.e.at(self.loads.address(-1, point, row, u))
         if self.s.vector is None or self.plan.sums_lanes:

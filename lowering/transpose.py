@@ -1,4 +1,5 @@
-"""Transposes of square blocks in vector registers, and strided selection from a row."""
+"""Shuffles of vectors: transposes of square blocks, strided selection from a row, and interleaving
+of rows."""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ def _exchange(
     if b is None:
         low = [lane if not lane & bit else -1 for lane in range(lanes)]
         high = [lane + bit if not lane & bit else -1 for lane in range(lanes)]
-        return _shuffle(e, a, a, low), _shuffle(e, a, a, high)
+        return shuffle(e, a, a, low), shuffle(e, a, a, high)
     low = [lane if not lane & bit else lanes + lane - bit for lane in range(lanes)]
     high = [lane + bit if not lane & bit else lanes + lane for lane in range(lanes)]
-    return _shuffle(e, a, b, low), _shuffle(e, a, b, high)
+    return shuffle(e, a, b, low), shuffle(e, a, b, high)
 
 
 def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
@@ -58,11 +59,32 @@ def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
                 numbers.append(element if i == 0 else lane)
             else:
                 numbers.append(-1)
-        result = _shuffle(e, result, other, numbers)
+        result = shuffle(e, result, other, numbers)
     return result
 
 
-def _shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """Consecutive vectors of the first lanes of all rows, their second lanes, and so on."""
+    lanes, count = e.lanes, len(rows)
+    chunks: list[SSAValue] = []
+    for chunk in range(count):
+        places = [divmod(chunk * lanes + lane, count) for lane in range(lanes)]
+        result = rows[0]
+        for number, row in [*enumerate(rows)][1:]:
+            first = number == 1
+            mask = [
+                (lanes if of == number and row is not result else 0) + at
+                if of == number
+                else (-1 if of > number else at if first else lane)
+                for lane, (at, of) in enumerate(places)
+            ]
+            result = shuffle(e, result, row, mask)
+        chunks.append(result)
+    return chunks
+
+
+def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+    """A vector of the lanes with these numbers, of two vectors one after the other."""
     assert isinstance(a.type, VectorType)
     op = vector.ShuffleOp.create(
         operands=[a, b],

@@ -16,6 +16,8 @@ that move elements, and at most one other op, its *anchor*, such as a convolutio
 
 - elementwise ops after the anchor, whose result is used by them alone and has their shape;
 - ops before a reduction, which reads each element once; before a product only where it does;
+- ops before a scatter, gathers among them: a message from node to node is computed where it is
+  added up;
 - elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
 - elementwise ops of one shape, although others use their results too;
 - a dequantization before what reads it, so that bytes are in memory: before a pool, too.
@@ -44,10 +46,10 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import DequantizeOp, DequantizingOp, ElementwiseOp
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.nn.linear import MatmulOp
-from tessella.dialects.nn.movement import ConcatOp, ReshapeOp, TransposeOp
+from tessella.dialects.nn.movement import ConcatOp, ExpandOp, ReshapeOp, TransposeOp
 from tessella.dialects.nn.pooling import PoolOp
 from tessella.dialects.nn.reduction import ReduceOp
-from tessella.dialects.nn.traits import ReadAsAccess, ReadsRows
+from tessella.dialects.nn.traits import MovesElements, ReadAsAccess, ReadsOnce, ReadsRows
 from tessella.dialects.place import place_of
 from tessella.kernels.movement import common_digits
 from tessella.kernels.registry import NOT_FUSED, VIEW_KERNEL, is_called
@@ -75,7 +77,7 @@ class FuseElementwisePass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
         for function in functions(op):
-            _dequantize_for_each(function)
+            _repeat_for_each(function)
             casts = with_elementwise_casts(function)
             formed = [group for group in _Groups(function).formed() if len(group.ops) > 1]
             for group in formed:
@@ -187,7 +189,7 @@ class _Groups:
             sorted([*producer.ops, *consumer.ops], key=lambda op: self.position[op]),
             producer.members | consumer.members,
             (producer.before | consumer.before) & ~(producer.members | consumer.members),
-            producer.anchor or consumer.anchor,
+            consumer.anchor if _takes_messages(consumer) else producer.anchor or consumer.anchor,
         )
         merged.is_shared = (
             producer.is_shared or consumer.is_shared or self._is_shared(producer, consumer)
@@ -214,6 +216,8 @@ class _Groups:
         edges = list(self._edges(producer, consumer))
         if not all(_same_order(value, op) for value, op in edges):
             return False
+        if producer.anchor is not None and _takes_messages(consumer):
+            return self._is_message(producer, consumer)
         if producer.anchor is not None:
             return consumer.anchor is None and self._follows(producer, consumer, edges)
         if self._is_shared(producer, consumer):
@@ -243,6 +247,11 @@ class _Groups:
             for op in consumer.ops
         )
 
+    def _is_message(self, producer: _Group, consumer: _Group) -> bool:
+        """Whether what a scatter reads are gathered elements, which nothing else reads."""
+        moves = producer.anchor and producer.anchor.get_trait(MovesElements)
+        return bool(moves and moves.indices) and not self._is_shared(producer, consumer)
+
     def _shares(self, producer: _Group, consumer: _Group) -> bool:
         """Whether elementwise ops of one shape, with several results, can run together: no other op
         runs between them."""
@@ -265,17 +274,24 @@ def _is_fusable(op: object) -> bool:
     )
 
 
+def _takes_messages(group: _Group) -> bool:
+    """Whether a group ends in a scatter, which can compute what it reads."""
+    return group.anchor is not None and group.anchor.has_trait(ReadsOnce)
+
+
 def _is_computed_where_read(op: NnOp) -> bool:
     return isinstance(op, ElementwiseOp) or op.has_trait(ReadAsAccess)
 
 
-def _dequantize_for_each(function: FuncOp) -> None:
-    """Let each op that computes a dequantization where it reads it have one of its own."""
+def _repeat_for_each(function: FuncOp) -> None:
+    """Let each op that computes a dequantization where it reads it have one of its own, and each
+    scatter the broadcast of its indices."""
     for op in list(function.body.block.ops):
-        if not isinstance(op, DequantizeOp):
+        if not isinstance(op, DequantizeOp | ExpandOp):
             continue
         for use in list(op.res.uses)[1:]:
-            if _takes_in(use.operation, op.res):
+            expands = isinstance(op, ExpandOp)
+            if use.operation.has_trait(ReadsOnce) if expands else _takes_in(use.operation, op.res):
                 own = op.clone()
                 Rewriter.insert_op(own, InsertPoint.before(use.operation))
                 use.operation.operands[use.index] = own.res
@@ -345,6 +361,8 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
     if _is_computed_where_read(op):
         size = prod(shape_of(op.results[0]))
         return producer.only_moves or always(size <= prod(shape_of(value)))
+    if op.has_trait(ReadsOnce):
+        return True
     if op.has_trait(ReadsRows):
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.cost import scheduling_passes
+from tessella.passes.tile_find_running import TileFindRunningPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
 
@@ -11,6 +12,7 @@ from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
 def kernel_passes(target: str = "native", *, shared: bool = False) -> list[ProgramPass]:
     """The passes from the kernels of ops to scheduled statements."""
     return [
+        TileFindRunningPass(target=target),
         TileFuseMapsPass(target=target),
         TileMergeKernelsPass(target=target, shared=shared),
         *scheduling_passes(target, shared=shared),

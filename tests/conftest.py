@@ -14,8 +14,10 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests import budgets, environment, selection, shared_kernels  # isort: skip (the first settles what others read)
+from tessella import kernels
 from tessella.codegen import kernel_cache
 from tessella.driver import making
+from tessella.kernels import registry
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
 from tessella.support.knobs import KNOBS
@@ -51,6 +53,14 @@ def divide_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_CACHE", "off")
     monkeypatch.setattr(parallel, "WORTH", 0)
     monkeypatch.setattr(tile_parallelize, "WAKES", 0)
+
+
+@pytest.fixture
+def sums_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`nn.cumsum` has its NumPy kernel alone. Programs that others have kept are not read."""
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    kernels.load()
+    monkeypatch.setitem(registry._KERNELS, "nn.cumsum", [])
 
 
 VERIFIED = ("tests/test_filecheck.py", "tests/passes/test_", "tests/driver/test_crash.py")

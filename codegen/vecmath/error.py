@@ -1,11 +1,11 @@
-"""erf for f32."""
+"""erf."""
 
 from __future__ import annotations
 
 from tessella.codegen.vecmath import pieces
-from tessella.codegen.vecmath.coefficients import ERF
-from tessella.codegen.vecmath.exponential import expm1_bounded
-from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial
+from tessella.codegen.vecmath.coefficients import ERF, ERF_64, ERFC_64, TWO_OVER_ROOT_PI
+from tessella.codegen.vecmath.exponential import exp, expm1_bounded
+from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial, where
 from tessella.codegen.vecmath.piecewise import piecewise
 
 
@@ -15,8 +15,23 @@ def erf(x: Lanes) -> Lanes:
     The error of g matters the less, the closer the result is to 1; and no division is needed.
     By intervals where coefficients can be looked up.
     """
+    if x.type.bits == 64:
+        return _erf_64(x)
     if x.w.target.table_lanes:
         return piecewise(x, pieces.ERF)
     a = x.abs().at_most(3.95)
     g = fma(a, polynomial(a, ERF), a)
     return expm1_bounded(-g).with_sign_of(x)
+
+
+def _erf_64(x: Lanes) -> Lanes:
+    """x P(x^2) up to 1, then 1 - exp(-x^2) Q(t) t with t = 1 / (x + 3). From 5.95 on it rounds
+    to 1."""
+    a = x.abs()
+    square = a * a
+    high, low = TWO_OVER_ROOT_PI
+    near = fma(a, high, a * fma(square, polynomial(square, ERF_64), low))
+    b = a.at_most(5.95)
+    t = 1.0 / (b + 3.0)
+    far = 1.0 - exp(-(b * b)) * (polynomial(t, ERFC_64) * t)
+    return where(a.is_("olt", 1.0), near, far).with_sign_of(x)

@@ -63,7 +63,7 @@ def _fraction(x: Lanes, k: Lanes) -> Lanes:
     return (x.bits() - (k << FORMATS[x.type.bits].mantissa)).floats() - 1.0
 
 
-def _split(x: Lanes) -> tuple[Lanes, Lanes]:
+def split(x: Lanes) -> tuple[Lanes, Lanes]:
     """k and f of a positive x; denormals are scaled up first."""
     digits = FORMATS[x.type.bits].mantissa
     small = x.is_("olt", _LEAST_NORMAL[x.type.bits])
@@ -86,20 +86,20 @@ def _assemble(k: Lanes, f: Lanes, tail: Lanes) -> Lanes:
 
 def log(x: Lanes) -> Lanes:
     """The natural logarithm."""
-    k, f = _split(x)
+    k, f = split(x)
     return _special(x, _assemble(k, f, _tail(f)))
 
 
 def log2(x: Lanes) -> Lanes:
     """k + (f + tail) / ln 2, with 1 / ln 2 in two parts."""
-    k, f = _split(x)
+    k, f = split(x)
     product, rest = _product(f, LOG2_E_PARTS[x.type.bits])
     return _special(x, (k + product) + rest)
 
 
 def log10(x: Lanes) -> Lanes:
     """k ln 2 / ln 10 + (f + tail) / ln 10, with what the sum loses: powers of 10 are exact."""
-    k, f = _split(x)
+    k, f = split(x)
     high, low = LOG10_2_PARTS[x.type.bits]
     product, rest = _product(f, LOG10_E_PARTS[x.type.bits])
     whole = k * high

@@ -7,7 +7,7 @@ branch asks whether any lane has one, and a function that is not inlined treats 
 from __future__ import annotations
 
 from tessella.codegen.lltypes import I1, Value, constant
-from tessella.codegen.vecmath.lanes import Lanes
+from tessella.codegen.vecmath.lanes import Lanes, where
 
 LIMIT_FUSED = 2.0**20
 """Up to here, three parts of pi/2 and multiply-adds that round once keep the remainder exact."""
@@ -17,6 +17,18 @@ LIMIT = 12000.0
 
 _TWO_OVER_PI = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7
 """2/pi times 2^230: as many bits as the largest f32 needs."""
+
+_TWO_OVER_PI_64 = int(
+    "145F306DC9C882A53F84EAFA3EA69BB81B6C52B3278872083FCA2C757BD778AC36E48D"
+    "C74849BA5C00C925DD413A32439FC3BD63962534E7DD1046BEA5D768909D338E04D68B"
+    "EFC827323AC7306A673E93908BF177BF250763FF12FFFBC0B301FDE5E2316B414DA3ED"
+    "A6CFD9E4F96136E9E8C7ECD3CBFD45AEA4F758FD7CBE2F67A0E73EF14A525D4D7F6BF6"
+    "23F1ABA10AC",
+    16,
+)
+"""2/pi times 2^1161: as many bits as the largest f64 needs."""
+_HALF_PI_64 = 0xC90FDAA22168C235
+"""pi/2 times 2^63."""
 
 _SCALAR = """\
 define internal {{ i32, float }} @ts.angle(float %x, i32 %quadrant, float %rest) #2 {{
@@ -57,6 +69,60 @@ define internal {{ i32, float }} @ts.angle(float %x, i32 %quadrant, float %rest)
 }}"""
 """x = mantissa 2^(exponent - 150): x 2/pi modulo 4 with 126 bits after the point; its fraction."""
 
+_SCALAR_64 = """\
+define internal {{ i64, double }} @ts.angle.f64(double %x, i64 %quadrant, double %rest) #2 {{
+  %bits = bitcast double %x to i64
+  %shifted = lshr i64 %bits, 52
+  %exponent = and i64 %shifted, 2047
+  %fraction = and i64 %bits, 4503599627370495
+  %mantissa = or i64 %fraction, 4503599627370496
+  %by = sub i64 2046, %exponent
+  %by.wide = zext i64 %by to i1280
+  %window = lshr i1280 {two_over_pi}, %by.wide
+  %factor = trunc i1280 %window to i192
+  %mantissa.wide = zext i64 %mantissa to i192
+  %turns = mul i192 %factor, %mantissa.wide
+  %rounded = add i192 %turns, {half}
+  %nearest = lshr i192 %rounded, 190
+  %q = trunc i192 %nearest to i64
+  %signed = shl i192 %turns, 2
+  %below = icmp slt i192 %signed, 0
+  %negated = sub i192 0, %signed
+  %magnitude = select i1 %below, i192 %negated, i192 %signed
+  %zeros.wide = call i192 @llvm.ctlz.i192(i192 %magnitude, i1 false)
+  %normal = shl i192 %magnitude, %zeros.wide
+  %top = lshr i192 %normal, 64
+  %top.narrow = trunc i192 %top to i128
+  %digits = lshr i128 %top.narrow, 64
+  %angle.wide = mul i128 %digits, {half_pi}
+  %angle.high = lshr i128 %angle.wide, 64
+  %angle = trunc i128 %angle.high to i64
+  %angle.float = uitofp i64 %angle to double
+  %zeros = trunc i192 %zeros.wide to i64
+  %power = sub i64 960, %zeros
+  %power.bits = shl i64 %power, 52
+  %scale = bitcast i64 %power.bits to double
+  %r.size = fmul double %angle.float, %scale
+  %r.flipped = fneg double %r.size
+  %r = select i1 %below, double %r.flipped, double %r.size
+  %r.negative = fneg double %r
+  %q.negative = sub i64 0, %q
+  %negative = icmp slt i64 %bits, 0
+  %r.signed = select i1 %negative, double %r.negative, double %r
+  %q.signed = select i1 %negative, i64 %q.negative, i64 %q
+  %infinite = icmp eq i64 %exponent, 2047
+  %r.known = select i1 %infinite, double 0x7FF8000000000000, double %r.signed
+  %size = call double @llvm.fabs.f64(double %x)
+  %small = fcmp ole double %size, {limit}
+  %r.done = select i1 %small, double %rest, double %r.known
+  %q.done = select i1 %small, i64 %quadrant, i64 %q.signed
+  %pair = insertvalue {{ i64, double }} poison, i64 %q.done, 0
+  %both = insertvalue {{ i64, double }} %pair, double %r.done, 1
+  ret {{ i64, double }} %both
+}}"""
+"""x = mantissa 2^(exponent - 1075): x 2/pi modulo 4 with 190 bits after the point, of which 64 or
+more are right after the leading zeros of the fraction; these times pi/2, rounded once."""
+
 _VECTOR = """\
 define internal {{ {ints}, {floats} }} @{name}({floats} %x, {ints} %q, {floats} %r) #2 {{
 entry:
@@ -68,11 +134,11 @@ head:
   %x.lane = extractelement {floats} %x, i64 %lane
   %q.lane = extractelement {ints} %qs, i64 %lane
   %r.lane = extractelement {floats} %rs, i64 %lane
-  %both = call {{ i32, float }} @ts.angle(float %x.lane, i32 %q.lane, float %r.lane)
-  %q.new = extractvalue {{ i32, float }} %both, 0
-  %r.new = extractvalue {{ i32, float }} %both, 1
-  %qs.next = insertelement {ints} %qs, i32 %q.new, i64 %lane
-  %rs.next = insertelement {floats} %rs, float %r.new, i64 %lane
+  %both = call {{ {int}, {float} }} @{callee}({float} %x.lane, {int} %q.lane, {float} %r.lane)
+  %q.new = extractvalue {{ {int}, {float} }} %both, 0
+  %r.new = extractvalue {{ {int}, {float} }} %both, 1
+  %qs.next = insertelement {ints} %qs, {int} %q.new, i64 %lane
+  %rs.next = insertelement {floats} %rs, {float} %r.new, i64 %lane
   %next = add i64 %lane, 1
   %more = icmp ult i64 %next, {lanes}
   br i1 %more, label %head, label %done
@@ -83,10 +149,15 @@ done:
 }}"""
 
 
-def reduce_large(x: Lanes, quadrant: Lanes, r: Lanes) -> tuple[Lanes, Lanes]:
-    """The quadrant (modulo 4) and the remainder of each lane, made exact where |x| is large."""
+def reduce_large(
+    x: Lanes, quadrant: Lanes, r: Lanes, rest: Lanes | None = None
+) -> tuple[Lanes, Lanes, Lanes | None]:
+    """The quadrant (modulo 4) and the remainder of each lane, made exact where |x| is large; there
+    the rest of the remainder is 0."""
     w = x.w
-    limit = LIMIT_FUSED if w.target.fused_multiply_add else LIMIT
+    limit = LIMIT
+    if x.type.bits == 64 or w.target.fused_multiply_add:
+        limit = LIMIT_FUSED
     callee = _define(x, limit)
     # A NaN compares false, and stays NaN on the fast way.
     large = x.abs().is_("ogt", limit)
@@ -111,7 +182,7 @@ def reduce_large(x: Lanes, quadrant: Lanes, r: Lanes) -> tuple[Lanes, Lanes]:
         Lanes(w, w.push(new.type, _phi(new, old.value, slow, before)))
         for new, old in zip(exact, (quadrant, r), strict=True)
     )
-    return first, second
+    return first, second, rest if rest is None else where(large, 0.0, rest)
 
 
 def _phi(new: Value, old: Value, slow: str, before: str) -> str:
@@ -120,19 +191,28 @@ def _phi(new: Value, old: Value, slow: str, before: str) -> str:
 
 def _define(x: Lanes, limit: float) -> str:
     """Write the functions of the slow way once in a module; the name of the one to call."""
-    helpers = x.w.helpers
-    helpers["ts.angle"] = _SCALAR.format(
-        two_over_pi=_TWO_OVER_PI,
-        half=1 << 125,
-        half_pi_scaled=constant(x.type.of("f64").scalar, 1.5707963267948966 * 2.0**-64).text,
-        limit=constant(x.type.scalar, limit).text,
-    )
+    helpers, scalar = x.w.helpers, x.type.scalar
+    number = constant(scalar, limit).text
+    if scalar.bits == 64:
+        callee = "ts.angle.f64"
+        helpers[callee] = _SCALAR_64.format(
+            two_over_pi=_TWO_OVER_PI_64, half=1 << 189, half_pi=_HALF_PI_64, limit=number
+        )
+    else:
+        callee = "ts.angle"
+        half_pi_scaled = constant(x.type.of("f64").scalar, 1.5707963267948966 * 2.0**-64).text
+        helpers[callee] = _SCALAR.format(
+            two_over_pi=_TWO_OVER_PI, half=1 << 125, half_pi_scaled=half_pi_scaled, limit=number
+        )
     if not x.type.lanes:
-        return "ts.angle"
+        return callee
     name = f"ts.angles.{x.type.mangled}"
     helpers[name] = _VECTOR.format(
         ints=x.type.integer.text,
         floats=x.type.text,
+        int=scalar.integer.text,
+        float=scalar.text,
+        callee=callee,
         name=name,
         lanes=x.type.lanes,
     )

@@ -1,4 +1,4 @@
-"""sin, cos, tan, asin, acos, atan for f32."""
+"""sin, cos, tan, asin, acos, atan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from tessella.codegen.vecmath.coefficients import (
     ASIN,
     ATAN,
     COS,
+    HALF_PI_LOW,
     HALF_PI_PARTS,
+    HALF_PI_PARTS_64,
     HALF_PI_PARTS_FUSED,
     SIN,
 )
@@ -19,31 +21,64 @@ from tessella.codegen.vecmath.reduction import reduce_large
 _TWO_OVER_PI = 0.6366197723675814
 """2/pi, rounded to float64: quadrants per radian."""
 _HALF_PI = math.pi / 2
+_TAN_EIGHTH = math.sqrt(2) - 1
+"""tan(pi / 8)."""
 
 
-def _reduce(x: Lanes) -> tuple[Lanes, Lanes]:
-    """The quadrant as an integer (its low bits count), and r = x - quadrant pi/2, |r| <= pi / 4."""
-    shifted = fma(x, _TWO_OVER_PI, FORMATS[32].magic)
-    n = shifted - FORMATS[32].magic
+def _reduce(x: Lanes) -> tuple[Lanes, Lanes, Lanes | None]:
+    """The quadrant as an integer (its low bits count), and r = x - quadrant pi/2, |r| <= pi / 4; in
+    f64 as a sum of two."""
+    form = FORMATS[x.type.bits]
+    shifted = fma(x, _TWO_OVER_PI, form.magic)
+    n = shifted - form.magic
+    if x.type.bits == 64:
+        return reduce_large(x, shifted.bits(), *_remainder(x, n))
     r = x
     for part in HALF_PI_PARTS_FUSED if x.w.target.fused_multiply_add else HALF_PI_PARTS:
         r = fma(n, -part, r)
     return reduce_large(x, shifted.bits(), r)
 
 
-def _both(r: Lanes) -> tuple[Lanes, Lanes]:
-    """sin(r) and cos(r)."""
-    square = r * r
-    sine = r * fma(square, polynomial(square, SIN), 1.0)
-    cosine = fma(square * square, polynomial(square, COS), fma(square, -0.5, 1.0))
-    return sine, cosine
+def _remainder(x: Lanes, n: Lanes) -> tuple[Lanes, Lanes]:
+    """x - n pi/2 as a sum of two, for an n of 20 bits: the first three products are exact."""
+    first, *middle, last = HALF_PI_PARTS_64
+    high, low = fma(n, -first, x), x.like(0.0)
+    for part in middle:
+        high, lost = _sum(high, n * -part)
+        low = low + lost
+    low = fma(n, -last, low)
+    r = where(low.is_("oeq", 0.0), high, high + low)  # keeps the sign of a zero
+    return r, (high - r) + low
 
 
-def _wave(quadrant: Lanes, r: Lanes) -> Lanes:
-    """sin(r + quadrant pi/2)."""
-    sine, cosine = _both(r)
+def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """a + b, and what rounding loses (D. E. Knuth)."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def _both(r: Lanes, rest: Lanes | None) -> tuple[Lanes, Lanes]:
+    """sin(r + rest) and cos(r + rest)."""
+    square, bits = r * r, r.type.bits
+    if rest is None:
+        sine = r * fma(square, polynomial(square, SIN[bits]), 1.0)
+        cosine = fma(square * square, polynomial(square, COS[bits]), fma(square, -0.5, 1.0))
+        return sine, cosine
+    cubic = r * square * polynomial(square, SIN[bits])
+    sine = (r + (cubic + fma(square * -0.5, rest, rest))).with_sign_of(r)
+    half = square * 0.5
+    whole = 1.0 - half
+    lost = (1.0 - whole) - half
+    tail = fma(square * square, polynomial(square, COS[bits]), lost)
+    return sine, whole + fma(-r, rest, tail)
+
+
+def _wave(quadrant: Lanes, r: Lanes, rest: Lanes | None) -> Lanes:
+    """sin(r + rest + quadrant pi/2)."""
+    sine, cosine = _both(r, rest)
     even = (quadrant & 1).is_("eq", 0)
-    sign = (quadrant & 2) << 30
+    sign = (quadrant & 2) << (r.type.bits - 2)
     return (where(even, sine, cosine).bits() ^ sign).floats()
 
 
@@ -54,20 +89,20 @@ def sin(x: Lanes) -> Lanes:
 
 def cos(x: Lanes) -> Lanes:
     """The cosine of an angle in radians."""
-    quadrant, r = _reduce(x)
-    return _wave(quadrant + 1, r)
+    quadrant, r, rest = _reduce(x)
+    return _wave(quadrant + 1, r, rest)
 
 
 def tan(x: Lanes) -> Lanes:
     """sin / cos, or -cos / sin in odd quadrants."""
-    quadrant, r = _reduce(x)
-    sine, cosine = _both(r)
+    quadrant, r, rest = _reduce(x)
+    sine, cosine = _both(r, rest)
     even = (quadrant & 1).is_("eq", 0)
     return where(even, sine, -cosine) / where(even, cosine, sine)
 
 
 def _asin_small(x: Lanes, square: Lanes) -> Lanes:
-    return fma(x * square, polynomial(square, ASIN), x)
+    return fma(x * square, polynomial(square, ASIN[x.type.bits]), x)
 
 
 def asin(x: Lanes) -> Lanes:
@@ -77,7 +112,7 @@ def asin(x: Lanes) -> Lanes:
     square = where(far, fma(a, -0.5, 0.5), a * a)
     base = where(far, square.sqrt(), a)
     part = _asin_small(base, square)
-    return where(far, fma(part, -2.0, _HALF_PI), part).with_sign_of(x)
+    return where(far, _from_half_pi(part + part), part).with_sign_of(x)
 
 
 def acos(x: Lanes) -> Lanes:
@@ -88,15 +123,40 @@ def acos(x: Lanes) -> Lanes:
     base = where(far, square.sqrt(), x)
     part = _asin_small(base, square)
     doubled = part + part
-    outer = where(x.is_("olt", 0.0), math.pi - doubled, doubled)
-    return where(far, outer, _HALF_PI - part)
+    outer = where(x.is_("olt", 0.0), math.pi - (doubled - 2 * _low(x)), doubled)
+    return where(far, outer, _from_half_pi(part))
+
+
+def _low(x: Lanes) -> float:
+    """What pi / 2 has beyond the nearest number of the element."""
+    return HALF_PI_LOW if x.type.bits == 64 else 0.0
+
+
+def _from_half_pi(x: Lanes) -> Lanes:
+    return _HALF_PI - (x - _low(x))
 
 
 def atan(x: Lanes) -> Lanes:
     """t + t^3 P(t^2) with t = |x|, or 1 / |x| and the result from pi/2 where |x| > 1."""
     a = x.abs()
+    if x.type.bits == 64:
+        return _atan_by_thirds(a).with_sign_of(x)
     far = a.is_("ogt", 1.0)
     t = where(far, 1.0, a) / where(far, a, 1.0)
     square = t * t
-    part = fma(t * square, polynomial(square, ATAN), t)
+    part = fma(t * square, polynomial(square, ATAN[32]), t)
     return where(far, _HALF_PI - part, part).with_sign_of(x)
+
+
+def _atan_by_thirds(a: Lanes) -> Lanes:
+    """t + t^3 P(t^2) with t = a up to tan(pi/8); with t = (a - 1) / (a + 1) from pi/4 on up to
+    tan(3 pi/8); with t = -1 / a from pi/2 on beyond."""
+    middle, far = a.is_("ogt", _TAN_EIGHTH), a.is_("ogt", 1 / _TAN_EIGHTH)
+    above = where(far, -1.0, where(middle, a - 1.0, a))
+    below = where(far, a, where(middle, a + 1.0, 1.0))
+    t = above / below
+    square = t * t
+    tail = t * square * polynomial(square, ATAN[64])
+    start = where(far, _HALF_PI, where(middle, a.like(_HALF_PI / 2), 0.0))
+    low = where(far, HALF_PI_LOW, where(middle, a.like(HALF_PI_LOW / 2), 0.0))
+    return start + (t + (tail + low))

@@ -30,7 +30,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import MovesElements
+from tessella.dialects.nn.traits import MovesElements, ReadsOnce
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
@@ -169,6 +169,7 @@ class ScatterElementsOp(ScatterOp):
     """Each update goes to its own position, with the index along `axis` taken from `indices`."""
 
     name = "nn.scatter_elements"
+    traits = traits_def(ReadsOnce())
     DEFAULTS: ClassVar[Defaults] = {**ScatterOp.DEFAULTS, "axis": 0}
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
@@ -186,6 +187,7 @@ class ScatterNdOp(ScatterOp):
     """The updates are slices of data, at the index tuples in the last dimension of `indices`."""
 
     name = "nn.scatter_nd"
+    traits = traits_def(ReadsOnce())
     data = operand_def(base(TensorType))
     indices = operand_def(base(TensorType))
     updates = operand_def(base(TensorType))

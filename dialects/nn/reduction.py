@@ -181,19 +181,50 @@ class LogSoftmaxOp(AlongAxisOp):
         return super().infer()
 
 
-@irdl_op_definition
-class CumsumOp(AlongAxisOp):
-    """Cumulative sums; each excludes its own element if `exclusive`, and runs from the end if
-    `reverse`."""
+class CumulativeOp(AlongAxisOp):
+    """The aggregate of all elements up to each one along an axis. It leaves out the element itself
+    if `exclusive`, and runs from the end if `reverse`."""
 
-    name = "nn.cumsum"
+    traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
     exclusive = prop_def(BoolAttr)
     reverse = prop_def(BoolAttr)
 
+
+@irdl_op_definition
+class CumsumOp(CumulativeOp):
+    """Cumulative sums."""
+
+    name = "nn.cumsum"
+
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
         return super().infer()
+
+
+@irdl_op_definition
+class CumprodOp(CumulativeOp):
+    """Cumulative products."""
+
+    name = "nn.cumprod"
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        return super().infer()
+
+
+@irdl_op_definition
+class CummaxOp(CumulativeOp):
+    """Cumulative maxima, of booleans `or`. NaN stays NaN."""
+
+    name = "nn.cummax"
+
+
+@irdl_op_definition
+class CumminOp(CumulativeOp):
+    """Cumulative minima, of booleans `and`. NaN stays NaN."""
+
+    name = "nn.cummin"
 
 
 @irdl_op_definition

@@ -52,6 +52,10 @@ class ReadsRows(OpTrait):
     """The op reads each element of its first operand once, or as long as it is in cache."""
 
 
+class ReadsOnce(OpTrait):
+    """The op reads each element of each operand once, and can compute them where it does."""
+
+
 class Idempotent(OpTrait):
     """f(f(x)) = f(x)"""
 

@@ -29,12 +29,28 @@ from tessella.targets.instructions import INSTRUCTIONS, Instruction
 PACKED = "tile.packed"
 """Argument attribute of a kernel: the place at which its schedules read the argument."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
-"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once)."""
+"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once; in
+an indexed write, the last point's value stays)."""
 
 
 S_co = TypeVar("S_co", bound=Size, default=Size, covariant=True)
 """What the sizes of an index space are: numbers, where all of them are estimated."""
 N = TypeVar("N", bound=Size)
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a statement aggregates along a running index: each value of it has the aggregate of all
+    values up to it, as a cumulative sum does."""
+
+    reverse: bool = False
+    """Whether the aggregate is of all values from it on."""
+    exclusive: bool = False
+    """Whether the aggregate leaves out the value itself."""
+
+    def __str__(self) -> str:
+        words = ("reverse" * self.reverse, "exclusive" * self.exclusive)
+        return " ".join(("running", *filter(None, words)))
 
 
 @dataclass(frozen=True)
@@ -44,10 +60,21 @@ class Index(Generic[S_co]):
     name: str
     range: S_co
     reduced: bool = False
-    """Whether the index is aggregated over: it does not occur in the output's access."""
+    """Whether the index is aggregated over. It does not occur in the output's access, unless it is
+    running."""
     digits: tuple[Index[S_co], ...] = ()
     """The indices that were merged into this one, from the one that counts slowest. Accesses,
     bodies and constraints name these."""
+    scattered: bool = False
+    """Whether the body yields the value of the index, for each point: it occurs in the output's
+    access alone, and no loop runs over it."""
+    running: Running | None = None
+    """How a reduced index runs along the output."""
+
+    @property
+    def kind(self) -> int:
+        """0 for a free index, 1 for a reduced one, 2 for a scattered one."""
+        return 2 if self.scattered else int(self.reduced)
 
     @staticmethod
     def merged(name: str, digits: Sequence[Index]) -> Index:
@@ -58,24 +85,32 @@ class Index(Generic[S_co]):
     def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
         """The index with the sizes that stand for those of its range and its digits."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
-        return Index(self.name, of(self.range), self.reduced, digits)
+        return Index(self.name, of(self.range), self.reduced, digits, self.scattered, self.running)
 
     @property
     def parts(self) -> tuple[Index[S_co], ...]:
         """The indices that accesses name: those that were merged, or the index itself."""
         return self.digits or (self,)
 
+    @property
+    def written(self) -> bool:
+        """Whether the output has an element for each value of the index."""
+        return not self.reduced or self.running is not None
+
     def __str__(self) -> str:
         if self.digits:
             return f"{self.name}({', '.join(map(str, self.digits))})"
-        return f"{self.name}: {self.range}"
+        text = f"{self.name}: {self.range}"
+        return text if self.running is None else f"{text} {self.running}"
 
 
 @irdl_attr_definition
 class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Indices after the bar are reduced. `y_x(y: 56, x: 56)` is one index of 3136 values.
+    Indices after the bar are reduced, those after a second bar are scattered: `[j: 64 | i: 100 |
+    r: 1000]`. `y_x(y: 56, x: 56)` is one index of 3136 values. The reduced index of `[n: 8 | t: 16
+    running]` runs along the output; it may be `running reverse exclusive`.
     """
 
     name = "tile.indices"
@@ -93,42 +128,50 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
         parser.parse_punctuation("[")
-        indices = [*_parse_indices(parser, reduced=False)]
-        if parser.parse_optional_punctuation("|") is not None:
-            reduced = [*_parse_indices(parser, reduced=True)]
-            if not reduced:
-                parser.raise_error("expected a reduced index")
-            indices += reduced
+        indices = [*_parse_indices(parser, 0)]
+        found, kind = indices, 0
+        while kind < 2 and parser.parse_optional_punctuation("|") is not None:
+            kind += 1
+            indices += (found := [*_parse_indices(parser, kind)])
+        if kind and not found:
+            parser.raise_error(f"expected a {'scattered' if kind == 2 else 'reduced'} index")
         parser.parse_punctuation("]")
         return tuple(indices)
 
     def print_parameter(self, printer: Printer) -> None:
-        groups = [
-            ", ".join(str(x) for x in self.data if x.reduced == reduced)
-            for reduced in (False, True)
-        ]
-        text = " | ".join(groups) if groups[1] else groups[0]
-        printer.print_string(f"[{text.strip()}]")
+        kinds = range(1 + max((index.kind for index in self.data), default=0))
+        groups = (", ".join(str(x) for x in self.data if x.kind == kind) for kind in kinds)
+        printer.print_string(f"[{' | '.join(groups).strip()}]")
 
     def with_sizes(self, of: Sizes) -> IndicesAttr:
         return IndicesAttr(tuple(index.with_sizes(of) for index in self.data))
 
 
-def _parse_indices(parser: AttrParser, *, reduced: bool) -> Iterator[Index]:
+def _parse_indices(parser: AttrParser, kind: int) -> Iterator[Index]:
     """`c: 64, y_x(y: 56, x: 56)`, or nothing."""
     name = parser.parse_optional_identifier()
     while name is not None:
         if parser.parse_optional_punctuation("(") is not None:
-            digits = [*_parse_indices(parser, reduced=reduced)]
+            digits = [*_parse_indices(parser, kind)]
             parser.parse_punctuation(")")
             if not digits:
                 parser.raise_error(f"expected the indices that {name} merges")
             yield Index.merged(name, digits)
         else:
             parser.parse_punctuation(":")
-            yield Index(name, parse_extent(parser), reduced)
+            extent = parse_extent(parser)
+            running = _parse_running(parser) if kind == 1 else None
+            yield Index(name, extent, kind == 1, scattered=kind == 2, running=running)
         more = parser.parse_optional_punctuation(",") is not None
         name = parser.parse_identifier(" an index") if more else None
+
+
+def _parse_running(parser: AttrParser) -> Running | None:
+    """`running reverse exclusive`, or nothing."""
+    if parser.parse_optional_keyword("running") is None:
+        return None
+    flags = (parser.parse_optional_keyword(word) for word in ("reverse", "exclusive"))
+    return Running(*(flag is not None for flag in flags))
 
 
 @irdl_attr_definition

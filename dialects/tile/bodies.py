@@ -25,15 +25,17 @@ from tessella.dialects.nn.core import shape_of, tensor_type
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The value of a statement's scalar body."""
+    """The value of a statement's scalar body, and of an indexed write the coordinates at which it
+    goes: `tile.yield %value at %row : f32`."""
 
     name = "tile.yield"
     value = operand_def()
+    coordinates = var_operand_def(IndexType)
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "$value attr-dict `:` type($value)"
+    assembly_format = "$value (`at` $coordinates^)? attr-dict `:` type($value)"
 
-    def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
+    def __init__(self, value: SSAValue, coordinates: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[value, list(coordinates)])
 
 
 @irdl_op_definition
@@ -88,6 +90,12 @@ def yielded(block: Block) -> SSAValue:
     if not isinstance(last, YieldOp):
         raise VerifyException("a body of tile.contract ends in tile.yield")
     return last.value
+
+
+def coordinates_of(block: Block) -> tuple[SSAValue, ...]:
+    """The coordinates that the body of an indexed write yields."""
+    last = block.last_op
+    return tuple(last.coordinates) if isinstance(last, YieldOp) else ()
 
 
 def scalar_region(

@@ -28,8 +28,10 @@ def _check(op: ContractOp) -> None:
         raise VerifyException(f"tile.contract: {error}") from None
     if op.schedule is None:
         return
-    s = op.schedule.data
-    for named, loops in ((s.order, flat.free), (s.reduction, flat.reduced)):
+    s, free, reduced = op.schedule.data, flat.free, flat.reduced
+    if flat.running in s.order:  # a reduced index whose loop is among those of free ones
+        free, reduced = (*free, flat.running), tuple(n for n in reduced if n != flat.running)
+    for named, loops in ((s.order, free), (s.reduction, reduced)):
         if sorted(named) != sorted(loops):
             raise VerifyException(
                 f"tile.contract: expected a schedule of the indices [{', '.join(loops)}], which "

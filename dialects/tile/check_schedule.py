@@ -54,9 +54,15 @@ def check_dot(s: Schedule, factors: Factors | None) -> None:
 def _name_rules(
     s: Schedule, indices: Sequence[Index], shared: Collection[str]
 ) -> Iterator[tuple[str, bool]]:
-    free = [index for index in indices if not index.reduced]
-    reduced = [index for index in indices if index.reduced]
+    scattered = {index.name for index in indices if index.scattered}
+    running = next((index.name for index in indices if index.running is not None), None)
+    outside = running in s.order
+    loops = [index for index in indices if not index.scattered]
+    free = [i for i in loops if scattered or not i.reduced or (outside and i.name == running)]
+    reduced = [index for index in loops if index not in free]
     yield f"the loops [{_names(free)}]", _are_all(s.order, free, shared)
+    if scattered:
+        yield from _scatter_rules(s, indices)
     yield f"the reduction [{_names(reduced)}]", _are_all(s.reduction, reduced, ())
     yield (
         "rows and a vector that are among its indices",
@@ -76,8 +82,51 @@ def _name_rules(
         "a dot product over a reduced index other than that of the lanes",
         s.dot is None or (s.dot.index in s.reduction and s.dot.index != s.vector),
     )
+    yield from _running_rules(s, running)
     yield "a dot product beside a vector index", s.dot is None or s.vector is not None
-    yield "a parallel index that is free", s.parallel is None or s.parallel[0] in s.order
+    yield (
+        "a parallel index that is free or scattered",
+        s.parallel is None or s.parallel[0] in {*s.order, *scattered},
+    )
+
+
+def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str, bool]]:
+    """All indices of an indexed write that are not scattered are loops of its order."""
+    inward = [index.name for index in indices if index.reduced and index.name in s.order]
+    yield (
+        f"loops in the order of the points [{', '.join(inward)}]",
+        [name for name in s.order if name in inward] == inward,
+    )
+    yield "lanes over a free index", s.vector not in inward
+    yield (
+        "no rows, blocks or prefetches of an indexed write",
+        s.rows is None and not s.blocks and not s.prefetch,
+    )
+    yield (
+        "a parallel index that is not reduced",
+        s.parallel is None or s.parallel[0] not in inward,
+    )
+
+
+def _running_rules(s: Schedule, running: str | None) -> Iterator[tuple[str, bool]]:
+    """Those of the index that an aggregation runs along."""
+    if running is None:
+        return
+    yield (
+        "a running index outside of other reduced ones",
+        running in s.order or running not in s.reduction or s.reduction[0] == running,
+    )
+    yield (
+        "lanes along a free index, or along a running one that is the only reduced one, in a power "
+        "of two",
+        s.vector not in s.reduction or (s.reduction == (running,) and s.lanes & (s.lanes - 1) == 0),
+    )
+    named = {s.rows, *(name for name, _ in s.blocks)}
+    named |= {each[0] for each in (s.parallel, s.partial) if each is not None}
+    yield (
+        "rows, blocks, partial sums and threads over other indices than the running one",
+        running not in named and (running not in s.order or running != s.vector),
+    )
 
 
 def _names(indices: Sequence[Index]) -> str:

@@ -51,21 +51,61 @@ class _Statement:
     def __init__(self, op: ContractOp, arrays: Arrays) -> None:
         self.op = op
         self.arrays = arrays
-        indices = sorted(op.index_list, key=lambda index: index.reduced)
+        indices = sorted(op.index_list, key=lambda index: not index.written)
         self.ranges = {index.name: int(index.range) for index in indices}
-        self.free = {i.name: (0, int(i.range)) for i in indices if not i.reduced}
+        self.free = {i.name: (0, int(i.range)) for i in indices if i.written}
         self.kind = scalar_dtype(yielded(op.combine.block).type)
         sums = op.aggregation.data in ("+", "*") and self.kind.kind == "f"
         self.total_kind = np.dtype(np.float64) if sums else self.kind
 
     def run(self) -> Array:
-        totals = converted(self._totals(), self.kind)
+        if self.op.is_scatter:
+            return self._scattered()
+        totals = converted(self._along(self._totals()), self.kind)
         points, inside = _points(self.free), np.asarray(True)
         if self.op.post_block is not None:
             posts, inside = self._elements(self.op.post_inputs, self.op.post_accesses, points)
             totals = self._body(self.op.post_block, [totals, *posts], points)
         shape = [stop for _, stop in self.free.values()]
         return self._stored(np.broadcast_to(totals, shape), inside)
+
+    def _scattered(self) -> Array:
+        """The init with the values of all points aggregated at their coordinates, in order."""
+        op, points = self.op, _points({n: (0, size) for n, size in self._loops.items()})
+        assert op.init is not None
+        result = np.array(self.arrays[op.init])
+        elements, inside = self._elements(op.inputs, op.input_accesses, points)
+        for form, extent in op.where_list:
+            value = _value(form, points)
+            inside = inside & (value >= 0) & (value < extent)
+        last = op.combine.block.last_op
+        assert isinstance(last, YieldOp)
+        values = self._values(op.combine.block, elements, points)
+        for index, coordinate in zip(op.scattered, last.coordinates, strict=True):
+            points = {**points, index.name: values[coordinate]}
+            held = (values[coordinate] >= 0) & (values[coordinate] < self.ranges[index.name])
+            if op.checked is not None and not (held | ~inside).all():
+                raise _out_of_range(values[coordinate], self.ranges[index.name])
+            inside = inside & held
+        at = [_value(form, points) for form in op.out_access]
+        shape = [*self._loops.values()]
+        counted = np.broadcast_to(inside, shape)
+        where = tuple(np.broadcast_to(x, shape)[counted] for x in at)
+        chosen = np.broadcast_to(values[last.value], shape)[counted]
+        if op.aggregation.data == "=":
+            result[where] = chosen
+        else:
+            _AGGREGATIONS[op.aggregation.data].at(result, where, chosen)
+        return result
+
+    @property
+    def _loops(self) -> Mapping[str, int]:
+        """The ranges of the indices that points have, reduced ones inside."""
+        return {n: size for n, size in self.ranges.items() if n not in self._yielded}
+
+    @property
+    def _yielded(self) -> set[str]:
+        return {index.name for index in self.op.scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
         """The output with the totals of its points where the post operands are inside."""
@@ -89,6 +129,20 @@ class _Statement:
                 found = _AGGREGATIONS[self.op.aggregation.data](totals[slot], found)
             totals[slot] = found
         return totals
+
+    def _along(self, totals: Array) -> Array:
+        """The aggregates along the running index, of those at each of its values."""
+        index = self.op.running_index
+        if index is None or index.running is None:
+            return totals
+        axis, aggregate = [*self.free].index(index.name), _AGGREGATIONS[self.op.aggregation.data]
+        ordered = np.flip(totals, axis) if index.running.reverse else totals
+        if index.running.exclusive:
+            rest = np.take(ordered, range(ordered.shape[axis] - 1), axis)
+            first = np.full_like(np.take(ordered, [0], axis), self._identity())
+            ordered = np.concatenate([first, rest], axis)
+        result = aggregate.accumulate(ordered, axis, dtype=self.total_kind)
+        return np.flip(result, axis) if index.running.reverse else result
 
     def _identity(self) -> Any:
         """The initial value of an element, before any point."""
@@ -182,10 +236,16 @@ class _Statement:
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
         """The values that a body yields for the elements of all points."""
+        return self._values(block, arguments, points)[yielded(block)]
+
+    def _values(
+        self, block: Block, arguments: Sequence[Array], points: Points
+    ) -> Mapping[SSAValue, Array]:
+        """All values of a body for the elements of all points."""
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if isinstance(op, YieldOp):
-                return values[op.value]
+                return values
             if isinstance(op, IndexOp):
                 values[op.res] = points[op.index.data]
             elif isinstance(op, SizeOp):
@@ -199,12 +259,16 @@ class _Statement:
     def _extracted(self, op: ExtractOp, coordinates: Sequence[Array]) -> Array:
         for coordinate, extent in zip(coordinates, shape_of(op.source), strict=True):
             if ((coordinate < 0) | (coordinate >= extent)).any():
-                raise ExecutionError(
-                    "an index is out of range",
-                    expected=f"0 to {extent - 1}",
-                    found=f"{coordinate.min()} to {coordinate.max()}",
-                )
+                raise _out_of_range(coordinate, known(extent))
         return self.arrays[op.source][tuple(coordinates)]
+
+
+def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
+    return ExecutionError(
+        "an index is out of range",
+        expected=f"0 to {extent - 1}",
+        found=f"{coordinate.min()} to {coordinate.max()}",
+    )
 
 
 def _points(spans: Spans) -> Points:

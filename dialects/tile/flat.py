@@ -113,7 +113,8 @@ class Flat(Generic[S_co]):
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
-    """Indices whose values the body or a constraint reads: they keep their names."""
+    """Indices whose values the body or a constraint reads or yields, and the running one: they keep
+    their names."""
     floating: frozenset[str] = frozenset()
     """Indices of shared loops that a constraint uses: a step begins at any of their values."""
 
@@ -122,12 +123,25 @@ class Flat(Generic[S_co]):
         return {index.name: index.range for index in self.indices}
 
     @cached_property
+    def scattered(self) -> tuple[str, ...]:
+        """The indices whose values the body of an indexed write yields: no loop runs over them."""
+        return tuple(i.name for i in self.indices if i.scattered)
+
+    @cached_property
     def free(self) -> tuple[str, ...]:
-        return tuple(i.name for i in self.indices if not i.reduced)
+        """The indices of loops outside the reduction; of an indexed write, all loops."""
+        loops = (i for i in self.indices if not i.scattered)
+        return tuple(i.name for i in loops if self.scattered or not i.reduced)
 
     @cached_property
     def reduced(self) -> tuple[str, ...]:
-        return tuple(i.name for i in self.indices if i.reduced)
+        """The indices of the loops that sum in registers, which an indexed write has none of."""
+        return tuple(i.name for i in self.indices if i.reduced and not self.scattered)
+
+    @cached_property
+    def running(self) -> str | None:
+        """The index that the aggregation runs along."""
+        return next((i.name for i in self.indices if i.running is not None), None)
 
     @property
     def out(self) -> FlatAccess[S_co]:
@@ -254,8 +268,10 @@ def flatten(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat
     constraints = _constraints(op, op.ranges)
     constrained = {name for c in constraints for name, _ in c.form.terms}
     pinned, floating = constrained, frozenset(constrained & steps.keys())
+    pinned = pinned | {index.name for index in op.scattered}
     for region in (op.combine, op.post):
         pinned = pinned | {x.index.data for x in region.walk() if isinstance(x, IndexOp)}
+    pinned = pinned | {i.name for i in op.index_list if i.running is not None}
     loops = tuple(i for i in indices if i.range != 1 or i.name in pinned)
     _check_merged(loops, accesses)
     accesses = tuple(a.along(loops) for a in accesses)

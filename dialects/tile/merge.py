@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from xdsl.dialects.builtin import ArrayAttr
 
@@ -74,7 +74,11 @@ def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
     accesses."""
     kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
     loops = [index for index in flat.indices if index.name not in kept]
+    # the points of an indexed write keep their order
+    in_turn = {*pairwise(i.name for i in flat.indices if i.reduced)} if flat.scattered else None
     for outer, inner in permutations(loops, 2):
-        if outer.reduced == inner.reduced and all(a.is_one((outer, inner)) for a in flat.accesses):
+        if outer.kind != inner.kind or not all(a.is_one((outer, inner)) for a in flat.accesses):
+            continue
+        if in_turn is None or not outer.reduced or (outer.name, inner.name) in in_turn:
             return outer, inner
     return None

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -66,6 +67,7 @@ from tessella.dialects.tile.attributes import (
     parse_storage,
 )
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.check_scatter import verify_scatter
 from tessella.dialects.tile.check_schedule import check_dot, check_schedule
 from tessella.dialects.tile.products import Factors, factors
 from tessella.support.conditions import UndecidedSizeError, decided
@@ -103,11 +105,26 @@ class ContractOp(IRDLOperation):
 
     For every point of the index space at which all accesses stay inside their tensors, and the
     constraints of `where` hold, the scalar `combine` body is applied to the operands' elements and
-    aggregated into the output's element. Then `post` maps the aggregated value and the elements of
-    the post operands, which are accessed by free indices only. Output elements without valid points
+    aggregated into the output's element. A running index is reduced and occurs in the output's
+    access: the element at one of its values is the aggregate over all values up to it. Then `post`
+    maps the aggregated value and the elements of the post operands, which are accessed by the
+    indices of the output only. Output elements without valid points
     hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
     reaches, or for which a post operand would be read outside of its tensor, keep the values of
     `init`, whose buffer the statement writes into (`inits.py`).
+
+    A statement with scattered indices is an indexed write: its body yields their values beside the
+    element's, and the value is aggregated into the element of `init` that is there.
+
+        %O = tile.contract + [j: 64 | i: 100 | r: 1000] (%idx[i], %U[i, j]) init %D -> [r, j] {
+        ^bb0(%row: i64, %u: f32):
+          %at = arith.index_cast %row : i64 to index
+          tile.yield %u at %at : f32
+        }
+
+    Points go to an element in the order of the reduced indices, of which the first counts slowest;
+    with `=`, the last value stays. Points whose coordinates are outside the ranges of the scattered
+    indices are left out; where the write is `checked`, they are an error of the call.
     """
 
     name = "tile.contract"
@@ -123,6 +140,8 @@ class ContractOp(IRDLOperation):
     parts = opt_prop_def(IntegerAttr[I64])
     """How many values of a sum are added up before the result is added to those of others, where
     less than usual are as its rounding errors are multiplied later."""
+    checked = opt_prop_def(UnitAttr)
+    """Whether a coordinate outside the range of its scattered index is an error."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
     storage = opt_prop_def(StorageAttr)
@@ -149,6 +168,7 @@ class ContractOp(IRDLOperation):
         init: SSAValue | None = None,
         default: Attribute | None = None,
         parts: int | None = None,
+        checked: bool = False,
         at: AtAttr | None = None,
         storage: StorageAttr | None = None,
         schedule: ScheduleAttr | None = None,
@@ -163,6 +183,7 @@ class ContractOp(IRDLOperation):
                 "constraints": WhereAttr(tuple(where)) if where else None,
                 "default": default,
                 "parts": None if parts is None else IntegerAttr(parts, i64),
+                "checked": UnitAttr() if checked else None,
                 "at": at,
                 "storage": storage,
                 "schedule": schedule,
@@ -230,11 +251,28 @@ class ContractOp(IRDLOperation):
     @property
     def is_map(self) -> bool:
         """Whether the statement has no aggregation: each output element is written once."""
-        return self.aggregation.data == "="
+        return self.aggregation.data == "=" and not self.is_scatter
+
+    @property
+    def is_scatter(self) -> bool:
+        """Whether the statement is an indexed write: the body yields where its values go."""
+        return any(index.scattered for index in self.index_list)
+
+    @property
+    def scattered(self) -> tuple[Index, ...]:
+        """The indices whose values the body yields, in the order in which it does."""
+        return tuple(index for index in self.index_list if index.scattered)
+
+    @property
+    def running_index(self) -> Index | None:
+        """The index that the aggregation runs along, if there is one."""
+        return next((index for index in self.index_list if index.running is not None), None)
 
     @property
     def factors(self) -> Factors | None:
         """The elements of the products that the statement sums, if it only does that."""
+        if self.is_scatter:
+            return None
         return factors(self.aggregation.data, self.combine.block)
 
     @property
@@ -253,7 +291,7 @@ class ContractOp(IRDLOperation):
         """The product of floats that the statement sums, if there is one: it and the sum are fused
         multiply-adds."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != "+" or not isinstance(last, arith.MulfOp):
+        if self.aggregation.data != "+" or self.is_scatter or not isinstance(last, arith.MulfOp):
             return None
         return last if last.result.has_one_use() else None
 
@@ -262,7 +300,9 @@ class ContractOp(IRDLOperation):
         """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
         enough then, where a maximum that keeps NaN takes two."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != ">" or not isinstance(last, arith.MaxnumfOp):
+        if self.aggregation.data != ">" or self.is_scatter:
+            return None
+        if not isinstance(last, arith.MaxnumfOp):
             return None
         least = last.rhs.owner
         value = least.value if isinstance(least, ConstantOp) else None
@@ -279,7 +319,9 @@ class ContractOp(IRDLOperation):
             raise VerifyException("tile.contract: expected a number above 0 as parts")
         self._verify_elements()
         self._verify_accesses()
+        self._verify_running()
         self._verify_written_once()
+        verify_scatter(self)
         self._verify_where()
         self._verify_bodies()
         self._verify_default()
@@ -326,21 +368,56 @@ class ContractOp(IRDLOperation):
                     raise VerifyException(
                         f"tile.contract: the index {name} of {text} is not declared"
                     )
-                if known[name].reduced and i >= free_only:
+                if not known[name].written and i >= free_only:
                     raise VerifyException(
                         f"tile.contract: {text} is accessed after the reduction over {name}"
                     )
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
 
+    def _verify_running(self) -> None:
+        running = [index for index in self.index_list if index.running is not None]
+        if len(running) > 1:
+            names = ", ".join(index.name for index in running)
+            raise VerifyException(
+                f"tile.contract: expected one running index at most, found {names}; an aggregate "
+                "along two indices is two statements"
+            )
+        if running and self.part_count is not None:
+            raise VerifyException(
+                f"tile.contract: expected no parts of what runs along {running[0].name}"
+            )
+        for index in running:
+            self._verify_stays(index.name)
+
+    def _verify_stays(self, name: str) -> None:
+        """What is read and written at the values of a running index lies in the tensors. Where that
+        depends on symbols, it may."""
+        values = (*self.post_inputs, self.res)
+        accesses = self.access_list[len(self.inputs) :]
+        for value, access in zip(values, accesses, strict=True):
+            for form, extent in zip(access, shape_of(value), strict=True):
+                if form.coefficient(name) and not self._may_stay(form, extent):
+                    raise VerifyException(
+                        f"tile.contract: expected 0 <= {form} < {extent} for all values of the "
+                        f"running index {name}"
+                    )
+
+    def _may_stay(self, form: Linear, extent: Size) -> bool:
+        try:
+            return stays_inside((form,), (extent,), self.ranges)
+        except UndecidedSizeError:
+            return True
+
     def _verify_written_once(self) -> None:
-        """Each free index moves the output."""
+        """Each free index, and a running one, moves the output."""
         for index in self.index_list:
-            written = index.reduced or any(f.coefficient(index.name) for f in self.out_access)
-            if not written and bounds_of(index.range)[1] > 1:
+            moves = any(f.coefficient(index.name) for f in self.out_access)
+            if index.written and not moves and bounds_of(index.range)[1] > 1:
+                kind = "running" if index.reduced else "not reduced"
                 raise VerifyException(
                     f"tile.contract: {print_access(self.out_access)} is written for each value of "
-                    f"{index.name}, which is not reduced"
+                    f"{index.name}, which is {kind}"
                 )
 
     def _verify_where(self) -> None:
@@ -381,7 +458,7 @@ class ContractOp(IRDLOperation):
 
     def _verify_bodies(self) -> None:
         element, made = tensor_type(self.res).element_type, yielded(self.combine.block).type
-        if not self.is_map and _is_only_stored(made):
+        if self.aggregation.data != "=" and _is_only_stored(made):
             raise VerifyException(f"tile.contract: {made} is only stored, and nothing sums in it")
         bodies = [(self.combine.block, [tensor_type(v).element_type for v in self.inputs])]
         if self.post_block is not None:
@@ -406,7 +483,7 @@ class ContractOp(IRDLOperation):
     def _verify_scalars(self, block: Block) -> None:
         """A body computes with its own scalars; only `tile.extract` reads tensors."""
         known = self.ranges
-        reduced = {index.name for index in self.index_list if index.reduced}
+        reduced = {index.name for index in self.index_list if not index.written}
         for op in block.ops:
             if op.dialect_name() not in SCALAR_DIALECTS and not isinstance(op, _OF_BODIES):
                 raise VerifyException(f"tile.contract: {op.name} does not belong into a body")
@@ -482,6 +559,8 @@ class ContractOp(IRDLOperation):
             printer.print_attribute(self.default)
         if self.part_count is not None:
             printer.print_string(f" parts {self.part_count}")
+        if self.checked is not None:
+            printer.print_string(" checked")
         if self.at is not None:
             printer.print_string(" at ")
             self.at.print_parameter(printer)
@@ -513,6 +592,7 @@ class ContractOp(IRDLOperation):
         where = WhereAttr.parse_parameter(parser) if parser.parse_optional_keyword("where") else ()
         default = parser.parse_attribute() if parser.parse_optional_keyword("default") else None
         parts = parser.parse_integer() if parser.parse_optional_keyword("parts") else None
+        checked = parser.parse_optional_keyword("checked") is not None
         at = AtAttr.parse_parameter(parser) if parser.parse_optional_keyword("at") else None
         storage = _parse_storage(parser)
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
@@ -538,6 +618,7 @@ class ContractOp(IRDLOperation):
             init=init,
             default=default,
             parts=parts,
+            checked=checked,
             at=AtAttr(at) if at is not None else None,
             storage=storage,
             schedule=schedule,

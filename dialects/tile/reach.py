@@ -97,7 +97,7 @@ def reaches(op: ContractOp) -> Mapping[str, Reach]:
     if not any(isinstance(other, ContractOp) and _outside(other) for other in others):
         return found
     for index in op.index_list:
-        if index.name not in loops:
+        if index.name not in loops and index.running is None:
             reach = _as_read(op, index.name) if index.reduced else _as_needed(op, index.name)
             if reach is not None:
                 found[index.name] = reach

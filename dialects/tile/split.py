@@ -103,6 +103,9 @@ def _widths(op: ContractOp) -> Widths | str:
             needed = cuts(form, divisor, ranges)
             if needed is None:
                 return f"{form} does not fall into digits of {divisor} ({layout_of(value)})"
+            running = op.running_index
+            if running is not None and running.name in needed:
+                return f"{running.name} runs along the output, without digits ({layout_of(value)})"
             for name, width in needed.items():
                 found.setdefault(name, set()).add(width)
     for extract in _extracts(op):
@@ -180,9 +183,9 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
         inputs,
         accesses[-1],
         tensor_type(op.res),
-        _body(op.combine, values),
+        body_at(op.combine, values),
         post_inputs=list(zip(op.post_inputs, accesses[count:], strict=False)),
-        post=_body(op.post, values) if op.post_block is not None else None,
+        post=body_at(op.post, values) if op.post_block is not None else None,
         where=[*where, *((s.value, s.bound) for s in part if s.bound is not None)],
         init=init,
         default=op.default,
@@ -192,8 +195,8 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
     return new
 
 
-def _body(region: Region, values: Mapping[str, Linear]) -> Region:
-    """A copy of a body that computes split indices from their digits."""
+def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
+    """A copy of a body that computes indices from others, such as split ones from their digits."""
     copy = region.clone()
     for inner in list(copy.walk()):
         if isinstance(inner, IndexOp) and values[inner.index.data].single != inner.index.data:

@@ -17,6 +17,8 @@ from tessella.support.errors import TessellaError
 Function = Callable[..., Any]
 
 UFUNCS: dict[np.ufunc, Function] = {}
+ACCUMULATIONS: dict[np.ufunc, Function] = {}
+"""What the method ``accumulate`` of ufuncs means."""
 FUNCTIONS: dict[Function | str, Function] = {}
 
 VIEWS: frozenset[Function | str] = frozenset(
@@ -45,6 +47,8 @@ _IGNORED: Mapping[str, Any] = {
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
     """What ``ufunc(*inputs)`` means. Raises TessellaError where that is unknown."""
+    if method == "accumulate" and ufunc in ACCUMULATIONS:
+        return _called(f"np.{ufunc.__name__}.accumulate", ACCUMULATIONS[ufunc], inputs, kwargs)
     known = UFUNCS.get(ufunc)
     if known is None or method != "__call__":
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -52,6 +56,15 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Ma
     if any(value is not None for value in kwargs.values()):
         raise _wrong_argument(f"np.{ufunc.__name__}", ", ".join(kwargs))
     return known(*inputs)
+
+
+def _called(name: str, known: Function, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function whose parameters have NumPy's names and order. Others must be None."""
+    accepted = inspect.signature(known).parameters
+    for key, value in kwargs.items():
+        if key not in accepted and value is not None:
+            raise _wrong_argument(name, key)
+    return known(*inputs, **{k: v for k, v in kwargs.items() if k in accepted})
 
 
 def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tessella.frontends.emitter import Value
-from tessella.frontends.trace.dispatch import FUNCTIONS
+from tessella.frontends.trace.dispatch import ACCUMULATIONS, FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import Shape, as_axes, as_axis
 from tessella.frontends.trace.promote import cast, floating, precise
@@ -155,19 +155,58 @@ def _arg(op: type[NnOp]):
     return function(body)
 
 
-@function
-def _cumsum(
+def _cumulative(op: type[nn.CumulativeOp], accumulate: Callable[..., Any]):
+    """A function of NumPy that runs along an axis, or along all elements."""
+
+    def body(
+        trace: Trace,
+        x: npt.ArrayLike,
+        axis: SupportsIndex | None = None,
+        dtype: npt.DTypeLike | None = None,
+    ) -> Value:
+        value = trace.lift(x)
+        if axis is None:
+            value = value.flat()
+        return _along(trace, op, accumulate, value, as_axis(axis or 0, value.rank), dtype)
+
+    return function(body)
+
+
+def _accumulate(ufunc: np.ufunc, op: type[nn.CumulativeOp]):
+    """The method ``accumulate`` of a ufunc."""
+
+    def body(
+        trace: Trace,
+        x: npt.ArrayLike,
+        axis: SupportsIndex = 0,
+        dtype: npt.DTypeLike | None = None,
+    ) -> Value:
+        value = trace.lift(x)
+        return _along(trace, op, ufunc.accumulate, value, as_axis(axis, value.rank), dtype)
+
+    return function(body)
+
+
+def _along(
     trace: Trace,
-    x: npt.ArrayLike,
-    axis: SupportsIndex | None = None,
-    dtype: npt.DTypeLike | None = None,
+    op: type[nn.CumulativeOp],
+    accumulate: Callable[..., Any],
+    x: Value,
+    axis: int,
+    dtype: npt.DTypeLike | None,
 ) -> Value:
-    value = trace.lift(x)
-    value = cast(trace, value, _dtype(np.cumsum, value, dtype))
-    if axis is None:
-        value = value.flat()
-    along = as_axis(axis or 0, value.rank)
-    return value.op(nn.CumsumOp, axis=along, exclusive=False, reverse=False)
+    """An op along an axis, in the dtype that NumPy has for it. Of booleans, sums and products are
+    maxima and minima."""
+    found = _dtype(accumulate, x, dtype)
+    if found == BOOL:
+        op = _OF_BOOLEANS.get(op, op)
+    return cast(trace, x, found).op(op, axis=axis, exclusive=False, reverse=False)
+
+
+_OF_BOOLEANS: dict[type[nn.CumulativeOp], type[nn.CumulativeOp]] = {
+    nn.CumsumOp: nn.CummaxOp,
+    nn.CumprodOp: nn.CumminOp,
+}
 
 
 @function
@@ -197,6 +236,20 @@ FUNCTIONS.update(
         np.std: _std,
         np.argmax: _arg(nn.ArgMaxOp),
         np.argmin: _arg(nn.ArgMinOp),
-        np.cumsum: _cumsum,
+        np.cumsum: _cumulative(nn.CumsumOp, np.cumsum),
+        np.cumprod: _cumulative(nn.CumprodOp, np.cumprod),
+    }
+)
+ACCUMULATIONS.update(
+    {
+        ufunc: _accumulate(ufunc, op)
+        for ufunc, op in (
+            (np.add, nn.CumsumOp),
+            (np.multiply, nn.CumprodOp),
+            (np.maximum, nn.CummaxOp),
+            (np.minimum, nn.CumminOp),
+            (np.logical_or, nn.CummaxOp),
+            (np.logical_and, nn.CumminOp),
+        )
     }
 )

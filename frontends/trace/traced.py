@@ -230,6 +230,7 @@ class Traced(Dispatched):
     argmax = _method(np.argmax)
     argmin = _method(np.argmin)
     cumsum = _method(np.cumsum)
+    cumprod = _method(np.cumprod)
     clip = _method(np.clip)
     dot = _method(np.dot)
     take = _method(np.take)

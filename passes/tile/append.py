@@ -54,10 +54,10 @@ def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
 
 def _producers(value: SSAValue) -> list[ContractOp]:
     """The chain of statements that write a value, each into the result of the one before; none if a
-    result has another use or a statement has a default."""
+    result has another use, or a statement has a default or is an indexed write."""
     found: list[ContractOp] = []
     op, alone = value.owner, value.has_one_use()
-    while isinstance(op, ContractOp) and alone and op.default is None:
+    while isinstance(op, ContractOp) and alone and op.default is None and not op.is_scatter:
         found.append(op)
         if op.init is None:
             return found[::-1]

@@ -89,7 +89,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
             masks.append(c)
         elif vectors and names - reduced == {schedule.vector} and len(reduced) < 2 and positive:
             lanes.append(c)
-        elif schedule.vector in names or len(reduced) != 1 or not positive:
+        elif schedule.vector in names or len(reduced) != 1 or not positive or flat.running in names:
             masks.append(c)
         elif (
             schedule.rows in names

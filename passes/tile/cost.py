@@ -25,10 +25,12 @@ from tessella.passes.tile.cycles import (
 )
 from tessella.passes.tile.nest import bytes_saved
 from tessella.passes.tile.traffic import overlapped
+from tessella.passes.tile_divide_running import TileDivideRunningPass
 from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.passes.tile_split_indices import TileSplitIndicesPass
+from tessella.passes.tile_split_sums import TileSplitSumsPass
 from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
@@ -43,7 +45,9 @@ def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[K
     schedules."""
     return [
         TileSplitIndicesPass(target=target),
+        TileDivideRunningPass(target=target),
         TileShareLoopsPass(target=target),
+        TileSplitSumsPass(target=target),
         TileMergeIndicesPass(target=target),
         TileSchedulePass(target=target, shared=shared),
     ]

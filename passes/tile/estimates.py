@@ -31,4 +31,4 @@ def shape_in(value: SSAValue) -> tuple[int, ...]:
 
 def points(indices: Iterable[Index]) -> int:
     """Points of an index space."""
-    return prod(estimated(index.range) for index in indices)
+    return prod(estimated(index.range) for index in indices if not index.scattered)

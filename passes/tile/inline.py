@@ -17,6 +17,7 @@ from tessella.dialects.tile import Access, ContractOp, Linear, stays_inside, yie
 from tessella.dialects.tile.flat import layout_of
 from tessella.passes.tile.estimates import bytes_in, points
 from tessella.passes.tile.model import body_ops
+from tessella.passes.tile.places import can_have_lanes
 from tessella.passes.tile.rebuild import (
     Operand,
     can_run_at,
@@ -24,6 +25,7 @@ from tessella.passes.tile.rebuild import (
     inputs_of,
     posts_of,
     prepend_body,
+    read_indices,
     reads_points,
     rebuilt,
 )
@@ -36,10 +38,14 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
     producer = consumer.operands[operand].owner
     if not isinstance(producer, ContractOp) or not _is_plain(producer):
         return None
+    if reads_points(producer.combine) and not consumer.is_scatter:
+        return None
     if not _pays(producer, target) or not can_run_at(producer, consumer):
         return None
     names = _renaming(producer, consumer, consumer.access_list[operand])
-    return None if names is None else _inlined(consumer, operand, producer, names)
+    if names is None or any(names[n].single is None for n in read_indices(producer.combine)):
+        return None
+    return _inlined(consumer, operand, producer, names)
 
 
 def _is_plain(op: ContractOp) -> bool:
@@ -51,7 +57,6 @@ def _is_plain(op: ContractOp) -> bool:
         and op.default is None
         and op.post_block is None
         and not op.where_list
-        and not reads_points(op.combine)
         and all(stays_inside(forms, shape_of(value), ranges) for value, forms in inputs_of(op))
     )
 
@@ -86,7 +91,7 @@ class _Reader(NamedTuple):
     @property
     def points(self) -> int:
         """How often the statement reads it."""
-        return points(i for i in self.op.index_list if not (self.after and i.reduced))
+        return points(i for i in self.op.index_list if i.written or not self.after)
 
 
 def _pays(producer: ContractOp, target: Target) -> bool:
@@ -105,6 +110,9 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     lanes = target.lanes(32)
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
     computing = again / lanes * ops / target.fma_ports
+    scalar = any(reader.op.is_scatter and not can_have_lanes(reader.op) for reader in readers)
+    if scalar and not _moves(producer):  # an indexed write computes one element after the other
+        computing += once * (1 - 1 / lanes) * body_ops(producer) / target.fma_ports
     # the result is written, and read again by statements that share its loops
     return computing <= 2 * bytes_in(producer.res) / target.l2_bandwidth
 
@@ -148,10 +156,11 @@ def _inlined(
     inputs, posts = inputs_of(consumer), posts_of(consumer)
     combine, post = detached_bodies(consumer)
     after = operand - len(inputs)
+    single = {name: form.single or "" for name, form in names.items()}
     if post is None or after < 0:
-        _replace(combine.block, 0, inputs, operand, wanted, producer)
+        _replace(combine.block, 0, inputs, operand, wanted, producer, single)
     else:
-        _replace(post.block, 1, posts, after, wanted, producer)
+        _replace(post.block, 1, posts, after, wanted, producer, single)
     new = rebuilt(consumer, inputs, posts, combine, post)
     if producer.res.first_use is None:
         Rewriter.erase_op(producer)
@@ -165,9 +174,11 @@ def _replace(
     operand: int,
     wanted: list[Operand],
     producer: ContractOp,
+    indices: dict[str, str],
 ) -> None:
-    """Replace an argument of a body by what the producer's body yields for these operands. Those
-    that are new come in its place: a product keeps the order of its factors."""
+    """Replace an argument of a body by what the producer's body yields for these operands, and
+    under these names of its indices. Operands that are new come in its place: a product keeps the
+    order of its factors."""
     old = block.args[skip + operand]
     del operands[operand]
     new = [each for each in dict.fromkeys(wanted) if each not in operands]
@@ -175,7 +186,7 @@ def _replace(
     for i, (value, _) in enumerate(new):
         block.insert_arg(tensor_type(value).element_type, skip + operand + i)
     arguments = [block.args[_position(block, old, skip + operands.index(each))] for each in wanted]
-    old.replace_all_uses_with(prepend_body(block, producer.combine.block, arguments))
+    old.replace_all_uses_with(prepend_body(block, producer.combine.block, arguments, indices))
     block.erase_arg(old)
 
 

@@ -20,18 +20,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ContractOp,
     Dot,
-    IndexOp,
     Schedule,
-    YieldOp,
-    fused_products,
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
+from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import FREE, Conversion, conversion, converting_ops
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
+from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated
@@ -61,11 +59,6 @@ HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points 15,
 51% in the mean and 148% at most: the rows of depthwise convolutions of 5x5 and 7x7 have no
 registers."""
-_INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
-"""Functions that are one instruction or two."""
-EXPENSIVE = {"math": 12.0, "math.powf": 128.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
-"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it 1,
-2.9%; but statements with such ops seem to take fewer cycles than they do."""
 
 
 @dataclass(frozen=True)
@@ -112,22 +105,35 @@ class Model:
 
     def estimate(self, s: Schedule) -> Estimate:
         """The modelled cycles of the whole statement under a schedule."""
+        if self.op.is_scatter:
+            return self._scattering(s)
         return replace(self.computing(s), traffic=self.traffic.cycles(s))
+
+    def _scattering(self, s: Schedule) -> Estimate:
+        """The modelled cycles of an indexed write."""
+        found = scatter_cycles(self.op, self.flat, self.target, s)
+        traffic = {"memory": found.memory}
+        return Estimate(found.computing, 0.0, found.waiting, found.core, traffic, 0)
+
+    def undivided(self, name: str) -> float:
+        """Cycles that each thread takes of a statement of which threads divide an index: where that
+        is scattered, all of them look at all coordinates."""
+        if name not in self.flat.scattered:
+            return 0.0
+        return places(self.op, self.flat) * PLACE_CYCLES
 
     def computing(self, s: Schedule) -> Estimate:
         """The estimate without the traffic between the caches. It takes half the time."""
         arithmetic = loads = latency = core = 0.0
-        by_lanes = s.vector in self.flat.reduced
+        by_lanes, running = self.plan(s).sums_lanes, self.flat.running in s.reduction
         points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
-        outer = math.prod(
-            self.flat.ranges[n] for n in self.flat.free if n not in (s.vector, s.rows)
-        )
-        wait = self._wait
+        outer = math.prod(self.flat.ranges[n] for n in s.order if n not in (s.vector, s.rows))
         masks = self._mask_cycles(s)
         each_point = self.page_cycles(s) + LOOP_CYCLES / s.unroll
         for rows, vectors, tiles in self._tiles(s, outer):
             count = tiles * points
             work, load = self._work(s, rows, vectors), self._loads(s, rows, vectors)
+            wait = self._wait * (vectors if self.plan(s).runs_over_lanes else 1)
             arithmetic, loads = arithmetic + count * work, loads + count * load
             latency += count * wait
             core += count * (
@@ -137,10 +143,14 @@ class Model:
                 + self._conflict_cycles(s, rows)
                 + LOAD_CYCLES * load * self.target.load_ports
             )
-            if not by_lanes:
-                core += tiles * self._finish(rows, vectors)
+            if running:
+                core += count * rows * vectors * self._stored_each
+            elif not by_lanes:
+                core += tiles * (self._finish(s, rows, vectors) + self._merges(s, rows, vectors))
         if by_lanes:
             core += outer * self._sum_lanes(s)
+        if running:
+            core += outer * self._begin
         return Estimate(arithmetic, loads, latency, core, {}, self.registers(s))
 
     @cached_property
@@ -166,7 +176,7 @@ class Model:
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
         points = math.prod(self.trips(s, n) for n in self.flat.reduced if n != s.vector)
         distinct, each_load = self._distinct(s), LOAD_CYCLES + 1.0 / t.load_ports
-        sums_lanes = s.vector in self.flat.reduced
+        sums_lanes, runs = self.plan(s).sums_lanes, self.flat.running is not None
         pages, mask = self.page_cycles(s, self.plan(s).unpacked), self._mask_cycles(s)
         once = outer * self._sum_lanes(s) if sums_lanes else 0.0
 
@@ -177,7 +187,7 @@ class Model:
                 work = max(self._work(s, rows, vectors, least=True), self._wait)
                 point = max(work + loads * LOAD_CYCLES, loads * each_load)
                 point += pages + mask * vectors
-                finish = 0.0 if sums_lanes else self._finish(rows, vectors)
+                finish = 0.0 if sums_lanes or runs else self._finish(s, rows, vectors)
                 cycles += count * (points * point + finish)
             return cycles
 
@@ -220,7 +230,7 @@ class Model:
     @cached_property
     def _post_ops(self) -> float:
         block = self.op.post_block
-        return 0.0 if block is None else _cost(self.op, "post") + converting_ops(block, self.target)
+        return 0.0 if block is None else block_ops(block) + converting_ops(block, self.target)
 
     def _mask_cycles(self, s: Schedule) -> float:
         """Cycles of the masks of vectors, averaged over all tiles."""
@@ -260,6 +270,8 @@ class Model:
         if s.dot is not None:
             return rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
         ops = rows * vectors * self.ops
+        if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
+            ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
         if self._widens:
             ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
@@ -381,10 +393,21 @@ class Model:
             span += stride * (self.flat.ranges[name] - 1)
         return False
 
-    def _finish(self, rows: int, vectors: int) -> float:
+    def _finish(self, s: Schedule, rows: int, vectors: int) -> float:
         """Cycles to begin a register tile, run the post body, and store."""
-        begin = 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
-        return begin + rows * vectors * self._stored_each
+        if self.flat.running in s.order:  # the aggregates before it are loaded
+            return rows * vectors * (self._stored_each + 1.0 / self.target.load_ports)
+        return self._begin + rows * vectors * self._stored_each
+
+    @cached_property
+    def _begin(self) -> float:
+        return 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
+
+    def _merges(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Cycles of the shuffles that interleave the rows of a tile."""
+        if not self.plan(s).interleaves:
+            return 0.0
+        return vectors * rows * rows / self.target.shuffle_ports
 
     @cached_property
     def _stored_each(self) -> float:
@@ -402,7 +425,7 @@ class Model:
         next output."""
         halves = math.log2(max(2, s.lanes))
         horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
-        return self._finish(1, 1) - self.target.refill_cycles + horizontal
+        return self._finish(s, 1, 1) - self.target.refill_cycles + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
         """Whether an input's vectors also move with the rows, as windows do."""
@@ -477,13 +500,4 @@ def modelled(op: ContractOp, target: Target) -> Model:
 
 def body_ops(op: ContractOp) -> float:
     """Vector operations of a statement's combine body."""
-    return _cost(op, "combine")
-
-
-def _cost(op: ContractOp, region: str) -> float:
-    block = (op.combine if region == "combine" else op.post).block
-    return sum(
-        EXPENSIVE.get(x.name) or EXPENSIVE.get(x.name.partition(".")[0], 1.0)
-        for x in block.ops
-        if not isinstance(x, YieldOp | IndexOp | SizeOp)
-    ) - len(fused_products(block))
+    return block_ops(op.combine.block)

@@ -94,8 +94,11 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     each other does not fit into the nearest cache, nor all that they touch into one; else one that
     some sum over, if that saves much. A long sum is one of blocks, which are a loop of their own.
 
-    A step prefetches the inputs of a later one if they come from far away.
+    A step prefetches the inputs of a later one if they come from far away. An indexed write touches
+    all of its result, so that no step of its kernel could keep to a part.
     """
+    if any(op.is_scatter for op in kernel.statements):
+        return
     if kernel.nest is None:
         _share_all(kernel, target)
     if kernel.nest is None and (found := long_sum(kernel, target)) is not None:

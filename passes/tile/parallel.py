@@ -133,8 +133,9 @@ def parallel_nest(
 
 def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
     """Whether each thread can run some of the tiles of an index: a free one without tiles of its
-    own at its boundary."""
-    if name not in flat.free or name in reaches(op):
+    own at its boundary. Of a scattered one, each writes a part of the values."""
+    index = next((index for index in flat.indices if index.name == name), None)
+    if index is None or index.reduced or name in reaches(op):
         return False
     plain = classify(flat, s).interior(flat, name) == (0, flat.ranges[name])
     return plain or name not in (s.rows, s.vector)
@@ -147,12 +148,14 @@ def tile_of(s: Schedule, name: str) -> int:
 
 
 def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
-    """The outermost loop of each index, from the outside."""
+    """The outermost loop of each index, from the outside, and the scattered indices."""
     seen: set[str] = set()
     for loop in loop_nest(model.flat, s):
         if loop.name not in seen and loop.trips > 1:
             yield loop
         seen.add(loop.name)
+    ranges = model.flat.ranges
+    yield from (Loop(name, ranges[name], 1) for name in model.flat.scattered if ranges[name] > 1)
 
 
 def _time(model: Model, core: float, loop: Loop) -> float:
@@ -160,12 +163,14 @@ def _time(model: Model, core: float, loop: Loop) -> float:
     sizes = [a.size * element_of(v.type).size for a, v in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
+    shared = model.undivided(loop.name)
     for threads in THREADS:
         memory = sum(
             size / model.target.bandwidth(size) / (threads if moves else 1)
             for size, moves in zip(sizes, moving, strict=True)
         )
-        total += overlapped(core / (threads * busy(share, threads)), memory)
+        divided = (core - shared) / (threads * busy(share, threads))
+        total += overlapped(shared + divided, memory)
     return total
 
 

@@ -41,7 +41,7 @@ def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int
     step is cut where it may end, so that the loops inside are known."""
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)
-    if op.aggregation.data != "+" or not is_float(last.value.type):
+    if op.aggregation.data != "+" or not is_float(last.value.type) or flat.running is not None:
         return None
     bounded = [name for name in reaches(op) if name in s.reduction and name != s.vector]
     if bounded:

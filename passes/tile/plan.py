@@ -18,7 +18,7 @@ from xdsl.ir import Region, SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule
+from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule, YieldOp
 from tessella.dialects.tile.attributes import N, S_co
 from tessella.dialects.tile.flat import Constraint, Flat, FlatAccess, strides_of
 from tessella.passes.tile.constraints import Constraints, classify
@@ -44,6 +44,9 @@ class Access(Enum):
     """A few elements apart: shuffles pick the lanes out of whole vectors."""
     TRANSPOSED = "in-register transpose"
     """Contiguous along the rows: square blocks are loaded and transposed in registers."""
+    INTERLEAVED = "interleaved"
+    """Written a few elements apart, between the lanes of other rows: shuffles merge the vectors of
+    all rows into contiguous ones."""
     GATHER = "gather"
     """Each lane at an address of its own. There is no code for it: the operand has to be packed, or
     another index has to be the vector index."""
@@ -102,11 +105,20 @@ class AccessPlan(Generic[S_co]):
     operands: tuple[OperandPlan[S_co], ...]
     inputs: int
     extracts: tuple[Access, ...]
-    """How each `tile.extract` of the bodies is read."""
+    """How each `tile.extract` of the bodies is read, and where an indexed write goes."""
     constraints: Constraints
     """How the loops keep to the constraints."""
     sums_lanes: bool = False
     """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
+    runs_over_lanes: bool = False
+    """Whether the vector index is the running one: each lane has the aggregate up to it."""
+    scatters: bool = False
+    """Whether the statement is an indexed write."""
+
+    @property
+    def adds_lanes(self) -> bool:
+        """Whether lanes that do not count would change the values of others."""
+        return self.sums_lanes or self.runs_over_lanes
 
     @cached_property
     def read(self) -> tuple[OperandPlan[S_co], ...]:
@@ -141,6 +153,11 @@ class AccessPlan(Generic[S_co]):
     def has_transposes(self) -> bool:
         return any(o.access is Access.TRANSPOSED for o in self.operands)
 
+    @property
+    def interleaves(self) -> bool:
+        """Whether the vectors of all rows are stored as contiguous ones."""
+        return self.result.access is Access.INTERLEAVED
+
     def gathered(self) -> list[int]:
         """The numbers of the operands that cannot be lowered."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
@@ -151,11 +168,19 @@ class AccessPlan(Generic[S_co]):
             return None
         if self.gathered() or Access.GATHER in (*self.extracts, self.result.access):
             return "lanes that lie side by side"
+        if self.scatters and self.constraints.masked and self._masks_lanes(s.vector):
+            return "lanes that count alike in an indexed write"
         if self.result.by_vector == self.sums_lanes or not self.reads_vectors:
             return "lanes that are written or added up"
         if self.has_transposes and not (s.row_tile <= s.lanes and s.vectors == 1):
             return "in-register transposes of at most as many rows as lanes, by one vector"
+        blocked = any(name == s.rows for name, _ in s.blocks)
+        if self.interleaves and (s.row_tile != self.result.stride or blocked):
+            return f"tiles of all {self.result.stride} rows whose lanes are interleaved"
         return None
+
+    def _masks_lanes(self, vector: str) -> bool:
+        return any(c.form.coefficient(vector) for c in self.constraints.masked)
 
     @property
     def reads_vectors(self) -> bool:
@@ -192,7 +217,10 @@ def plan_accesses(
         for i, value in enumerate(op.tensors)
     )
     extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
-    return AccessPlan(operands, flat.inputs, extracts, constraints, vector in flat.reduced)
+    runs = vector is not None and vector == flat.running
+    sums = vector in flat.reduced and not runs
+    writes = op.is_scatter
+    return AccessPlan(operands, flat.inputs, extracts, constraints, sums, runs, writes)
 
 
 def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
@@ -241,7 +269,10 @@ def _access(
         return Access.BROADCAST
     if stride == 1:
         return Access.PACKED if vector in a.lanes else Access.CONTIGUOUS
-    if a is flat.out or vector in flat.reduced or tensor_type(value).element_type == i1:
+    if a is flat.out and _is_interleaved(op, flat, rows, stride):
+        return Access.INTERLEAVED
+    sums = vector in flat.reduced and vector != flat.running
+    if a is flat.out or sums or tensor_type(value).element_type == i1:
         return Access.GATHER
     if number < flat.inputs and _is_strided(flat, number, vector, stride):
         return Access.STRIDED
@@ -279,15 +310,30 @@ def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) 
     return rows is not None and op.is_map and not flat.constraints and a.stride(rows) == 1
 
 
+def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) -> bool:
+    """Whether the rows of a map fill the elements between the lanes of its result."""
+    if rows is None or not op.is_map or not isinstance(stride, int):
+        return False
+    bounded = any(
+        c.form.coefficient(rows) for c in flat.constraints if c.is_of_results(flat.inputs)
+    )
+    dense = flat.out.stride(rows) == 1 and flat.ranges[rows] == stride
+    stored = tensor_type(op.res).element_type
+    return 1 < stride <= MAX_STRIDE and dense and not bounded and stored != i1
+
+
 # ** extracts **
 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
-    """The access of the elements that the bodies extract, along the vector index."""
-    if not any(isinstance(x, ExtractOp) for region in (op.combine, op.post) for x in region.walk()):
+    """The access of the elements that the bodies extract, along the vector index, and of those
+    that an indexed write changes."""
+    bodies = (op.combine, op.post)
+    if not op.is_scatter and not any(isinstance(x, ExtractOp) for r in bodies for x in r.walk()):
         return
     varying: set[SSAValue] = set()
-    if op.post_block is not None and vector in flat.free:
+    sums = vector in flat.reduced and vector != flat.running
+    if op.post_block is not None and not sums:
         varying.add(op.post_block.args[0])
     inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
     for region, accesses in ((op.combine, inputs), (op.post, posts)):
@@ -295,7 +341,7 @@ def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
             args = region.block.args[len(region.block.args) - len(accesses) :]
             moving = (a.lane_stride(vector) != 0 for a in accesses)
             varying |= {arg for arg, moves in zip(args, moving, strict=True) if moves}
-            apart = region is op.combine and vector in flat.reduced
+            apart = region is op.combine and sums
             yield from _extracts_of(region, vector, varying, sums_lanes=apart)
 
 
@@ -308,6 +354,9 @@ def _extracts_of(
         elif isinstance(inner, ExtractOp):
             yield Access.GATHER if sums_lanes else _extract(inner, varying)
             varying.add(inner.res)
+        elif isinstance(inner, YieldOp):
+            apart = any(coordinate in varying for coordinate in inner.coordinates)
+            yield Access.GATHER if apart else Access.BROADCAST
         elif any(v in varying for v in inner.operands):
             varying |= set(inner.results)
 

@@ -55,9 +55,12 @@ def append_body(
     return _copied(block, source, arguments, InsertPoint.at_end(block), indices)
 
 
-def prepend_body(block: Block, source: Block, arguments: Sequence[SSAValue]) -> SSAValue:
-    """Put copies of a body's ops at the start of another. Returns the yielded value."""
-    return _copied(block, source, arguments, InsertPoint.at_start(block))
+def prepend_body(
+    block: Block, source: Block, arguments: Sequence[SSAValue], indices: Mapping[str, str]
+) -> SSAValue:
+    """Put copies of a body's ops at the start of another, with other names of its indices. Returns
+    the yielded value."""
+    return _copied(block, source, arguments, InsertPoint.at_start(block), indices)
 
 
 def _copied(
@@ -65,7 +68,7 @@ def _copied(
     source: Block,
     arguments: Sequence[SSAValue],
     point: InsertPoint,
-    indices: Mapping[str, str] | None = None,
+    indices: Mapping[str, str],
 ) -> SSAValue:
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, arguments, strict=True))
     clones: list[Operation] = []
@@ -74,7 +77,7 @@ def _copied(
             Rewriter.insert_op(clones, point)
             return values[op.value]
         clones.append(clone := op.clone(values))
-        if isinstance(clone, IndexOp) and indices is not None:
+        if isinstance(clone, IndexOp):
             clone.index = StringAttr(indices[clone.index.data])
     raise AssertionError("a body ends in tile.yield")
 
@@ -100,6 +103,7 @@ def rebuilt(
         init=op.init,
         default=op.default,
         parts=op.part_count,
+        checked=op.checked is not None,
     )
     new.attributes |= op.attributes
     new.res.name_hint = op.res.name_hint

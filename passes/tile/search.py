@@ -21,9 +21,18 @@ from tessella.passes.tile.model import Model
 from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
-from tessella.passes.tile.space import TileFamily, element_bits, families, scalar_choice
+from tessella.passes.tile.scatter_space import scatter_choice, scatter_choices
+from tessella.passes.tile.space import (
+    MOST_ALONG,
+    TileFamily,
+    can_go_on,
+    element_bits,
+    families,
+    scalar_choice,
+)
 from tessella.passes.tile.statement_key import statement_key
 from tessella.passes.tile.tiles import ends_of
+from tessella.passes.tile.traffic import CACHE_SHARE
 from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
@@ -50,7 +59,9 @@ def best_schedule(
 
 
 def _search(problem: Problem) -> Choice:
-    best = _blocked(problem, _best_tile(problem))
+    if problem.op.is_scatter:
+        return scatter_choice(problem)
+    best = _in_order(problem, _blocked(problem, _best_tile(problem)))
     flat = problem.model(best.layouts).flat
     partial = partial_sums(problem.op, flat, best.schedule)
     if partial is not None and partial[0] in problem.symbolic:
@@ -65,6 +76,9 @@ def _search(problem: Problem) -> Choice:
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
     """Every valid choice, scored, without blocks for the caches."""
     problem, copying = Problem(op, kernel, target), True
+    if op.is_scatter:
+        yield from scatter_choices(problem)
+        return
     for family, height in _tiles(problem):
         choice = family.choice(height)
         if choice is None:
@@ -113,6 +127,25 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
     best = min(range(len(schedules)), key=lambda i: max(traffics[i].values()))
     estimate = replace(choice.estimate, traffic=traffics[best])
     return replace(choice, schedule=schedules[best], estimate=estimate)
+
+
+def _in_order(problem: Problem, choice: Choice) -> Choice:
+    """The choice with the loop over a running index outside of those that move the result less, if
+    the statement does not fit into the second level of cache: tensors are then read and written in
+    the order of memory, where register tiles would go through rows that lie far apart."""
+    op, s, model = problem.op, choice.schedule, problem.model(choice.layouts)
+    flat = model.flat
+    moved = sum(bytes_in(value) for value in op.tensors)
+    if flat.running is None or not can_go_on(op) or s.vector not in flat.free:
+        return choice
+    if moved <= CACHE_SHARE * problem.target.l2 or choice.layouts:
+        return choice
+    order = sorted((*flat.free, flat.running), key=lambda name: -abs(flat.out.stride(name)))
+    reduction = tuple(name for name in s.reduction if name != flat.running)
+    schedule = Schedule(
+        tuple(order), reduction, s.vector, s.lanes, vectors=min(s.vectors, MOST_ALONG)
+    )
+    return replace(choice, schedule=schedule, estimate=model.estimate(schedule), penalty=1.0)
 
 
 def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:

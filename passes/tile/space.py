@@ -29,6 +29,7 @@ from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
+    interleaving_rows,
     transposing_rows,
     vector_indices,
     window_rows,
@@ -71,6 +72,8 @@ convolutions' activations. Without blocks, 54 of all choices change: 31% more at
 WINDOW_ROWS = (2, 4)
 """Rows of a map's register tile that share what they load: without them, a 5x5 filter by slices of
 2048x2048 takes 2.2 times as long, with 2 alone 1.6 times."""
+MOST_ALONG = 4
+"""Vectors of a tile along a running index: each is a dozen instructions."""
 MAX_BOUNDARY_TILES = 6
 """Unrolled boundary tiles that a statement may have before others are preferred. They bound code:
 without it none of all choices changes, but a 1-D convolution of 64 channels with a filter of 65 on
@@ -83,7 +86,8 @@ any length at that price, the same convolution has 28574 operations."""
 def scalar_choice(problem: Problem) -> Choice:
     """The schedule without a vector index."""
     order = loop_order(problem.op, problem.plain, None, None)
-    schedule = Schedule(order, problem.plain.reduced)
+    reduction = sorted(problem.plain.reduced, key=lambda name: name != problem.plain.running)
+    schedule = Schedule(order, tuple(reduction))
     return Choice(schedule, problem.model({}).estimate(schedule))
 
 
@@ -154,6 +158,8 @@ class TileFamily:
     def _map_heights(self) -> Iterator[int]:
         if self.rows is None:
             yield 1
+        elif self.plain.out.lane_stride(self.vector) != 1:
+            yield self.plain.ranges[self.rows]
         elif self._is_transposed:
             few = MOST_OF_FEW if self._has_few_rows else self.lanes
             yield min(self.lanes, few, self.plain.ranges[self.rows])
@@ -255,17 +261,19 @@ class TileFamily:
 
     def _reduction(self) -> tuple[str, ...]:
         """The order of the reduced indices. Those whose loops are bounded by constraints are
-        outermost, as the others unroll. Those along which rows share loads are innermost, which
-        keeps the loads in registers for the shortest time. Among equals, larger strides are
-        outside."""
+        outermost, as the others unroll, inside of the running one. Those along which rows share
+        loads are innermost, which keeps the loads in registers for the shortest time. Among equals,
+        larger strides are outside."""
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
         inputs = self._flat.accesses[: self._flat.inputs]
 
-        def position(name: str) -> tuple[bool, bool, int]:
+        running = self._flat.running
+
+        def position(name: str) -> tuple[bool, bool, bool, int]:
             step = max((abs(a.stride(name)) for a in inputs), default=0)
-            return name not in bounded, name in shared, -step
+            return name != running, name not in bounded, name in shared, -step
 
         return tuple(sorted(self._flat.reduced, key=position))
 
@@ -332,6 +340,8 @@ def _families(
 ) -> Iterator[TileFamily]:
     op, flat = problem.op, problem.plain
     for vector in vector_indices(op, problem.kernel, flat) if indices is None else indices:
+        if vector == flat.running and flat.ranges[vector] < lanes:
+            continue  # most lanes of a vector would be no values
         gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
@@ -358,6 +368,10 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
     full, rest = divmod(flat.ranges[vector], lanes)
     most = max(1, full + (rest > 0 and vector in flat.free))
     counts = [v for v in VECTORS if v <= most and tiles_end(reaches, vector, v * lanes)]
+    if op.is_map and flat.out.lane_stride(vector) != 1:
+        if not reaches:
+            yield 1, interleaving_rows(op, flat, vector)
+        return
     if op.is_map:
         transposed = bool(plan_accesses(op, flat, vector, None).gathered())
         rows = transposing_rows(op, flat, vector) if transposed else None
@@ -365,6 +379,9 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         if not (transposed or reaches):
             rows = (*window_rows(op, flat, vector), *interleaved_rows(op, flat, vector))
             yield from ((1, name) for name in dict.fromkeys(rows))
+        return
+    if vector == flat.running:
+        yield from ((v, None) for v in counts if v <= MOST_ALONG)
         return
     others = (n for n in flat.free if n not in (vector, *reaches, *flat.floating))
     names = [n for n in others if flat.ranges[n] > 1]
@@ -391,6 +408,12 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
     rows = {v: (held - v) // v for v in VECTORS if min(2, most) <= v <= most}
     fitting = (v for v, n in rows.items() if n >= v)
     return min(fitting, key=lambda v: (ceil_div(most, v) * v, rows[v] < 2 * v, -v))
+
+
+def can_go_on(op: ContractOp) -> bool:
+    """Whether what a statement stores along a running index are its aggregates, which those at the
+    next value go on from."""
+    return op.post_block is None and op.running_index is not None
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _loops(ops: Sequence[ContractOp]) -> list[dict[ContractOp, str]]:
 
 
 def _is_reduced(op: ContractOp, name: str) -> bool:
-    return any(index.name == name and index.reduced for index in op.index_list)
+    return any(index.name == name and not index.written for index in op.index_list)
 
 
 def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None:
@@ -201,7 +201,7 @@ def _fits(op: ContractOp, name: str) -> bool:
     )
     constrained = any(form.coefficient(name) for form, _ in op.where_list)
     elsewhere = any(isinstance(x, ExtractOp) for x in op.walk())
-    plain = op.init is None and not constrained and not elsewhere
+    plain = op.init is None and not constrained and not elsewhere and op.running_index is None
     return stays and plain and name not in read_indices(op.combine)
 
 

@@ -114,8 +114,9 @@ def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
     """Whether the last tile of an index overlaps the one before it. The overlap is computed twice,
-    and no code for a remainder is needed. Panels begin at whole tiles."""
-    if any(name in a.lanes for a in flat.accesses):
+    and no code for a remainder is needed. Panels begin at whole tiles, and an indexed write counts
+    each point once."""
+    if op.is_scatter or any(name in a.lanes for a in flat.accesses):
         return False
     return decided(extent >= tile if op.is_map else extent > OVERLAPPED * tile)
 
@@ -147,6 +148,21 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
             continue
         same = list(group)
         yield replace(same[0], stop=same[-1].stop)
+
+
+def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Size]]:
+    """The tiles of a reduced index over lanes, and how many lanes of their last vectors count; 0
+    where all do."""
+    if expression(extent) is None:
+        for tiles in split(extent, width, (0, extent), overlap=False):
+            yield tiles, tiles.size % lanes
+        return
+    full, whole = extent // width * width, extent // lanes * lanes
+    yield Tiles(0, width, full), 0
+    if whole != full:
+        yield Tiles(full, lanes, whole), 0
+    if whole != extent:
+        yield Tiles(whole, lanes, extent), extent - whole
 
 
 def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:

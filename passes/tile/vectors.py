@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, permutations
+from itertools import permutations
 
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import Flat
@@ -15,18 +15,23 @@ MAX_WINDOW = 16
 
 
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
-    """The indices that can run over lanes: the first free one, then the reduced ones."""
-    free = (n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n))
+    """The indices that can run over lanes: the first free one whose results lie side by side, or
+    one whose results lie between those of rows, then the reduced ones."""
+    able = [n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n)]
+    beside = [n for n in able if flat.out.lane_stride(n) == 1]
+    between = [n for n in able if n not in beside]
     reduced = (n for n in flat.reduced if flat.ranges[n] > 1 and reduces(op, flat, n))
-    return [*islice(free, 1), *reduced]
+    return [*between[:1], *beside[:1], *reduced]
 
 
 def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> bool:
     """Whether a free index can run over lanes: each operand that would need a gather can be packed
     or transposed in registers."""
     bounds = (c for c in flat.constraints if c.is_of_results(flat.inputs))
-    if flat.out.lane_stride(name) != 1 or any(c.form.coefficient(name) for c in bounds):
+    if any(c.form.coefficient(name) for c in bounds):
         return False
+    if flat.out.lane_stride(name) != 1:
+        return interleaving_rows(op, flat, name) is not None
     plan = plan_accesses(op, flat, name, None)
     if Access.GATHER in plan.extracts:
         return False
@@ -74,7 +79,25 @@ def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None
     return next((n for n in names if not plan_accesses(op, flat, vector, n).gathered()), None)
 
 
+def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
+    """The index of rows whose values fill a map's result between its lanes."""
+    for name in (n for n in flat.free if n != vector):
+        plan = plan_accesses(op, flat, vector, name)
+        gathers = plan.gathered() or Access.GATHER in plan.extracts
+        if plan.interleaves and not gathers and not plan.has_transposes:
+            return name
+    return None
+
+
 def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
     """Whether a reduced index can run over lanes."""
     plan = plan_accesses(op, flat, name, None)
+    if flat.running is not None and not _runs_over(op, flat, name):
+        return False
     return plan.reads_vectors and not plan.gathered() and Access.GATHER not in plan.extracts
+
+
+def _runs_over(op: ContractOp, flat: Flat[int], name: str) -> bool:
+    """Whether a statement runs along an index whose values are written side by side, and reduces no
+    other one."""
+    return flat.reduced == (name,) and flat.out.lane_stride(name) == 1

@@ -89,14 +89,49 @@ def _along(axis: int, start: int, end: int | None) -> tuple[slice, ...]:
 
 @kernel("cumsum")
 def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """The running sum along an axis, of floats in float64 and rounded once."""
+    """The cumulative sums along an axis, of floats in float64 and rounded once."""
+    return _cumulative(np.add, x.astype(wide(x)), 0, axis, exclusive, reverse).astype(x.dtype)
+
+
+@kernel("cumprod")
+def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """The cumulative products along an axis, of floats in float64 and rounded once."""
+    return _cumulative(np.multiply, x.astype(wide(x)), 1, axis, exclusive, reverse).astype(x.dtype)
+
+
+@kernel("cummax")
+def cummax(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """The cumulative maxima along an axis. NaN stays NaN."""
+    return _cumulative(np.maximum, x, _least(x.dtype), axis, exclusive, reverse)
+
+
+@kernel("cummin")
+def cummin(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """The cumulative minima along an axis. NaN stays NaN."""
+    return _cumulative(np.minimum, x, _greatest(x.dtype), axis, exclusive, reverse)
+
+
+def _least(dtype: np.dtype) -> float:
+    """The value that no element is below."""
+    return -np.inf if dtype.kind == "f" else 0 if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def _greatest(dtype: np.dtype) -> float:
+    """The value that no element is above."""
+    return np.inf if dtype.kind == "f" else 1 if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+def _cumulative(
+    aggregate: np.ufunc, x: Array, identity: float, axis: int, exclusive: bool, reverse: bool
+) -> Array:
+    """The aggregates of all elements up to each one along an axis, in the array's dtype."""
     ordered = np.flip(x, axis) if reverse else x
-    total = np.cumsum(ordered, axis=axis, dtype=wide(x))
+    total = aggregate.accumulate(ordered, axis, dtype=x.dtype)
     if exclusive:
-        before = np.zeros_like(total)
+        before = np.full_like(total, identity)
         before[_along(axis, 1, None)] = total[_along(axis, 0, -1)]
         total = before
-    return (np.flip(total, axis) if reverse else total).astype(x.dtype)
+    return np.flip(total, axis) if reverse else total
 
 
 @kernel("topk")

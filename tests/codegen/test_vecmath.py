@@ -139,60 +139,83 @@ def test_any_number_of_lanes(target: Target, lanes: int) -> None:
         np.testing.assert_array_equal(one[name], many[name], err_msg=name)
 
 
-def test_huge_angles_are_reduced_exactly(any_target: Target) -> None:
-    exponents = np.exp(np.linspace(math.log(1e4), math.log(3.4e38), 4000))
+@pytest.mark.parametrize("bits, most", [(32, 3.4e38), (64, 1.7e308)])
+def test_huge_angles_are_reduced_exactly(any_target: Target, bits: int, most: float) -> None:
+    element, wide = f"f{bits}", WIDE[bits]
+    exponents = np.exp(np.linspace(math.log(1e4), math.log(most), 4000))
     x = np.concatenate([exponents, -exponents, [1e5] * 32, [np.nan, np.inf] * 16])
-    x = x.astype(np.float32)
+    x = x.astype(DTYPES[element])
     names = ("sin", "cos", "tan")
-    cases = {name: Case(f"math.{name}", ("x",), "f32") for name in names}
-    results = elementwise(any_target, 16, {"x": ("f32", x)}, cases)
+    cases = {name: Case(f"math.{name}", ("x",), element) for name in names}
+    results = elementwise(any_target, 16, {"x": (element, x)}, cases)
     with np.errstate(invalid="ignore"):
         for name in names:
-            exact = ORACLES[f"math.{name}"][0](x.astype(np.float64))
+            exact = ORACLES[f"math.{name}"][0](x.astype(wide))
             errors = _errors(results[name], exact)
-            assert errors.max() <= _bound(f"math.{name}", 32, any_target), name
+            assert errors.max() <= _bound(f"math.{name}", bits, any_target), name
 
 
-def test_powers(any_target: Target) -> None:
+def test_angles_near_multiples_of_half_pi(any_target: Target) -> None:
+    """What is left of them has few digits, unless pi / 2 has many."""
+    n = np.concatenate([np.arange(1, 4000), np.arange(1, 660000, 331)])
+    x = (n * (np.longdouble(np.pi) / 2 + np.longdouble("6.123233995736766e-17"))).astype(np.float64)
+    x = np.resize(x, len(x) // 16 * 16)
+    for name in ("sin", "cos"):
+        case = {"r": Case(f"math.{name}", ("x",), "f64")}
+        result = elementwise(any_target, 16, {"x": ("f64", x)}, case)["r"]
+        errors = _errors(result, ORACLES[f"math.{name}"][0](x.astype(np.longdouble)))
+        assert errors.max() <= _bound(f"math.{name}", 64, any_target), name
+
+
+@pytest.mark.parametrize("bits, far", [(32, 80), (64, 700)])
+def test_powers(any_target: Target, bits: int, far: int) -> None:
     rng = np.random.default_rng(4)
     n = 20_000
-    x = [rng.uniform(0, 10, n), rng.uniform(-10, 10, n), np.exp(rng.uniform(-80, 80, n))]
+    x = [rng.uniform(0, 10, n), rng.uniform(-10, 10, n), np.exp(rng.uniform(-far, far, n))]
     y = [rng.uniform(-30, 30, n), rng.integers(-20, 20, n), rng.uniform(-2, 2, n)]
-    x.append(1 + rng.uniform(-1e-3, 1e-3, n))
-    y.append(rng.uniform(-8e4, 8e4, n))
-    _check_powers(any_target, np.concatenate(x), np.concatenate(y))
+    x += [1 + rng.uniform(-1e-3, 1e-3, n), rng.uniform(0.7, 1.42, n)]
+    y += [rng.uniform(-8e4, 8e4, n), rng.uniform(-2000, 2000, n)]
+    _check_powers(any_target, np.concatenate(x), np.concatenate(y), bits)
 
 
-def test_special_cases_of_powers(any_target: Target) -> None:
+@pytest.mark.parametrize("bits", [32, 64])
+def test_special_cases_of_powers(any_target: Target, bits: int) -> None:
     """As in C's pow: 0^0, powers of -1 and 1, infinities, odd and even powers of negatives, NaN."""
     numbers = [0.0, 1.0, 0.5, 2.0, 3.0, 2.5, 1e-45, 3e38, 1e10, 2.0**24, 2.0**24 - 1, 8388607.5]
-    numbers += [np.inf, np.nan]
+    numbers += [np.inf, np.nan, *([5e-324, 1.7e308, 2.0**53, 2.0**53 - 1] if bits == 64 else [])]
     pairs = np.array(list(itertools.product([*numbers, *(-n for n in numbers)], repeat=2)))
-    _check_powers(any_target, pairs[:, 0], pairs[:, 1])
+    _check_powers(any_target, pairs[:, 0], pairs[:, 1], bits)
 
 
-def _check_powers(target: Target, x: Array, y: Array) -> None:
-    size = len(x) // 16 * 16
-    x, y = (a[:size].astype(np.float32) for a in (x, y))
-    inputs = {"x": ("f32", x), "y": ("f32", y)}
-    result = elementwise(target, 16, inputs, {"r": Case("math.powf", ("x", "y"), "f32")})["r"]
+def test_powers_that_are_integers_are_exact(any_target: Target) -> None:
+    pairs = [(i, j) for i in range(2, 300) for j in range(1, 53) if i**j < 2**53]
+    x, y = np.array(pairs[: len(pairs) // 16 * 16], np.float64).T.copy()
+    case = {"r": Case("math.powf", ("x", "y"), "f64")}
+    result = elementwise(any_target, 16, {"x": ("f64", x), "y": ("f64", y)}, case)["r"]
+    np.testing.assert_array_equal(result, [i**j for i, j in pairs[: len(x)]])
+
+
+def _check_powers(target: Target, x: Array, y: Array, bits: int) -> None:
+    size, element = len(x) // 16 * 16, f"f{bits}"
+    x, y = (a[:size].astype(DTYPES[element]) for a in (x, y))
+    inputs = {"x": (element, x), "y": (element, y)}
+    result = elementwise(target, 16, inputs, {"r": Case("math.powf", ("x", "y"), element)})["r"]
     with np.errstate(all="ignore"):
-        exact = np.power(x.astype(np.float64), y.astype(np.float64))
+        exact = np.power(x.astype(WIDE[bits]), y.astype(WIDE[bits]))
     errors = _errors(result, exact)
     worst = int(np.argmax(errors))
     found = f"pow({x[worst]!r}, {y[worst]!r}) = {result[worst]!r}, not {exact[worst]!r}"
-    assert errors[worst] <= _bound("math.powf", 32, target), found
+    assert errors[worst] <= _bound("math.powf", bits, target), found
     known = ~np.isnan(exact)
     np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(exact[known]))
 
 
 def test_what_is_not_supported_is_refused() -> None:
     assert supports("math.exp", 64)
-    assert not supports("math.sin", 64)
     assert not supports("math.exp", 16)
     assert not supports("math.nothing", 32)
-    source = elementwise_source(4, 4, {"x": "f64"}, {"r": Case("math.sin", ("x",), "f64")})
-    with pytest.raises(InternalError, match=r"no vector code for math\.sin on <4 x double>"):
+    source = elementwise_source(4, 4, {"x": "f16"}, {"r": Case("math.sin", ("x",), "f16")})
+    with pytest.raises(InternalError, match=r"no vector code for math\.sin on <4 x half>"):
         kernel_text(source, get("avx2"))
 
 

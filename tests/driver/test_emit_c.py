@@ -270,6 +270,7 @@ def undefined(path: Path) -> set[str]:
     return {line.split()[-1] for line in listed.stdout.splitlines()}
 
 
+@pytest.mark.usefixtures("sums_in_numpy")
 def test_a_model_that_needs_numpy_is_refused() -> None:
     with pytest.raises(OptionError, match="cumsum"):
         ship_c("m", open_source(mixed()), make_options(), {"x": (3, 5)})

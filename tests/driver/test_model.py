@@ -240,6 +240,7 @@ def test_host_places_run_in_numpy() -> None:
     np.testing.assert_allclose(model(x)[0], x @ W, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("sums_in_numpy")
 def test_native_and_host_steps_alternate() -> None:
     model = tessella.compile(
         model_of(

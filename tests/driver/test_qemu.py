@@ -35,26 +35,18 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
 
 
-@pytest.mark.parametrize(
-    "feature, a, b, instruction",
-    [
-        ("i8mm", "u1", "i1", "usdot"),
-        ("i8mm", "i1", "u1", "usdot"),
-        ("dotprod", "i1", "i1", "sdot"),
-        ("dotprod", "u1", "u1", "udot"),
-    ],
-)
-def test_products_of_bytes(feature: str, a: str, b: str, instruction: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("a, b", [("u1", "i1"), ("i1", "u1"), ("i1", "i1"), ("u1", "u1")])
+def test_products_of_bytes(a: str, b: str, tmp_path: Path) -> None:
     """The instructions that add up groups of products give NumPy's sums, tails of groups too."""
     x, w = (_bytes(dtype, shape) for dtype, shape in ((a, (7, 45)), (b, (45, 37))))
     y = x.astype(np.int32) @ w.astype(np.int32)
     node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
     proto = model([node], [value("x", x.shape, a)], [value("y", y.shape, "i4")], weights={"w": w})
-    program = in_c(proto, [x], [y], tmp_path, target=f"neon+{feature}", compiler=BUILD)
+    program = in_c(proto, [x], [y], tmp_path, target="neon+i8mm", compiler=BUILD)
     (found,) = replace(program, emulator=[EMULATOR, "-cpu", "max"]).run()
     np.testing.assert_array_equal(found, y)
     code = subprocess.run([DISASSEMBLER, "-d", tmp_path / "m.o"], capture_output=True, check=True)
-    assert f"\t{instruction}\t".encode() in code.stdout
+    assert b"\tusdot\t" in code.stdout
 
 
 def _bytes(dtype: str, shape: tuple[int, ...]) -> Array:

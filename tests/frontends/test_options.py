@@ -49,6 +49,7 @@ def eager_sums(**options: Any) -> Any:
     return SimpleNamespace(call=call, lower=functools.partial(cumsum.lower, **call.keywords))
 
 
+@pytest.mark.usefixtures("sums_in_numpy")
 @pytest.mark.parametrize("make", [jitted_sums, eager_sums])
 def test_fallback(make: Callable[..., Any]) -> None:
     """Running sums have no kernel but NumPy's."""

@@ -21,12 +21,13 @@ from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile.packing import packed_layouts
 from tessella.passes.tile.parallel import is_divisible, tile_of
-from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.search import best_schedule
-from tessella.passes.tile.space import MAX_ROWS, VECTORS, element_bits
+from tessella.passes.tile.space import MAX_ROWS, VECTORS, can_go_on, element_bits
 from tessella.passes.tile.tiles import ends_of
-from tessella.passes.tile.vectors import reduces, transposing_rows, vectorises
+from tessella.passes.tile.vectors import interleaving_rows, reduces, transposing_rows, vectorises
 from tessella.passes.tile_schedule import set_schedule
+from tessella.support.decisions import known
 from tessella.support.sizes import bounds_of, estimated
 from tessella.targets import Target
 from tests.codegen.harness import call_text
@@ -106,17 +107,18 @@ class Planner(Choices):
     def lane_indices(self) -> list[str]:
         """The indices that can run over lanes, by the predicates of ``passes/tile/vectors.py``."""
         flat, ranges, plain = self.flat, self.flat.ranges, self.flat.with_sizes(estimated)
-        free = [
-            n
-            for n in flat.free
-            if flat.out.lane_stride(n) == 1 and vectorises(self.op, self.kernel, plain, n)
-        ]
+        closed = (n for n in flat.free if isinstance(flat.out.lane_stride(n), int))
+        free = [n for n in closed if vectorises(self.op, self.kernel, plain, n)]
         reduced = [n for n in flat.reduced if reduces(self.op, plain, n)]
         return [n for n in (*free, *reduced) if bounds_of(ranges[n])[1] > 1]
 
     def tile(self, vector: str | None) -> RegisterTile:
         """A register tile."""
         plan = plan_accesses(self.op, self.flat, vector, None)
+        if vector is not None and plan.result.access is Access.GATHER:
+            rows = interleaving_rows(self.op, self.flat.with_sizes(estimated), vector)
+            assert rows is not None
+            return RegisterTile(rows, known(self.flat.ranges[rows]), self.between(1, 2))
         if vector is not None and self.op.is_map and plan.gathered():
             rows = transposing_rows(self.op, self.flat.with_sizes(estimated), vector)
             assert rows is not None
@@ -146,7 +148,13 @@ class Planner(Choices):
         """A schedule with this vector index and tile."""
         lanes = self.lanes if vector is not None else 1
         order, reduction = (self.random.sample(n, len(n)) for n in (flat.free, flat.reduced))
+        if flat.running is not None:
+            reduction = [flat.running, *(name for name in reduction if name != flat.running)]
+            if can_go_on(self.op) and vector != flat.running and self.coin():
+                order.insert(self.between(0, len(order)), reduction.pop(0))
         unroll, blocks = self.one_of(*UNROLLS), self.blocks(flat, vector, lanes * tile.vectors)
+        if plan_accesses(self.op, flat, vector, tile.rows).interleaves:
+            blocks = tuple(each for each in blocks if each[0] != tile.rows)
         drawn = Schedule(
             tuple(order), tuple(reduction), vector, lanes, tile.vectors, tile.rows, tile.row_tile,
             unroll, blocks, self.partial(flat, vector, lanes * tile.vectors),
@@ -175,7 +183,7 @@ class Planner(Choices):
 
     def partial(self, flat: Flat, vector: str | None, width: int) -> tuple[str, int] | None:
         """Partial sums over a reduced index; over all of one that keeps its name."""
-        if self.op.aggregation.data != "+" or not flat.reduced or self.coin():
+        if self.op.aggregation.data != "+" or not flat.reduced or flat.running or self.coin():
             return None
         name = self.one_of(*flat.reduced)
         step = width if name == vector else 1

@@ -159,8 +159,15 @@ class Sketch(Choices):
         self.reduced = [self.index(n, WINDOWS) for n in "ijk"[: self.one_of(0, 0, 1, 1, 2, 3)]]
         kinds = ("+", "+", "+", "*", ">", "<") if self.reduced else ("=", "=", "=", "+", "<")
         self.kind: str = self.one_of(*kinds)
+        self.running = ""
+        """The reduced index that the statement runs along, and how."""
+        self.how = ""
+        if self.reduced and self.chance(30):
+            self.running = self.one_of(*self.reduced[:1], *self.reduced)
+            self.how = f" running{self.one_of('', ' reverse')}{self.one_of('', '', ' exclusive')}"
+            self.ranges[self.running] = self.one_of(self.ranges[self.running], *SIZES)
         wide = [n for n in self.ranges if least(self.ranges[n]) > 1] or [*self.ranges, ""]
-        self.lane: str = self.one_of(*wide, *(n for n in wide if n in self.free))
+        self.lane: str = self.one_of(*wide, *(n for n in wide if n in self.written))
         """The index that accesses like to have innermost."""
         self.shrink()
         self.tidy = self.chance(70)
@@ -171,6 +178,11 @@ class Sketch(Choices):
         """The forms of inputs that may leave their tensors, with the extents there."""
         self.arguments: list[str] = []
         self.operands: dict[str, Numbers] = {}
+
+    @property
+    def written(self) -> list[str]:
+        """The indices for each value of which there is an element of the output."""
+        return [*self.free, *[self.running] * bool(self.running)]
 
     # ** choices **
 
@@ -266,7 +278,7 @@ class Sketch(Choices):
 
     def output(self, *, covers: bool) -> tuple[Access, Shape]:
         """The output's access: each point of the free indices is another element."""
-        names, forms = self.shuffled(self.free), list[Linear]()
+        names, forms = self.shuffled(self.written), list[Linear]()
         while names:
             name = names.pop(0)
             form = Linear.of(name, -1 if not self.tidy and self.chance(10) else 1)
@@ -284,7 +296,11 @@ class Sketch(Choices):
     def cut(self, access: Access, shape: Shape) -> Shape:
         """The shape of an output, perhaps without the last elements of a dimension, unless an
         input leaves its tensor where the output would."""
-        moved = [d for d, form in enumerate(access) if form.terms and least(shape[d]) > 1]
+        moved = [
+            d
+            for d, form in enumerate(access)
+            if form.terms and least(shape[d]) > 1 and not form.coefficient(self.running)
+        ]
         if not moved or not self.chance(15):
             return shape
         dim = self.one_of(*moved)
@@ -397,7 +413,7 @@ class Sketch(Choices):
         body.last = body.argument()
         operands: list[tuple[str, str]] = []
         for _ in range(self.between(0, 2)):
-            operands.append(self.operand(self.free, self.element))
+            operands.append(self.operand(self.written, self.element))
             body.op(self.one_of("add", "mul", "max"), body.last, body.argument())
         if self.chance(40):
             body.op("max", body.last, body.constant(0))
@@ -449,7 +465,10 @@ class Sketch(Choices):
 
     def index_text(self) -> str:
         groups = [
-            ", ".join(f"{name}: {self.ranges[name]}" for name in names)
+            ", ".join(
+                f"{name}: {self.ranges[name]}{self.how if name == self.running else ''}"
+                for name in names
+            )
             for names in (self.free, self.reduced)
         ]
         return " | ".join(groups) if self.reduced else groups[0]

@@ -35,11 +35,9 @@ Array = npt.NDArray[Any]
 ARCH = targets.native().arch
 
 IN_NUMPY = {
-    *{nn.CumsumOp, nn.TopkOp, nn.ScatterElementsOp, nn.ScatterNdOp},
-    *{nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
+    *{nn.TopkOp, nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp},
 }
-"""Sums of beginnings, sorts and scatters have NumPy kernels alone; the others do not
-compute by themselves."""
+"""Sorts have NumPy kernels alone; the others do not compute by themselves."""
 
 WIDE_IN_NUMPY = {
     *(nn.OPS[name] for name in "acos asin atan cos sin tan".split()),
@@ -66,6 +64,7 @@ RESIZE: Mapping[str, Any] = {
 }
 POOL: Mapping[str, Any] = {**WINDOW, "kernel_shape": (2, 3), "ceil_mode": False}
 AXES: Mapping[str, Any] = {"axes": (1,), "keepdims": False}
+ALONG: Mapping[str, Any] = {"exclusive": False, "reverse": False}
 PLACE: Mapping[str, Any] = {"axis": 1, "keepdims": True, "select_last_index": False}
 Case = tuple[type[NnOp], Sequence[tuple[Any, ...]], Mapping[str, Any]]
 
@@ -92,6 +91,10 @@ CASES: Sequence[Case] = (
     (nn.ReduceProdOp, [("T", 4, 3)], AXES),
     (nn.ArgMaxOp, [MATRIX], PLACE),
     (nn.ArgMinOp, [MATRIX], {**PLACE, "keepdims": False}),
+    (nn.CumsumOp, [MATRIX], ALONG | {"axis": 1}),
+    (nn.CumprodOp, [("T", 4, 3)], ALONG | {"axis": 1, "reverse": True}),
+    (nn.CummaxOp, [MATRIX], ALONG | {"axis": 0, "exclusive": True}),
+    (nn.CumminOp, [MATRIX], ALONG | {"axis": 1}),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
@@ -112,6 +115,12 @@ CASES: Sequence[Case] = (
     (nn.GatherOp, [MATRIX, INDICES], {"axis": 0}),
     (nn.GatherElementsOp, [MATRIX, ("index", 2, 37)], {"axis": 0}),
     (nn.GatherNdOp, [MATRIX, ("index", 3, 1)], {"batch_dims": 0}),
+    (
+        nn.ScatterElementsOp,
+        [MATRIX, ("index", 9, 37), ("T", 9, 37)],
+        {"axis": 0, "reduction": "none"},
+    ),
+    (nn.ScatterNdOp, [MATRIX, ("index", 3, 1), ("T", 3, 37)], {"reduction": "max"}),
 )
 
 

@@ -20,6 +20,24 @@ def test_channel_shuffle(shape: tuple[int, ...], groups: int, target: str) -> No
     check_op(nn.ChannelShuffleOp, [x], target=target, rtol=0, atol=0, groups=groups)
 
 
+@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize(
+    "shape, low, high",
+    [
+        ((2, 3, 9, 21), (0, 0, 3, 2), (0, 0, 1, 8)),
+        ((5, 40), (4, 0), (0, 39)),
+        ((3, 4, 5), (1, 2, 3), (2, 1, 4)),
+        ((7,), (0,), (0,)),
+    ],
+)
+def test_pad(
+    mode: str, shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], target: str
+) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    check_op(nn.PadOp, [x], target=target, rtol=0, atol=0, low=low, high=high, mode=mode, value=0.0)
+
+
 def test_common_digits_of_open_sizes() -> None:
     """None are known where either of two sizes may be the larger one."""
     n = Symbol("n", 2, 9).size

@@ -70,3 +70,18 @@ def test_runs_in_the_layout_that_is_asked_for(layout: str) -> None:
     place = f"{targets.native().arch}/f32/{layout}"
     (op,) = compile_source(FixedSource(make), places=[place]).explain().ops
     assert (op["place"], op["fallback"]) == (place, None)
+
+
+@by_target
+@pytest.mark.parametrize("width", [3, 8, 21, 67])
+@pytest.mark.parametrize("factor", [2, 3, 4, 5])
+@pytest.mark.parametrize("element", ["float32", "uint8", "float64", "int16"])
+def test_nearest_by_whole_factors(target: str, width: int, factor: int, element: str) -> None:
+    """Rows that repeat elements are interleaved in registers, up to a factor of four."""
+    old, new = (2, 3, 5, width), (2, 3, 5 * factor, width * factor)
+    settings: dict[str, Any] = _settings(old, new) | {
+        "coordinates": "asymmetric",
+        "nearest_mode": "floor",
+    }
+    x = (normal(*old) * 50).astype(element)
+    check_op(nn.ResizeOp, [x], target=target, mode="nearest", rtol=0, atol=0, **settings)

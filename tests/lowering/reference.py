@@ -37,17 +37,20 @@ _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum
 def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
     """The output of a statement, in memory that held something before."""
     ranges = {name: known(size) for name, size in op.ranges.items()}
-    free = _points({i.name: ranges[i.name] for i in op.index_list if not i.reduced})
+    free = _points({i.name: ranges[i.name] for i in op.index_list if i.written})
     points = _valid(op, _points(ranges))
     inputs = _elements(op.inputs, op.input_accesses, arrays, points)
     combined = _body(op.combine.block, inputs, points, arrays)
     kind = _scalar_dtype(yielded(op.combine.block).type)
     totals = np.full(len(free[""]), _start(op, kind), kind)
-    slots = _position([Linear.of(n) for n in free if n], [ranges[n] for n in free if n], points)
+    names = [name for name in free if name]
+    slots = _position([Linear.of(n) for n in names], [ranges[n] for n in names], points)
     if op.is_map:
         totals[slots] = combined
     else:
-        _AGGREGATIONS[op.aggregation.data].at(totals, slots, combined)
+        for chosen, among in _destinations(op, points, ranges):
+            slots = _position([Linear.of(n) for n in names], [ranges[n] for n in names], among)
+            _AGGREGATIONS[op.aggregation.data].at(totals, slots, combined[chosen])
     inside = _inside(zip(op.out_access, known_shape(op.res), strict=True), free)
     totals, free = totals[inside], _at(free, inside)
     if op.post_block is not None:
@@ -56,6 +59,23 @@ def run(op: ContractOp, arrays: Arrays, before: Array) -> Array:
     result = before.copy()
     result.reshape(-1)[_position(op.out_access, known_shape(op.res), free)] = totals
     return result
+
+
+def _destinations(
+    op: ContractOp, points: Points, ranges: Mapping[str, int]
+) -> Iterable[tuple[Array, Points]]:
+    """Points, and the elements that each of them counts in; with a running index, for each of its
+    values."""
+    index = op.running_index
+    if index is None or index.running is None:
+        yield points[""] == 0, points
+        return
+    for value in range(ranges[index.name]):
+        at = points[index.name]
+        before = at > value if index.running.reverse else at < value
+        chosen = before if index.running.exclusive else before | (at == value)
+        among = _at(points, chosen)
+        yield chosen, {**among, index.name: among[""] + value}
 
 
 def _points(ranges: Mapping[str, int]) -> Points:

@@ -23,6 +23,7 @@ from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.place import PlaceAttr
 from tessella.driver.build import lower
 from tessella.driver.compile import compile_source
+from tessella.driver.explain import explain
 from tessella.driver.model import Model
 from tessella.driver.options import make_options
 from tessella.driver.stage_file import StageSource, save_stage
@@ -270,8 +271,8 @@ def test_a_change_of_order_goes_before_what_repeats_elements() -> None:
         a = g.op(nn.ExpandOp, [g.inputs["x"]], shape=(1, 16, 64, 64))
         return g.graph(g.op(nn.ConvOp, [a, g.weight(sample(1, 16, 16, 3, 3))], **CONV))
 
-    model = compile_source(FixedSource(make), places=["x86/f32/nhwc"], target="avx512")
-    first, _ = model.explain().conversions
+    options = make_options(places=["x86/f32/nhwc"], target="avx512")
+    first, _ = explain(lower(make(), options, stop="placed").stages).conversions
     assert (first["op"], first["value"], first["readers"]) == ("place.relayout", "x", ["nn.expand"])
 
 
@@ -282,7 +283,7 @@ def test_a_change_of_order_goes_after_what_drops_elements() -> None:
         a = g.op(nn.SliceOp, [g.inputs["x"]], **sides)
         return g.graph(g.op(nn.ConvOp, [a, g.weight(sample(1, 16, 16, 3, 3))], **CONV))
 
-    model = compile_source(FixedSource(make), target="avx512")
-    first, _ = model.explain().conversions
+    lowered = lower(make(), make_options(target="avx512"), stop="placed")
+    first, _ = explain(lowered.stages).conversions
     assert (first["op"], first["value"]) == ("place.relayout", "nn.slice")
     assert first["bytes"] == 16 * 8 * 8 * 4

@@ -10,8 +10,9 @@ import pytest
 from onnx import ModelProto, helper
 
 import tessella
+from tessella.dialects.tile import KernelOp
 from tests.frontends.onnx.models import model, value
-from tests.models import run_onnxruntime
+from tests.models import lowered_for, run_onnxruntime
 from tests.native import Array
 
 
@@ -140,8 +141,8 @@ def filtered(channels: int, side: int) -> ModelProto:
 def test_relayouts_join_the_convolution(side: int, kernels: int) -> None:
     """The one before it does for images that are larger than the second level of cache, the one
     after it where rows of tiles divide the image too."""
-    text = tessella.compile(filtered(32, side), target="avx512").as_text("tile")
-    assert text.count("tile.kernel @") == kernels
+    module = lowered_for(filtered(32, side), "avx512").stages["tile"]
+    assert sum(isinstance(op, KernelOp) for op in module.walk()) == kernels
 
 
 @pytest.mark.parametrize("channels, side", [(32, 128), (32, 96), (40, 97), (24, 130)])

@@ -24,6 +24,7 @@ def contraction(
     out: tuple[str, str],
     *,
     relu: bool = False,
+    aggregation: str = "+",
 ) -> ContractOp:
     """A sum of products of f32: each tensor is (access, shape), such as ("[m, k]", "16x8").
 
@@ -40,9 +41,10 @@ def contraction(
         product = f"%p{i}"
     scalars = ", ".join(f"%x{i}: f32" for i in range(len(inputs)))
     newline = "\n"
+    post = "post ()" if relu else ""
     text = f"""
     tile.kernel @kernel({arguments}) -> (tensor<{out[1]}xf32>) {{
-      %O = tile.contract + [{indices}] ({accesses}) {"post ()" if relu else ""} -> {out[0]} {{
+      %O = tile.contract {aggregation} [{indices}] ({accesses}) {post} -> {out[0]} {{
       ^bb0({scalars}):
         {newline.join(steps)}
         tile.yield {product} : f32

@@ -129,6 +129,7 @@ def test_a_trace_that_cannot_be_written(profile: Profile, tmp_path: Path) -> Non
         profile.trace(tmp_path / "no" / "t.json")
 
 
+@pytest.mark.usefixtures("sums_in_numpy")
 def test_steps_in_numpy() -> None:
     profile = tessella.compile(mixed()).profile({"x": X}, runs=3)
     kinds = Counter(row.kind for row in profile.rows)

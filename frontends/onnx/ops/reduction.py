@@ -12,7 +12,6 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import decided
-from tessella.support.decisions import decided_min
 from tessella.support.errors import ShapeError
 
 _PLAIN: dict[str, tuple[type[nn.NnOp], int]] = {
@@ -142,38 +141,21 @@ def hardmax(call: Call) -> Value:
     return first.equals(call.positions(x.shape[axis], axis, x.rank)).cast(x.dtype)
 
 
-@converts("CumSum", 11, 14, note="axis known at import")
-def cumsum(call: Call) -> Value:
-    """From either end, with or without the element itself."""
-    return call.x.op(
-        nn.CumsumOp,
-        axis=front_axis(call.static_int(1, "axis"), call.x.rank),
-        exclusive=call.flag("exclusive"),
-        reverse=call.flag("reverse"),
-    )
+def _cumulative(op: type[nn.CumulativeOp]):
+    def convert(call: Call) -> Value:
+        """From either end, with or without the element itself."""
+        return call.x.op(
+            op,
+            axis=front_axis(call.static_int(1, "axis"), call.x.rank),
+            exclusive=call.flag("exclusive"),
+            reverse=call.flag("reverse"),
+        )
+
+    return convert
 
 
-@converts("CumProd", 26, 26, note="axis known at import")
-def cumprod(call: Call) -> Value:
-    """Each step multiplies by what is 1, 2, 4... places before: log2(n) steps."""
-    x, axis = call.x, front_axis(call.static_int(1, "axis"), call.x.rank)
-    reverse, distance = call.flag("reverse"), 1
-    if call.flag("exclusive"):
-        x = _moved(x, axis, 1, reverse)
-    while decided(distance < x.shape[axis]):
-        x = x * _moved(x, axis, distance, reverse)
-        distance *= 2
-    return x
-
-
-def _moved(x: Value, axis: int, distance: int, reverse: bool) -> Value:
-    """x moved away from its start (its end) along an axis, with ones in the gap."""
-    size = x.shape[axis]
-    width = decided_min(distance, size)
-    kept = x.part(axis, width if reverse else 0, size - width)
-    gap = [width if d == axis else 0 for d in range(x.rank)]
-    none = [0] * x.rank
-    return kept.pad(none, gap, 1.0) if reverse else kept.pad(gap, none, 1.0)
+converts("CumSum", 11, 14, note="axis known at import")(_cumulative(nn.CumsumOp))
+converts("CumProd", 26, 26, note="axis known at import")(_cumulative(nn.CumprodOp))
 
 
 @converts("TopK", 1, 24, note="k known at import")

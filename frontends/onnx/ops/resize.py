@@ -62,6 +62,8 @@ def resize(call: Call) -> Value:
     if not any(plan.touches(axis, size) for axis, size in enumerate(x.shape)):
         return x
     if plan.mode == "nearest":
+        if call.flag("exclude_outside"):
+            call.unsupported("exclude_outside is not supported with mode 'nearest'")
         return _resized(call, plan, x)
     y = _resized(call, plan, x if x.is_float else x.cast(np.float32))
     return y if x.is_float else y.op(nn.RoundOp).cast(x.dtype)
@@ -185,6 +187,8 @@ def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
     if not np.isfinite(places).all():
         raise ShapeError("roi and scales give no positions", found=f"{plan.regions[axis]}, {scale}")
     if plan.mode == "nearest":
+        if call.flag("exclude_outside"):
+            call.unsupported("exclude_outside is not supported with mode 'nearest'")
         y = x.gather(call.constant(nearest(places, old, plan.nearest)), axis)
     else:
         width = scale if call.flag("antialias") else 1.0

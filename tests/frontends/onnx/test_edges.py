@@ -171,6 +171,21 @@ def test_one_element_whose_window_goes_beyond_both_ends(settings: dict[str, Any]
     np.testing.assert_allclose(found, reference(proto, feeds["x"]), rtol=1e-4, atol=1e-6)
 
 
+def test_nearest_elements_that_exclude_those_outside_are_refused() -> None:
+    feeds = {"x": normal(1, 1, 3, 9), "roi": np.zeros(0, np.float32)}
+    feeds |= {"scales": np.zeros(0, np.float32), "sizes": np.array([1, 1, 6, 4])}
+    proto = one_node(
+        "Resize",
+        feeds,
+        opset=18,
+        constants=["roi", "scales", "sizes"],
+        mode="nearest",
+        exclude_outside=1,
+    )
+    with pytest.raises(UnsupportedError, match="exclude_outside is not supported"):
+        compiled(proto, {"x": feeds["x"]})
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("settings", RESIZED)
 @pytest.mark.parametrize("size", [9, 14, 20, 31])

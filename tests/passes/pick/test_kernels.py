@@ -32,6 +32,8 @@ from tests.passes.pick.programs import (
     sums,
 )
 
+pytestmark = pytest.mark.usefixtures("sums_in_numpy")
+
 # ** the registry **
 
 
@@ -82,7 +84,7 @@ def backwards(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
 
 
 @pytest.fixture
-def second_sum() -> Generator[None]:
+def second_sum(sums_in_numpy: None) -> Generator[None]:
     """A second NumPy kernel of `nn.cumsum`, which is the faster one for rows of 5."""
 
     def rows_of_five(op: NnOp) -> str | None:

@@ -35,6 +35,8 @@ from tests.passes.pick.programs import (
     sums,
 )
 
+pytestmark = pytest.mark.usefixtures("sums_in_numpy")
+
 # ** targets that are not at hand **
 
 

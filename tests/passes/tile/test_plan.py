@@ -57,6 +57,15 @@ def test_lanes_a_few_elements_apart(stride: int, kind: str) -> None:
     assert kinds(plan(op, "x")) == [kind, "broadcast", "contiguous"]
 
 
+@pytest.mark.parametrize("repeats, kind", [(2, "interleaved"), (4, "interleaved"), (5, "gather")])
+def test_results_between_those_of_rows(repeats: int, kind: str) -> None:
+    """Rows that fill what lies between the lanes of a map are stored with them."""
+    indices, out = f"x: 20, e: {repeats}", (f"[{repeats}*x + e]", f"{20 * repeats}")
+    op = contraction(indices, [("[x]", "20")], out, aggregation="=")
+    assert kinds(plan(op, "x", "e")) == ["contiguous", kind]
+    assert kinds(plan(op, "x")) == ["contiguous", "gather"]
+
+
 def test_a_window_is_masked_where_it_leaves_its_tensor() -> None:
     """Along the lanes by masks; along other indices by the bounds of the window's loops."""
     found = plan(window(), "x", "o")

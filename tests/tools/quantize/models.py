@@ -49,7 +49,7 @@ def network(wild: float = 0.0) -> onnx.ModelProto:
             for name, value in weights.items()
         ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
 def kinds(model: onnx.ModelProto) -> set[str]:

@@ -722,3 +722,116 @@ tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
   } : tensor<8x16xf32>
   tile.return %1 : tensor<8x16xf32>
 }
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{expected one running index at most, found i, j; an aggregate along two indices is two statements}}
+%0 = tile.contract + [| i: 4 running, j: 4 running] (%x[i, j]) -> [i, j] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4x4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{[a] is written for each value of t, which is running}}
+%0 = tile.contract + [a: 4 | t: 4 running] (%x[a, t]) -> [a] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4xf32>
+// expected-error@+1 {{expected 0 <= t + 1 < 4 for all values of the running index t}}
+%0 = tile.contract + [| t: 4 running] (%x[t]) -> [t + 1] {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<4x4xf32>
+// expected-error@+1 {{expected a running index outside of other reduced ones}}
+%0 = tile.contract + [| t: 4 running, k: 4] (%x[t, k]) -> [t] schedule #tile.schedule<[] reduce [k, t]> {
+^bb0(%a: f32):
+  tile.yield %a : f32
+} : tensor<4xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected 1 coordinates, one for each scattered index, found 0}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 3] (%u[i, j]) init %e -> [r, j] {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected an init, which an indexed write writes into}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 3] (%u[i, j]) -> [r, j] {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected at most 3 values of the scattered index r}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 4] (%u[i, j]) init %e -> [r, j] {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected the scattered index r in one dimension of the output, alone}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 3] (%u[i, j]) init %e -> [r + 1, j] {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected no coordinates without scattered indices}}
+%0 = tile.contract + [j: 8, k: 3 | i: 5] (%u[i, j]) init %e -> [k, j] {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected lanes over a free index}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 3] (%u[i, j]) init %e -> [r, j] schedule #tile.schedule<[j, i] reduce [] vector i 4 by 1> {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>
+
+// -----
+
+%u = "test.op"() : () -> tensor<5x8xf32>
+%e = tile.empty : tensor<3x8xf32>
+// expected-error@+1 {{expected the loops [j, i]}}
+%0 = tile.contract + [j: 8 | i: 5 | r: 3] (%u[i, j]) init %e -> [r, j] schedule #tile.schedule<[j] reduce [i]> {
+^bb0(%v: f32):
+  %at = tile.index "i"
+  tile.yield %v at %at : f32
+} : tensor<3x8xf32>

@@ -129,3 +129,25 @@ tile.segment @segment_0(%a: tensor<3xf32>) -> (tensor<6xf32>, tensor<3xf32>) {
   %z = tile.view %y : tensor<2x3xf32> -> tensor<6xf32>
   tile.return %z, %a : tensor<6xf32>, tensor<3xf32>
 }
+
+// -----
+
+// An indexed write: the body yields the values of the scattered indices, with or without reduced ones.
+
+// CHECK:       %y = tile.contract + [j: 8 | i: 5 | r: 3] (%i[i], %u[i, j]) init %e -> [r, j] checked schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1 parallel r 1> {
+// CHECK:         tile.yield %u_1 at %at : f32
+// CHECK:       %z = tile.contract = [j: 8 |  | r: 3] (%u[1, j]) init %y -> [r, j] {
+tile.kernel @write(%i: tensor<5xi64>, %u: tensor<5x8xf32>) -> (tensor<3x8xf32>) {
+  %e = tile.empty : tensor<3x8xf32>
+  %y = tile.contract + [j: 8 | i: 5 | r: 3] (%i[i], %u[i, j]) init %e -> [r, j] checked schedule #tile.schedule<[i, j] reduce [] vector j 8 by 1 parallel r 1> {
+  ^bb0(%row: i64, %u_1: f32):
+    %at = arith.index_cast %row : i64 to index
+    tile.yield %u_1 at %at : f32
+  } : tensor<3x8xf32>
+  %z = tile.contract = [j: 8 | | r: 3] (%u[1, j]) init %y -> [r, j] {
+  ^bb0(%v: f32):
+    %at = tile.index "j"
+    tile.yield %v at %at : f32
+  } : tensor<3x8xf32>
+  tile.return %z : tensor<3x8xf32>
+}

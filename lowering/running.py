@@ -1,0 +1,187 @@
+"""The loop over a running index: a statement's aggregates are stored at each of its values.
+
+The accumulators stay in registers. Without lanes along the index, one step adds one value. With
+them, a step computes the prefixes of a whole vector, in as many additions as the number of lanes
+has digits (J. Sklansky, "Conditional-sum addition logic", 1960), and adds what came before:
+
+    a b c d  ->  a a+b c c+d  ->  a a+b (a+b)+c (a+b)+(c+d)  ->  total + each of them
+
+So one addition for each vector depends on the one before it. Sums of numbers that are not negative
+never decrease.
+
+Where the loop is outside of the register tile, as rows of a large tensor are added up in the order
+of memory, accumulators begin with what is stored at the value before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from tessella.dialects.arith import SelectOp
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.attributes import Running, Schedule
+from tessella.lowering.aggregate import accumulate, identity
+from tessella.lowering.combine import Combine
+from tessella.lowering.point import Before, Point
+from tessella.lowering.stores import Stores
+from tessella.lowering.transpose import shuffle
+from tessella.lowering.values import Emitter, Pos, Val
+from tessella.passes.tile.tiles import Tiles, lane_tiles
+from tessella.support.sizes import Size, ceil_div
+
+Reduce = Callable[[Point, list[SSAValue]], list[SSAValue]]
+"""The aggregates after the values of the other reduced indices at a point."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """Emits the loop over the running index of a statement."""
+
+    e: Emitter
+    op: ContractOp
+    s: Schedule
+    combine: Combine
+    stores: Stores
+    move: Callable[[Point, str, Pos], Point]
+    name: str
+    extent: Size
+    running: Running
+
+    def one_by_one(
+        self, point: Point, totals: Sequence[SSAValue], reduce: Reduce, unroll: int
+    ) -> list[SSAValue]:
+        """Add the values one after the other. Returns the aggregates of all of them."""
+
+        def body(iv: SSAValue, before: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            here = self.move(point, self.name, self._position(iv, Tiles(0, 1, self.extent)))
+            after = reduce(here, list(before))
+            varying = self.s.vector is not None
+            stored = before if self.running.exclusive else after
+            self.stores.emit(here, [Val(total, varying) for total in stored])
+            return after
+
+        start, stop = self.e.index(0), self.e.index(self.extent)
+        return self.e.loop(start, stop, 1, totals, body, unroll)
+
+    def in_order(self, point: Point, body: Callable[[Point], None]) -> None:
+        """Run register tiles at each value, which begin with the aggregates at the one before."""
+        whole = Tiles(0, 1, self.extent)
+
+        def at_each(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            here = self._position(iv, whole)
+            none = self.e.op(arith.CmpiOp(iv, self.e.index(0), "eq"))
+            back = 1 if self.running.reverse else -1
+            step = Pos(self.e.op(SelectOp(none, self.e.index(0), self.e.index(back))))
+            before = Before(self.e.step(here, step, 1), step, none)
+            body(replace(self.move(point, self.name, here), before=before))
+            return ()
+
+        self.e.loop(self.e.index(0), self.e.index(self.extent), 1, (), at_each)
+
+    def at(self, point: Point, before: Before, reduce: Reduce) -> list[Val]:
+        """The aggregates at a value, after those at the value before."""
+        indices = {**point.indices, self.name: before.value}
+        there = replace(self.move(point, self.name, before.step), indices=indices)
+        output, loads = len(there.offsets) - 1, self.combine.loads
+        found = [
+            loads.load(output, there, row, u, None).ssa
+            for row in point.rows
+            for u in range(point.vectors)
+        ]
+        if self.running.exclusive:
+            found = reduce(there, found)
+        none = self.e.spread(Val(before.none))
+        totals = [self.e.op(SelectOp(none, self._neutral, total)) for total in found]
+        loads.forget()
+        after = totals if self.running.exclusive else reduce(point, totals)
+        return [Val(total, self.s.vector is not None) for total in after]
+
+    def over_lanes(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
+        """Add the values vector by vector. Each total is in all lanes."""
+        tiles = [*lane_tiles(self.extent, self.s.width, self.s.lanes)]
+        found = list(totals)
+        for each, tail in reversed(tiles) if self.running.reverse else tiles:
+            shaped = replace(point, vectors=ceil_div(each.size, self.s.lanes), tail=tail)
+
+            def body(
+                iv: SSAValue, before: Sequence[SSAValue], each: Tiles = each, shaped: Point = shaped
+            ) -> Sequence[SSAValue]:
+                here = self.move(shaped, self.name, self._position(iv, each))
+                return self._tile(here, before)
+
+            start, stop = self.e.index(each.start), self.e.index(each.stop)
+            found = self.e.loop(start, stop, each.size, found, body)
+        return found
+
+    def _position(self, iv: SSAValue, tiles: Tiles) -> Pos:
+        """The value of the running index in an iteration."""
+        iv.name_hint = self.name
+        if not self.running.reverse:
+            return Pos(iv)
+        return Pos(self.e.linear([(iv, -1)], tiles.start + tiles.stop - tiles.size))
+
+    def _tile(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
+        """Store the aggregates at the vectors of a tile."""
+        stored: list[Val] = []
+        after: list[SSAValue] = []
+        numbers = range(point.vectors)
+        for row, total in zip(point.rows, totals, strict=True):
+            found = dict.fromkeys(numbers, total)
+            for u in reversed(numbers) if self.running.reverse else numbers:
+                value = self.combine.value(point, row, u, self._neutral)
+                prefixes = self._prefixes(value)
+                found[u] = self._added(total, prefixes)
+                total = accumulate(self.e, self._kind, total, self._spread_last(prefixes))
+            stored += [Val(found[u], varying=True) for u in numbers]
+            after.append(total)
+        self.combine.loads.forget()
+        self.stores.emit(point, stored)
+        return after
+
+    @property
+    def _kind(self) -> str:
+        return self.op.aggregation.data
+
+    @property
+    def _neutral(self) -> SSAValue:
+        return identity(self.e, self._kind, self.combine.element, self.s.vector)
+
+    # ** the lanes of a vector **
+
+    def _lanes(self, source: Callable[[int], int]) -> list[int]:
+        """A shuffle's lanes, as those of a vector whose first lane is the first to be added."""
+        if not self.running.reverse:
+            return [source(lane) for lane in range(self.s.lanes)]
+        last = self.s.lanes - 1
+        found = (source(last - lane) for lane in range(self.s.lanes))
+        return [n if n > last else last - n for n in found]
+
+    def _prefixes(self, value: SSAValue) -> SSAValue:
+        """The aggregates of each lane and those before it."""
+        neutral, step = self._neutral, 1
+        while step < self.s.lanes:
+
+            def source(lane: int, step: int = step) -> int:
+                return lane // step * step - 1 if lane & step else self.s.lanes
+
+            before = shuffle(self.e, value, neutral, self._lanes(source))
+            value = accumulate(self.e, self._kind, before, value)
+            step *= 2
+        return value
+
+    def _spread_last(self, prefixes: SSAValue) -> SSAValue:
+        """The aggregate of all lanes, in each of them."""
+        last = self.s.lanes - 1
+        return shuffle(self.e, prefixes, prefixes, self._lanes(lambda _: last))
+
+    def _added(self, total: SSAValue, prefixes: SSAValue) -> SSAValue:
+        """The aggregates at the lanes of a vector, before which there is a total."""
+        found = accumulate(self.e, self._kind, total, prefixes)
+        if not self.running.exclusive:
+            return found
+        source = self._lanes(lambda lane: lane - 1 if lane else self.s.lanes)
+        return shuffle(self.e, found, total, source)

@@ -1,0 +1,115 @@
+"""An indexed write: where its points go, and what they leave there.
+
+    for i:
+      at = body(idx[i])            // as soon as the loops know what it depends on
+      if at < 1000:
+        for j: out[64*at + j] += u[i, j]
+
+No point goes anywhere but to an element of the result: its coordinates are compared with their
+ranges, and with the values of the scattered index that this thread writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from tessella.dialects.arith import CmpiOp
+from tessella.dialects.rt import CheckOp
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.attributes import Index, Schedule
+from tessella.dialects.tile.bodies import coordinates_of, yielded
+from tessella.dialects.tile.flat import Flat
+from tessella.lowering.aggregate import accumulate
+from tessella.lowering.body import Bodies
+from tessella.lowering.loads import Loads
+from tessella.lowering.point import Point
+from tessella.lowering.stores import Stores
+from tessella.lowering.values import Emitter, Pos, Val
+from tessella.passes.tile.places import of_places, of_values, place_indices
+
+Share = tuple[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class Writes:
+    """Emits the points of an indexed write."""
+
+    e: Emitter
+    op: ContractOp
+    flat: Flat
+    s: Schedule
+    bodies: Bodies
+    loads: Loads
+    stores: Stores
+    share: Share | None
+    """The values of the parallel index that this thread runs."""
+
+    @cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The loops inside the one at which the coordinates are known."""
+        known = place_indices(self.op, self.flat)
+        last = max((i for i, name in enumerate(self.s.order) if name in known), default=-1)
+        return self.s.order[last + 1 :]
+
+    def enter(self, point: Point, body: Callable[[Point], None]) -> None:
+        """Run the loops inside at the coordinates of a point, if it counts."""
+        held = [self.loads.holds(c, point, 0).ssa for c in self.loads.plan.constraints.masked]
+        if held:
+            self.e.when(self._all(held), lambda: self._enter(point, body))
+        else:
+            self._enter(point, body)
+        self.loads.forget()
+
+    def _enter(self, point: Point, body: Callable[[Point], None]) -> None:
+        values = self._body(point, 0, of_places(self.op))
+        start, held = point.offsets[-1], list[SSAValue]()
+        yields = coordinates_of(self.op.combine.block)
+        for index, coordinate in zip(self.op.scattered, yields, strict=True):
+            at = values[coordinate].ssa
+            held += self._held(index, at)
+            start = self.e.step(start, Pos(at), self.flat.out.stride(index.name))
+        placed = replace(point, offsets=(*point.offsets[:-1], start), placed=True)
+        self.e.when(self._all(held), lambda: body(placed))
+
+    def _held(self, index: Index, at: SSAValue) -> list[SSAValue]:
+        """Whether a coordinate is in range, and one of those that this thread writes."""
+        inside = self.e.op(CmpiOp(at, self.e.index(index.range), "ult"))
+        if self.op.checked is not None:
+            self.e.effect(CheckOp(inside, self.bodies.code))
+        if self.share is None or self.s.parallel is None or self.s.parallel[0] != index.name:
+            return [inside]
+        first, stop = self.share
+        above = self.e.op(CmpiOp(at, first, "sge"))
+        return [inside, above, self.e.op(CmpiOp(at, stop, "slt"))]
+
+    def _all(self, held: Sequence[SSAValue]) -> SSAValue:
+        return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
+
+    def emit(self, point: Point) -> None:
+        """Aggregate the values of a tile of lanes into the elements that are there."""
+        kind, block = self.op.aggregation.data, self.op.combine.block
+        for u in range(point.vectors):
+            value = self._body(point, u, of_values(self.op))[yielded(block)]
+            if kind != "=":
+                varying = self.s.vector is not None
+                old = self.loads.current(point, u).ssa
+                new = self.e.spread(value) if varying else value.ssa
+                value = Val(accumulate(self.e, kind, old, new), varying)
+            self.stores.store(point, 0, u, value)
+        self.loads.forget()
+
+    def _body(self, point: Point, u: int, wanted: set[SSAValue]) -> dict[SSAValue, Val]:
+        """The wanted values of the body at a vector of the tile."""
+        block, tail = self.op.combine.block, point.tail_of(u)
+        args: dict[SSAValue, Val] = {
+            argument: self.loads.load(n, point, 0, u, None)
+            for n, argument in enumerate(block.args)
+            if argument in wanted
+        }
+        others: set[Operation] = {op for op in block.ops if not wanted.intersection(op.results)}
+        return self.bodies.values(block, args, point.indices, 0, u, tail, others)
