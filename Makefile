@@ -2,8 +2,8 @@
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
 #   SLOW=1              the slow tests too, and all of each long sweep
 #   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
-#   BENCH=kernels       what is measured: models, kernels, arrays, shapes, decode, calls, load, compile,
-#                       ship, picks, estimates, candidates, host, narrow, accuracy, regression
+#   BENCH=kernels       what is measured: models, kernels, ops, arrays, shapes, decode, calls, load,
+#                       compile, ship, picks, estimates, candidates, host, narrow, accuracy, regression
 #   ARGS='-k tile'      more arguments for pytest, the demo or the benchmark
 
 PYTHON ?= python3

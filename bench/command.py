@@ -32,9 +32,19 @@ class Command(argparse.ArgumentParser):
 
     def add_peers(self, known: Iterable[str]) -> None:
         """``options.peers``."""
-        listed = _Known("peer", tuple(known), str.__eq__)
-        self.add_argument("--peers", type=_separated, default=[], help=f"of {','.join(listed.all)}")
-        self._listed["peers"] = listed
+        self.add_listed("peer", known)
+
+    def add_listed(self, kind: str, known: Iterable[str]) -> None:
+        """An option that names some of the known things: ``options.peers`` for the kind `peer`."""
+        listed, option = _Known(kind, tuple(known), str.__eq__), f"{kind}s"
+        text = f"of {','.join(listed.all)}"
+        self.add_argument(f"--{option}", type=_separated, default=[], help=text)
+        self._listed[option] = listed
+
+    def add_thread_counts(self, default: Sequence[int]) -> None:
+        """``options.threads``, several numbers."""
+        text = f"one after the other (default: {','.join(map(str, default))})"
+        self.add_argument("--threads", type=_counts, default=list(default), help=text)
 
     def add_threads(self) -> None:
         """``options.threads``."""
@@ -79,6 +89,10 @@ def _count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
     return number
+
+
+def _counts(text: str) -> list[int]:
+    return [_count(part) for part in _separated(text)]
 
 
 def show_machine() -> dict[str, Any]:

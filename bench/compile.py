@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.command import Command, show_machine, write_figures
+from bench.contest import attempt
 from bench.detector import SIZE, detector
 from bench.models import NAMES, write_model
 from tessella.tools.measure import geometric_mean
@@ -100,16 +102,13 @@ def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
         runs: dict[tuple[str, Path | None], list[Run]] = {key: [] for key in contestants}
         failures: dict[tuple[str, Path | None], str] = {}
         for turn in range(repeat + 1):
-            for key in contestants:
-                if key in failures or (turn == 0 and key[1] is None):
-                    continue  # the turn before the first fills the caches
-                try:
-                    run = run_once(key[0], model, feeds, key[1])
-                except RuntimeError as error:
-                    failures[key] = str(error)
-                    continue
-                if turn:
-                    runs[key].append(run)
+            # the turn before the first fills the caches
+            able = [key for key in contestants if key not in failures and (turn or key[1])]
+            calls = {key: partial(run_once, key[0], model, feeds, key[1]) for key in able}
+            found, failed = attempt(calls)
+            failures |= failed
+            for key, run in found.items() if turn else ():
+                runs[key].append(run)
         return [_row(name, *key, runs[key], failures.get(key)) for key in contestants]
 
 

@@ -71,14 +71,21 @@ class _Network:
         return name
 
     def conv(
-        self, x: str, channels: int, kernel: int, stride: int = 1, *, activate: bool = True
+        self,
+        x: str,
+        channels: int,
+        kernel: int,
+        stride: int = 1,
+        *,
+        activate: bool = True,
+        bias: float = 0.0,
     ) -> str:
         """A convolution with SiLU after it."""
         shape = (channels, self.channels[x], kernel, kernel)
         values = self._random.standard_normal(shape, np.float32)
         number = sum(node.op_type == "Conv" for node in self.nodes)
         weight = self.constant(f"w{number}", values * math.sqrt(2 / math.prod(shape[1:])))
-        bias = self.constant(f"b{number}", np.zeros(channels, np.float32))
+        bias = self.constant(f"b{number}", np.full(channels, bias, np.float32))
         pads, strides = [kernel // 2] * 4, [stride] * 2
         y = self.node("Conv", [x, weight, bias], pads=pads, strides=strides)
         self.channels[y] = channels
@@ -146,5 +153,77 @@ def _head(net: _Network, x: str, level: int) -> tuple[str, str]:
 
 def _points(net: _Network, x: str, width: int) -> str:
     """[1, width, h, w] as [1, h * w, width]."""
+    return net.node("Transpose", [_flat(net, x, width)], perm=[0, 2, 1])
+
+
+# ** a small one, with suppression **
+
+WIDTHS = (16, 32, 64, 96, 128)
+"""Channels of the stages of the small detector, of strides 2 to 32."""
+FEW_CLASSES = 20
+RARE = -8.0
+"""The bias of scores, which leaves few points that are likely to be objects."""
+
+
+def suppressing_detector(seed: int = 0) -> tuple[onnx.ModelProto, dict[str, npt.NDArray[Any]]]:
+    """A small detector, and an image: ``boxes`` f32 [1, 2100, 4] are the corners of all boxes,
+    ``found`` i64 [k, 3] those that NonMaxSuppression selects."""
+    net = _Network(seed)
+    x, heads = "image", list[tuple[str, str]]()
+    for stage, width in enumerate(WIDTHS, 1):
+        x = net.conv(x, width, 3, 2)
+        x = net.node("Add", [x, net.conv(net.conv(x, width // 2, 1), width, 3)])
+        if stage >= 3:
+            heads.append(_small_head(net, x, 2**stage))
+    scores = net.node("Concat", [score for score, _ in heads], axis=2)
+    boxes = net.node("Concat", [box for _, box in heads], "boxes", axis=1)
+    limits = [
+        net.constant("most", np.array(100)),
+        net.constant("overlap", np.array(0.5, np.float32)),
+        net.constant("least", np.array(0.5, np.float32)),
+    ]
+    net.node("NonMaxSuppression", [boxes, scores, *limits], "found")
+    graph = helper.make_graph(
+        net.nodes,
+        "suppressing detector",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, SIZE, SIZE])],
+        [
+            helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, "points", 4]),
+            helper.make_tensor_value_info("found", TensorProto.INT64, ["count", 3]),
+        ],
+        net.weights,
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    image = np.random.default_rng(seed).standard_normal((1, 3, SIZE, SIZE), np.float32)
+    return helper.make_model(graph, ir_version=8, opset_imports=opsets), {"image": image}
+
+
+def _small_head(net: _Network, x: str, stride: int) -> tuple[str, str]:
+    """Scores [1, classes, points] and corners [1, points, 4] of a level: offsets from the points,
+    and sizes between 0 and four times what the level is for, as in YOLO."""
+    extent = SIZE // stride
+    scores = net.conv(net.conv(x, 48, 3), FEW_CLASSES, 1, activate=False, bias=RARE)
+    scores = _flat(net, net.node("Sigmoid", [scores]), FEW_CLASSES)
+    raw = net.conv(net.conv(x, 32, 3), 4, 1, activate=False)
+    twice = net.node("Mul", [_flat(net, net.node("Sigmoid", [raw]), 4), _number(net, 2.0)])
+    halves = net.constant("halves", np.array([2, 2]))
+    offset, size = f"offset_{stride}", f"size_{stride}"
+    net.nodes.append(helper.make_node("Split", [twice, halves], [offset, size], axis=1))
+    grid = np.stack(np.meshgrid(*[np.arange(extent, dtype=np.float32)] * 2, indexing="ij"))
+    points = net.constant(f"points_{stride}", grid.reshape(1, 2, -1) - np.float32(0.5))
+    step = _number(net, float(stride))
+    centre = net.node("Mul", [net.node("Add", [offset, points]), step])
+    half = net.node("Mul", [net.node("Mul", [size, size]), _number(net, 2.0 * stride)])
+    corners = [net.node(op, [centre, half]) for op in ("Sub", "Add")]
+    both = net.node("Concat", corners, axis=1)
+    return scores, net.node("Transpose", [both], perm=[0, 2, 1])
+
+
+def _flat(net: _Network, x: str, width: int) -> str:
+    """[1, width, h, w] as [1, width, h * w]."""
     shape = net.constant(f"shape_{width}", np.array([1, width, -1], np.int64))
-    return net.node("Transpose", [net.node("Reshape", [x, shape])], perm=[0, 2, 1])
+    return net.node("Reshape", [x, shape])
+
+
+def _number(net: _Network, value: float) -> str:
+    return net.constant(f"number_{value}", np.array(value, np.float32))

@@ -14,19 +14,16 @@ import argparse
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import onnx
 
 from bench.assembly import spills
 from bench.cases import GROUPS, Case, Workload, workload
 from bench.command import Command, show_machine, write_figures
+from bench.contest import contest
 from bench.roofs import Roof, Roofs
 from tessella import targets
 from tessella.driver.calibrate import level_sizes
@@ -36,7 +33,7 @@ from tessella.tools.measure import (
     interleave,
     relative_error,
 )
-from tessella.tools.peers import PEERS, Array, Feeds, available, load
+from tessella.tools.peers import PEERS, available
 from tests.models import random_inputs
 
 OURS = "tessella"
@@ -163,7 +160,13 @@ class Bench:
         if OURS in self.peers:
             self._compile(row, model)
         feeds = random_inputs(model)
-        calls = self._load(row, model, feeds)
+        peers = {peer: PEERS[peer] for peer in self.peers}
+        found = contest(model, peers, feeds, self.threads)
+        row.failures |= found.failures
+        expected = next(iter(found.outputs.values()), None)
+        for peer, outputs in found.outputs.items():
+            row.error[peer] = relative_error(outputs, expected or outputs)
+        calls = found.calls
         roofs = self._roofs(row.workload)
         contestants = {**calls, **roofs}
         evict = self._read_memory() if case.cold else None
@@ -181,27 +184,6 @@ class Bench:
 
     def _read_memory(self) -> Roof:
         return self.roofs.read(level_sizes(self.target)["memory"])
-
-    def _load(
-        self, row: Row, model: onnx.ModelProto, feeds: Feeds
-    ) -> dict[str, Callable[[], list[Array]]]:
-        """The peers that can run the model, which were called once, with errors filled in."""
-        calls: dict[str, Callable[[], list[Array]]] = {}
-        expected: list[Array] | None = None
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            path.write_bytes(model.SerializeToString())
-            for peer in self.peers:
-                try:
-                    call = partial(load(peer, path, self.threads), feeds)
-                    outputs = [np.array(output) for output in call()]
-                except Exception as error:  # one peer's failure must not end the comparison
-                    row.failures[peer] = f"{type(error).__name__}: {error}"
-                    continue
-                expected = outputs if expected is None else expected
-                row.error[peer] = relative_error(outputs, expected)
-                calls[peer] = call
-        return calls
 
     def _compile(self, row: Row, model: onnx.ModelProto) -> None:
         """The time to compile the model, and what its assembly shows."""

@@ -14,14 +14,11 @@ import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-import onnx
 
 from bench.command import Command, show_machine, write_figures
+from bench.contest import contest
 from bench.instruction_peak import peak
 from bench.narrow_cases import CASES, Case, Made
 from tessella import targets
@@ -56,22 +53,14 @@ def measure(case: Case, made: Made, threads: int, repeat: int) -> list[Row]:
     label = f"{case.group} {case.name}"
     rows = {peer: Row(label, threads, peer) for peer in case.peers}
     expected = None if made.wide is None else _expected(made)
-    calls: dict[str, partial[list[Array]]] = {}
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        onnx.save(made.model, path)
-        for peer, load in case.peers.items():
-            try:
-                run = load(path, threads)
-                found = [np.array(output) for output in run(made.feeds)]
-            except Exception as error:  # one runtime's failure must not end the comparison
-                rows[peer].failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-                continue
-            calls[peer] = partial(run, made.feeds)
-            expected = found if expected is None else expected
-            rows[peer].error = relative_error(_floats(found), _floats(expected))
-        for peer, timing in interleave(calls, repeat=repeat, turn=TURN).items():
-            rows[peer].median_ms, rows[peer].spread = timing.median * 1e3, timing.spread
+    found = contest(made.model, case.peers, made.feeds, threads)
+    for peer, failure in found.failures.items():
+        rows[peer].failure = failure
+    for peer, outputs in found.outputs.items():
+        expected = outputs if expected is None else expected
+        rows[peer].error = relative_error(_floats(outputs), _floats(expected))
+    for peer, timing in interleave(found.calls, repeat=repeat, turn=TURN).items():
+        rows[peer].median_ms, rows[peer].spread = timing.median * 1e3, timing.spread
     _compare(rows, case, made, threads)
     return list(rows.values())
 
@@ -126,18 +115,9 @@ def _print_means(rows: Sequence[Row]) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Command("narrow", "Compare narrow numbers with other runtimes.")
     parser.add_names("case", CASES, str.__contains__)
-    parser.add_argument(
-        "--threads", type=_numbers, default=[1, 2], help="one after the other (default: 1,2)"
-    )
+    parser.add_thread_counts([1, 2])
     parser.add_repeat(20)
     return parser.parse(arguments)
-
-
-def _numbers(text: str) -> list[int]:
-    numbers = [int(number) for number in text.split(",")]
-    if min(numbers) < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return numbers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,22 +11,28 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, version_converter
 
+from bench.contest import Load
 from bench.instruction_peak import Product
 from tessella.tools.measure import Array
-from tessella.tools.peers import Run, load_onnxruntime, load_openvino, load_tessella
+from tessella.tools.peers import (
+    FIRST_IR_VERSION,
+    load_onnxruntime,
+    load_openvino,
+    load_tessella,
+)
 from tessella.tools.quantize import quantize
 from tests.models import load_model, random_inputs
 
 SAMPLES = 4
 """Random inputs that a model is calibrated with."""
 
+CAST_OPSET = 13
+"""The first op set whose Cast takes bfloat16."""
+
 BF16_PLACES = ("x86/bf16", "x86/f32")
 """Where f32 models may be computed narrowly."""
-
-Load = Callable[..., Run]
-"""From a path and a number of threads."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,24 @@ def _wide(name: str) -> Made:
     return Made(model, random_inputs(model), model)
 
 
+def _of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose weights are constants, and no inputs, in an op set whose Cast has bfloat16."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    weights = {tensor.name for tensor in copy.graph.initializer}
+    inputs = [value for value in copy.graph.input if value.name not in weights]
+    del copy.graph.input[:]
+    copy.graph.input.extend(inputs)
+    copy.ir_version = max(copy.ir_version, FIRST_IR_VERSION)
+    default = next(each.version for each in copy.opset_import if not each.domain)
+    return version_converter.convert_version(copy, CAST_OPSET) if default < CAST_OPSET else copy
+
+
 def _f16(name: str) -> Made:
     """Weights, inputs and activations in float16."""
     model = load_model(name)
     converter: Any = importlib.import_module("onnxruntime.transformers.float16")
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    narrow = converter.convert_float_to_float16(copy, op_block_list=[])
+    narrow = converter.convert_float_to_float16(_of_constants(model), op_block_list=[])
     feeds = random_inputs(model)
     halves = {n: x.astype(np.float16) if x.dtype == np.float32 else x for n, x in feeds.items()}
     return Made(narrow, halves, model, feeds)
@@ -91,8 +108,7 @@ def _f16(name: str) -> Made:
 def _bf16_weights(name: str) -> Made:
     """Weights in bfloat16, each behind a Cast to float32."""
     model = load_model(name)
-    narrow = onnx.ModelProto()
-    narrow.CopyFrom(model)
+    narrow = _of_constants(model)
     casts: list[onnx.NodeProto] = []
     for tensor in narrow.graph.initializer:
         if tensor.data_type == TensorProto.FLOAT and len(tensor.dims) > 1:
@@ -106,9 +122,6 @@ def _bf16_weights(name: str) -> Made:
     nodes = [*casts, *narrow.graph.node]
     del narrow.graph.node[:]
     narrow.graph.node.extend(nodes)
-    kept = [v for v in narrow.graph.input if v.name not in {c.output[0] for c in casts}]
-    del narrow.graph.input[:]
-    narrow.graph.input.extend(kept)
     return Made(narrow, random_inputs(model), model)
 
 

@@ -35,7 +35,7 @@ def compile_source(
             expected="a function of a text, or None",
             found=repr(progress),
         )
-    in_calls = CompilesInCalls(expected=0)
+    in_calls = CompilesInCalls(expected=0, tells_numpy=True)
     with deadline.within(checked.timeout):
         model = Model(source, checked, progress or quiet, check_dims(dims), in_calls=in_calls)
         if prepare:

@@ -14,13 +14,14 @@ from tessella.driver.subprograms import RunningRest, S
 from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.model import Out
 from tessella.runtime.program import Program
-from tessella.runtime.rest import Rest
+from tessella.runtime.rest import Rest, Step
 from tessella.support.collector import collect_many
 from tessella.support.errors import UnknownValueError
 
 if TYPE_CHECKING:
     from tessella.driver.build import StagedProgram
     from tessella.runtime.events import Work
+    from tessella.runtime.explain_types import PythonStep
     from tessella.runtime.explanation import Explanation
 
 # the compiler is imported where it is needed: a program that is found on disk does without
@@ -111,7 +112,13 @@ def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
 def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanation:
     """That of a program, with those of its subprograms that were compiled last."""
     others = [(where, each.explain()) for where, each in rest.models()]
-    return replace(explanation, subprograms=others) if others else explanation
+    steps = python_steps(rest.program.rest.steps)
+    return replace(explanation, steps=steps, subprograms=others)
+
+
+def python_steps(steps: Sequence[Step]) -> list[PythonStep]:
+    """The steps after a graph break, as an explanation lists them."""
+    return [{"op": step.op, "node": step.node} for step in steps]
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:

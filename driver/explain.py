@@ -155,11 +155,14 @@ def _fusions(function: FuncOp) -> Iterator[Fusion]:
 # ** later stages **
 
 
-def _row(op: str, node: str, kernel: str, place: PlaceAttr | None, group: int) -> Entry:
+def _row(
+    op: str, node: str, kernel: str, place: PlaceAttr | None, group: int, *, native: bool = True
+) -> Entry:
     return {
         "op": op,
         "node": node,
         "kernel": kernel,
+        "native": native,
         "place": str(place) if place is not None else "",
         "storage": "",
         "arithmetic": "",
@@ -196,4 +199,4 @@ def _kernels(module: ModuleOp) -> Iterator[Entry]:
     for group, op in enumerate(host, len(kernels)):
         if not isinstance(op, ConstantOp):
             place = place_of(op.results[0].type)
-            yield _row(op.name, op.node, op.kernel or "", place, group)
+            yield _row(op.name, op.node, op.kernel or "", place, group, native=False)

@@ -95,6 +95,7 @@ class Explainer:
             "op": op.name,
             "node": op.node,
             "kernel": op.kernel or "",
+            "native": kernel.device != "host",
             "place": str(place) if place is not None else "",
             "storage": row.storage if row is not None else "",
             "arithmetic": row.computes if row is not None else "",

@@ -1,10 +1,16 @@
-"""Compilations that happen inside calls, which then take longer than the caller may expect."""
+"""Warnings about compiled programs, each told once: compilations inside calls, which then take
+longer than the caller may expect, and time that NumPy takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tessella.runtime.explain_native import Coverage
+from tessella.runtime.explain_types import duration
 from tessella.support.logs import info, warning
+
+NUMPY_SHARE = 0.1
+"""The share of the estimated time from which on a warning names what NumPy runs."""
 
 
 @dataclass
@@ -14,8 +20,11 @@ class CompilesInCalls:
     expected: int
     """The number of compilations that is expected: none of a model, which can be compiled ahead of
     calls; a few kinds of arguments of a function."""
+    tells_numpy: bool = False
+    """Whether a warning names the ops that NumPy runs."""
     _count: int = field(default=0, init=False)
     _has_warned: bool = field(default=False, init=False)
+    _has_told_numpy: bool = field(default=False, init=False)
 
     def tell(self, what: str, seconds: float, why: str, hint: str) -> None:
         """Log a compilation. The first one beyond those expected is a warning."""
@@ -29,4 +38,27 @@ class CompilesInCalls:
             "%s was compiled inside a call, which took %.2f s: %s. %s. "
             "(This is told once; tessella.compile logs each as INFO.)",
             *(what, seconds, why, hint),
+        )
+
+    @property
+    def wants_coverage(self) -> bool:
+        """Whether there may still be a warning of what NumPy runs."""
+        return self.tells_numpy and not self._has_told_numpy
+
+    def tell_coverage(self, coverage: Coverage) -> None:
+        """Warn of the ops that NumPy runs, if they take much of the estimated time."""
+        if not self.wants_coverage or coverage.share <= NUMPY_SHARE:
+            return
+        self._has_told_numpy = True
+        ops = ", ".join(
+            f"{each.op} ({each.count}, {duration(each.seconds)})"
+            for each in coverage.in_numpy
+            if each.seconds is not None
+        )
+        warning(
+            "compile",
+            "%d of %d ops have no native code here, and NumPy takes %.0f%% of the estimated time: "
+            "%s. `tessella check` tells why, op by op: often another element type, constant or "
+            'shape is native; fallback="error" refuses such ops. (This is told once.)',
+            *(coverage.ops - coverage.native, coverage.ops, 100 * coverage.share, ops),
         )

@@ -35,7 +35,7 @@ from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
 from tessella.runtime.model import MAX_KNOWN, Out, Shapes
 from tessella.runtime.profiler import Part
-from tessella.runtime.program import Program
+from tessella.runtime.program import HostStep, Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
 from tessella.support import deadline, fork
@@ -377,7 +377,18 @@ class Model(runnable.Model, Compiled):
         executable.passed = self._passed
         executable.sizes = self._open.told(key.made)
         self._tell(key, executable.timings, call)
+        self._tell_coverage(executable)
         return executable
+
+    def _tell_coverage(self, made: Executable[Model]) -> None:
+        """Warn of what NumPy runs, unless it was asked for, or is known from an earlier process, or
+        an input has no elements, for which there is no native code."""
+        asked = all(place.partition("/")[0] == "host" for place in self._options.places)
+        calls_numpy = any(isinstance(step, HostStep) for step in made.program.steps)
+        is_empty = any(0 in shape for shape in made.key.made)
+        compiled = made.known is not None and not is_empty
+        if calls_numpy and compiled and not asked and self._in_calls.wants_coverage:
+            self._in_calls.tell_coverage(made.explanation.coverage)
 
     def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
         """Log how a program was made; for a call, these are the shapes of its inputs."""

@@ -32,7 +32,7 @@ from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import PlaceAttr
 from tessella.kernels.cost import Cost, Work
-from tessella.kernels.elements import SAME, Elements, Table, elements_of
+from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
@@ -196,6 +196,18 @@ def _host_kernel(op: type[NnOp]) -> Kernel:
 def kernels_of(op: NnOp) -> Sequence[Kernel]:
     """The kernels of an op in order of registration, the host kernel last."""
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
+
+
+def native_elements(op: type[NnOp]) -> tuple[str, ...] | None:
+    """The elements of first operands that the native kernels of an op read, whatever else they
+    refuse; None for an op without one."""
+    found = [kernel for kernel in _KERNELS.get(op.name, ()) if kernel.device != "host"]
+    tables = [NATIVE if kernel.elements is None else _first_read(kernel) for kernel in found]
+    return tuple(dict.fromkeys(name for names in tables for name in names)) if found else None
+
+
+def _first_read(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(row.reads[0] for row in kernel.elements or () if row.reads)
 
 
 def devices_with_kernels() -> Sequence[str]:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from tessella.runtime.explain_native import RUNS
 from tessella.runtime.explain_types import (
     Conversion,
     Entry,
     Fusion,
     Pick,
+    PythonStep,
     Rejected,
     Threads,
     duration,
@@ -18,12 +20,13 @@ from tessella.runtime.explain_types import (
 from tessella.support.columns import aligned
 
 OPS = (
-    *("op", "node", "kernel", "place", "storage", "arithmetic"),
+    *("op", "node", "runs", "kernel", "place", "storage", "arithmetic"),
     *("cost", "group", "fallback", "runner-up"),
 )
 CONVERSIONS = ("op", "value", "from", "to", "bytes", "cost", "for")
 FUSIONS = ("op", "node", "pattern", "consumed")
 FALLBACKS = ("op", "node", "kernel", "place", "fallback")
+STEPS = ("op", "node", "runs")
 TIME = ("op", "count", "cost", "share")
 Rows = list[tuple[str, ...]]
 
@@ -73,6 +76,12 @@ def thread_lines(threads: Threads) -> Iterator[str]:
         nodes = f" ({', '.join(barrier['nodes'])})" if barrier["nodes"] else ""
         times = f", {barrier['times']} times" if barrier["times"] > 1 else ""
         yield f"    before {barrier['before']}{nodes}{times}"
+
+
+def step_lines(steps: Sequence[PythonStep]) -> list[str]:
+    """The steps after a graph break, in lines."""
+    rows = [(step["op"], step["node"], RUNS[False]) for step in steps]
+    return ["", "steps after the graph break:", *aligned([STEPS, *rows])] if rows else []
 
 
 def page(
@@ -136,9 +145,10 @@ def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
 def _op_row(e: Entry) -> tuple[str, ...]:
     other = e["runner_up"]
     second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
-    picked = (e["op"], e["node"], e["kernel"], e["place"], e["storage"], e["arithmetic"])
+    picked = (e["op"], e["node"], RUNS[e["native"]], e["kernel"], e["place"])
+    elements = e["storage"], e["arithmetic"]
     cost = duration(e["cost"]) + (" (measured)" if e["measured"] else "")
-    return (*picked, cost, str(e["group"]), e["fallback"] or "", second)
+    return (*picked, *elements, cost, str(e["group"]), e["fallback"] or "", second)
 
 
 def _conversion_row(c: Conversion) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ class RunnerUp(TypedDict):
 
 class Entry(TypedDict):
     """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
-    ``saved`` what of that is saved as it takes its operand in registers. ``storage`` names the
+    ``saved`` what of that is saved as it takes its operand in registers. ``native`` is whether it
+    is machine code, generated or a library's: NumPy runs it otherwise. ``storage`` names the
     elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
     computes and accumulates in; both are empty where that is not known. ``measured`` is whether the
     cost is a time from the database, and no estimate."""
@@ -31,6 +32,7 @@ class Entry(TypedDict):
     op: str
     node: str
     kernel: str
+    native: bool
     place: str
     storage: str
     arithmetic: str
@@ -67,6 +69,13 @@ class Fusion(TypedDict):
     node: str
     pattern: str
     consumed: list[str]
+
+
+class PythonStep(TypedDict):
+    """A step after a graph break, which is a function in NumPy, or a loop over subprograms."""
+
+    op: str
+    node: str
 
 
 class Pick(TypedDict):

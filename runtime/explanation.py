@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tessella.runtime.explain_table import headline_of_values, page, table, thread_lines
-from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, Threads
+from tessella.runtime.explain_native import Coverage, coverage
+from tessella.runtime.explain_table import (
+    headline_of_values,
+    page,
+    step_lines,
+    table,
+    thread_lines,
+)
+from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, PythonStep, Threads
 
 
 @dataclass(frozen=True)
@@ -28,15 +35,35 @@ class Explanation:
     """The values of inputs that the program was made for, as shapes depend on them."""
     sizes: Sequence[str] = ()
     """What each dimension that the model leaves open is in the program, and why."""
+    steps: Sequence[PythonStep] = ()
+    """The steps after the first subprogram, where the program is cut."""
     subprograms: Sequence[tuple[str, Explanation]] = ()
     """Where the program is cut: the subprograms after the first one, of the latest call."""
 
+    @property
+    def programs(self) -> Iterator[Explanation]:
+        """This one, and those of all subprograms."""
+        yield self
+        for _, subprogram in self.subprograms:
+            yield from subprogram.programs
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much of the program and its subprograms is native, and what NumPy runs."""
+        programs = list(self.programs)
+        return coverage(
+            (entry for each in programs for entry in each.ops),
+            (conversion for each in programs for conversion in each.conversions),
+            (step for each in programs for step in each.steps),
+        )
+
     def json(self) -> str:
         """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values",
-        "sizes"}``, and ``"note"`` where there is one. Costs are in seconds."""
+        "sizes", "steps"}``, and ``"note"`` where there is one. Costs are in seconds."""
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
+        made_for["steps"] = list(self.steps)
         more = {"pick": self.pick, "threads": self.threads, **made_for}
         followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
         rest = {"subprograms": followed} if followed else {}
@@ -75,6 +102,7 @@ class Explanation:
             text += ["", headline_of_values(self.values)]
         if self.sizes:
             text += ["", "open dimensions", *(f"  {line}" for line in self.sizes)]
+        text += step_lines(self.steps)
         for where, subprogram in self.subprograms:
             text += ["", f"{where}:", subprogram._text(why=why)]
         return "\n".join([self.note, *text] if self.note else text)

@@ -25,7 +25,7 @@ from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 13
+FORMAT = 14
 """Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
 
 

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tessella.runtime.explain_native import RUNS
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import Target
 
 _COLUMNS = (
-    *("kernel", "nodes", "calls", "us", "share", "busy"),
+    *("kernel", "nodes", "runs", "calls", "us", "share", "busy"),
     *("GFLOP/s", "MB", "GB/s", "roof", "model us", "model/us"),
 )
-_LEFT = 2
+_LEFT = 3
 """Columns of text, which are aligned to the left."""
 _WIDEST = 44
 """Characters of the nodes in the table."""
@@ -101,6 +102,11 @@ class Profile:
     spans: tuple[Span, ...] = field(repr=False)
     """Of the run that is nearest to the median."""
 
+    @property
+    def in_numpy(self) -> float:
+        """Seconds of a run that NumPy takes."""
+        return sum(row.seconds for row in self.rows if row.kind == "numpy")
+
     def to_json(self) -> str:
         """All of it but the spans as JSON: ``{"seconds", "runs", "threads", "machine", "waiting",
         "other", "rows": [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``."""
@@ -136,6 +142,7 @@ class Profile:
                 "",
                 f"a run takes {self.seconds * 1e6:.1f} us on {self.threads} thread{plural} of "
                 f"{self.machine}, the median of {self.runs}",
+                f"NumPy takes {self._part(self.in_numpy)}",
                 f"at {barriers} barriers a thread waits {self._part(self.waiting)}; Python and "
                 f"calls take {self._part(self.other)}",
             ]
@@ -155,6 +162,7 @@ class Profile:
         return (
             (row.kernel or row.kind) + where,
             short,
+            RUNS[row.kind != "numpy"],
             str(row.calls),
             f"{row.seconds * 1e6:.1f}",
             f"{row.seconds / max(self.seconds, 1e-12):.1%}",

@@ -4,6 +4,7 @@
 |---|---|---|
 | `tessella.compile` | `INFO` | each compilation, with what it was for and how long it took |
 | `tessella.compile` | `WARNING` | the first one inside a call of a model; what `prepare` leaves |
+| `tessella.compile` | `WARNING` | what NumPy runs, where that takes much of the estimated time |
 | `tessella.passes` | `DEBUG` | each pass, with its time |
 | `tessella.session` | `WARNING` | options of an `InferenceSession` that have no effect |
 | `tessella.llvm` | `DEBUG` | each module that LLVM is done with |

@@ -6,12 +6,19 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from tessella import kernels
+from tessella.dialects.nn import Nn
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.fused import FusedOp
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import fixed_body
 from tessella.frontends.onnx.model import Node
 from tessella.frontends.onnx.registry import Entry
 from tessella.frontends.onnx.schemas import newest_opset, op_names, schema, since_versions
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
+from tessella.kernels.registry import native_elements
+from tessella.runtime.finding import FINDING
 
 _HEAD = """\
 # ONNX operators
@@ -52,6 +59,20 @@ from Python. `model.explain()` tells of the subprograms that ran last.
 """
 
 _TAIL = """
+## Native or NumPy
+
+ONNX ops become ops of the dialect `nn` ([nn-ops.md](nn-ops.md)), which are native code or calls of
+NumPy. A native kernel may refuse an attribute, a shape or an element, and NumPy runs the op then:
+`tessella check MODEL` lists these ops, with their estimated times and the reasons.
+
+| runs | ops of `nn` |
+|---|---|
+| native | {native} |
+| native, NumPy for `float64` | {wide} |
+| NumPy | {numpy} |
+
+Steps after a graph break run in NumPy too: {steps}.
+
 ## Quantized ops of ONNX Runtime
 
 Of its domain `com.microsoft`: {contributed}. Scales and zero points are scalars, but those of
@@ -110,11 +131,29 @@ def page() -> str:
     others = [op for op in op_names() if not ops.covers(op)]
     functions = function_ops()
     tail = _TAIL.format(
+        **_runs(),
+        steps=" ".join(f"`{name}`" for name in sorted(FINDING)),
         functions=_listed(functions),
         contributed=_listed(ops.contributed_ops()),
         missing=_listed([op for op in others if op not in functions]),
     )
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + tail
+
+
+def _runs() -> dict[str, str]:
+    """The ops of `nn` by what runs them, from the kernel registry."""
+    kernels.load()
+    found: dict[str, list[str]] = {"native": [], "wide": [], "numpy": []}
+    for op in Nn.operations:
+        if issubclass(op, NnOp) and not issubclass(op, ConstantOp) and op is not FusedOp:
+            found[_kind(native_elements(op))].append(op.name.removeprefix(f"{Nn.name}."))
+    return {kind: " ".join(f"`{name}`" for name in sorted(names)) for kind, names in found.items()}
+
+
+def _kind(elements: Sequence[str] | None) -> str:
+    if elements is None:
+        return "numpy"
+    return "wide" if "f32" in elements and "f64" not in elements else "native"
 
 
 def function_ops() -> list[str]:

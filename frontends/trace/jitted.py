@@ -98,7 +98,7 @@ class Jitted(Compiled, Generic[P, R]):
         self._keys: dict[Hashable, Key] = {}
         """What arguments need: by what calls are told apart, and by the types of arrays alone,
         which are not taken apart again."""
-        self._in_calls = CompilesInCalls(expected=USUAL)
+        self._in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

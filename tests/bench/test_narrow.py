@@ -68,6 +68,20 @@ def test_stored_weights_are_those_of_the_model() -> None:
     assert 0 < np.abs(found - expected).max() < 0.05
 
 
+def test_weights_of_old_files_are_stored_as_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, weights are inputs too, and Cast takes no bfloat16."""
+    model = small("")
+    model.ir_version, model.opset_import[0].version = 3, 9
+    weights = model.graph.initializer
+    infos = [onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in weights]
+    model.graph.input.extend(infos)
+    monkeypatch.setattr(narrow_cases, "load_model", lambda _: model)
+    for name in ("stored resnet50 f16", "stored resnet50 bf16"):
+        made = case(name).make()
+        (found,) = run_onnxruntime(made.model, dict(made.feeds))
+        assert np.isfinite(found).all()
+
+
 def test_a_product_has_a_share_of_the_peak() -> None:
     x = random_inputs(small(""))
     made = Made(small(""), x, operations=1000)

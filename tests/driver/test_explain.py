@@ -57,6 +57,7 @@ def test_entries() -> None:
     assert conv["group"] == relu["group"]
     assert conv["fallback"] is None
     assert (sums["kernel"], sums["fallback"]) == ("host", "host")
+    assert [op["native"] for op in (conv, relu, sums, rows)] == [True, True, False, True]
     assert rows["kernel"] == VIEW_KERNEL
     assert all(entry["cost"] is not None and entry["cost"] >= 0 for entry in (conv, relu, sums))
 
@@ -76,7 +77,7 @@ def test_storage_and_arithmetic_are_named_apart() -> None:
         ("host", "f16", "f32"),
     ]
     header, *_ = str(found).splitlines()
-    assert header.split()[3:7] == ["place", "storage", "arithmetic", "cost"]
+    assert header.split()[2:8] == ["runs", "kernel", "place", "storage", "arithmetic", "cost"]
 
 
 def test_groups_are_numbered_as_they_run() -> None:
@@ -236,7 +237,8 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    assert list(found) == ["ops", "conversions", "fusions", "pick", "threads", "values", "sizes"]
+    parts = ["ops", "conversions", "fusions", "pick", "threads", "values", "sizes", "steps"]
+    assert list(found) == parts
     for op in found["ops"]:
         assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
         assert all(r.keys() == {"kernel", "place", "reason"} for r in op["rejected"])

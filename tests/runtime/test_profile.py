@@ -89,7 +89,7 @@ def test_the_roofline_by_hand() -> None:
 
 def test_the_table_has_a_line_for_each_row_and_says_what_a_run_takes(profile: Profile) -> None:
     lines = str(profile).splitlines()
-    assert lines[0].split()[:3] == ["kernel", "nodes", "calls"]
+    assert lines[0].split()[:3] == ["kernel", "nodes", "runs"]
     assert sum("to " in line for line in lines) == 2
     assert f"a run takes {profile.seconds * 1e6:.1f} us" in str(profile)
 

@@ -43,6 +43,7 @@ def test_json_with_a_profile(path: str, capsys: pytest.CaptureFixture[str]) -> N
     assert found["machine"]["cpus"] > 0
 
 
+@pytest.mark.usefixtures("sums_in_numpy")
 def test_an_artifact_with_a_trace(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ def test_check_of_a_model_that_is_supported(model: str, capsys: Out) -> None:
     assert main(["check", model, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result.pop("ops") > 1
+    assert result.pop("coverage")["in_numpy"] == []
     assert result == {"supported": True, "issues": [], "not_checked": "", "reference": []}
     main(["compile", model, "--to", "tile"])
     assert main(["check", "model.tile"]) == 0
@@ -82,14 +83,19 @@ def test_check_lists_what_numpy_runs(capsys: Out, tmp_path: Path) -> None:
     path = str(tmp_path / "x.onnx")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     assert main(["check", path]) == 0
-    head, row = capsys.readouterr().out.splitlines()
-    assert head == "supported; 1 of 2 ops run in NumPy (reference kernels):"
+    head, _, counted, _, row = capsys.readouterr().out.splitlines()
+    assert head.startswith("supported; 1 of 2 ops runs in NumPy (reference kernels), ")
+    assert head.endswith("% of the estimated time:")
+    assert re.fullmatch(r"  nn.erf +1 +[\d.]+ us +\d+%", counted)
     assert row.startswith("  nn.erf (node 'wide'): erf at ")
     assert "not f64" in row
     assert main(["check", path, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["supported"], result["ops"]) == (True, 2)
     [entry] = result["reference"]
+    [share] = result["coverage"]["in_numpy"]
+    assert (share["op"], share["count"]) == ("nn.erf", 1)
+    assert 0 < share["seconds"] <= result["coverage"]["seconds"]
     assert (entry["op"], entry["node"]) == ("nn.erf", "wide")
     ran = {op["node"] for op in json.loads(_explained(path, capsys))["ops"] if op["fallback"]}
     assert ran == {"wide"}
@@ -117,8 +123,9 @@ def test_check_of_a_model_that_is_cut(capsys: Out, tmp_path: Path) -> None:
     path = str(tmp_path / "x.onnx")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     assert main(["check", path]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "supported; 1 op, all native"
+    first, _, step, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("supported; 1 of 2 ops runs in NumPy (reference kernels)")
+    assert step.split() == ["NonZero", "1", "unknown"]
     assert second.startswith("not checked: kernels after NonZero found")
 
 

@@ -154,7 +154,7 @@ def test_the_package_is_the_command() -> None:
 def test_explain(model: str, capsys: Out) -> None:
     assert main(["explain", model]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split()[:6] == ["op", "node", "kernel", "place", "storage", "arithmetic"]
+    assert header.split()[:6] == ["op", "node", "runs", "kernel", "place", "storage"]
     assert any(row.startswith("nn.conv") for row in rows)
     assert "kernels picked by cost, exact" in rows[-1]
     assert main(["explain", model, "--json", "--places", "host"]) == 0

@@ -6,15 +6,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
+from tessella.driver.executable import python_steps
 from tessella.driver.explain import explain
 from tessella.driver.options import Options
 from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.frontends.compile import open_source
+from tessella.runtime.explain_native import Coverage
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
@@ -54,6 +56,8 @@ class _Checked:
     """What could not be checked, and why."""
     ops: int | None = None
     """The ops that run; None where kernels could not be picked."""
+    coverage: Coverage | None = None
+    """How much of them is native, where kernels could be picked."""
     reference: Sequence[Unsupported] = ()
     """Those of them that run in NumPy, and why."""
 
@@ -66,14 +70,15 @@ class _Checked:
             yield f"{_counted(len(self.issues), 'unsupported thing')}:"
         elif self.ops is None:
             yield f"supported; not checked: {self.not_checked}"
-        elif not self.ops:
+        elif self.coverage is None or not self.ops:
             yield "supported"
-        elif self.reference:
-            count = _counted(self.ops, "op")
-            yield f"supported; {len(self.reference)} of {count} run in NumPy (reference kernels):"
         else:
-            yield f"supported; {_counted(self.ops, 'op')}, all native"
-        yield from (f"  {each}" for each in self.issues or self.reference)
+            yield f"supported; {self.coverage.headline()}{':' * bool(self.coverage.in_numpy)}"
+            yield from (f"  {line}" for line in self.coverage.lines())
+        yield from (f"  {each}" for each in self.issues)
+        if self.reference:
+            yield "why NumPy runs them:"
+        yield from (f"  {each}" for each in self.reference)
         if self.ops is not None and self.not_checked:
             yield f"not checked: {self.not_checked}"
 
@@ -126,14 +131,17 @@ def _picked(graph: Graph, options: Options) -> _Checked:
     """The kernels of a program; where it is cut, those of its first part."""
     later = "" if graph.rest is None else ", ".join(step.title for step in graph.rest.steps)
     stop = max("placed", graph.stage, key=IR_STAGES.index)
-    entries = explain(lower(graph, options, start=graph.stage, stop=stop).stages).ops
+    explanation = explain(lower(graph, options, start=graph.stage, stop=stop).stages)
+    if graph.rest is not None:
+        explanation = replace(explanation, steps=python_steps(graph.rest.steps))
     reference = [
         Unsupported(each["op"], each["node"], _reason(each))
-        for each in entries
-        if each["place"].startswith("host/")
+        for each in explanation.ops
+        if not each["native"]
     ]
     cut = f"kernels after {later}, which tells the shapes of what follows" if later else ""
-    return _Checked(not_checked=cut, ops=len(entries), reference=reference)
+    covered = explanation.coverage
+    return _Checked(not_checked=cut, ops=covered.ops, coverage=covered, reference=reference)
 
 
 def _reason(entry: Entry) -> str:
