@@ -100,6 +100,7 @@ def _suppressed(boxes: Array, scores: Array, limits: _Limits, centered: bool) ->
     most, overlap, least = limits
     candidates = np.flatnonzero(scores > least)
     ranks = _ranks(scores[candidates])
+    order: Array = candidates[:0]
     kept, done, size = np.empty(0, np.int64), 0, _BLOCK
     while done < len(ranks) and len(kept) < most:
         # as many more are ordered as may be needed
@@ -109,7 +110,7 @@ def _suppressed(boxes: Array, scores: Array, limits: _Limits, centered: bool) ->
         while done < len(order) and len(kept) < most:
             kept = np.append(kept, _kept_of_block(ranked, kept, done, overlap))
             done += _BLOCK
-    return order[kept[: int(min(most, len(kept)))]] if len(kept) else kept
+    return order[kept[: int(min(most, len(kept)))]]
 
 
 def _ranks(scores: Array) -> Array:
