@@ -85,9 +85,9 @@ class _Network:
         values = self._random.standard_normal(shape, np.float32)
         number = sum(node.op_type == "Conv" for node in self.nodes)
         weight = self.constant(f"w{number}", values * math.sqrt(2 / math.prod(shape[1:])))
-        bias = self.constant(f"b{number}", np.full(channels, bias, np.float32))
+        shift = self.constant(f"b{number}", np.full(channels, bias, np.float32))
         pads, strides = [kernel // 2] * 4, [stride] * 2
-        y = self.node("Conv", [x, weight, bias], pads=pads, strides=strides)
+        y = self.node("Conv", [x, weight, shift], pads=pads, strides=strides)
         self.channels[y] = channels
         return self.node("Mul", [y, self.node("Sigmoid", [y])]) if activate else y
 

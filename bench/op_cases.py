@@ -339,8 +339,8 @@ def _norms() -> list[OpCase]:
 
 
 def _pools() -> list[OpCase]:
-    wide = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
-    halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    wide: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    halves: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     even = x("1 32 2*n 2*n")
     return [
         case("MaxPool", "2x2", even, **halves),
@@ -428,7 +428,10 @@ def _indexed() -> list[OpCase]:
 def _resizes() -> list[OpCase]:
     up, down = numbers(1, 1, 2, 2), numbers(1, 1, 0.5, 0.5)
     even = x("1 32 2*n 2*n")
-    floor = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    floor: dict[str, Any] = {
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
     grid = x("1 n n 2", draw=_unit)
     rois = x("n 4", draw=partial(_boxes, "n")), x("n", "i64", _zeros)
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +26,7 @@ def graph_network() -> tuple[onnx.ModelProto, Feeds]:
             array = rng.standard_normal(shape, np.float32) / np.float32(np.sqrt(WIDTH))
             weights.append(numpy_helper.from_array(array, f"{name}{layer}"))
 
-        def node(op: str, *operands: str, layer: int = layer, **settings: object) -> str:
+        def node(op: str, *operands: str, layer: int = layer, **settings: Any) -> str:
             output = f"{op}_{layer}_{len(nodes)}"
             nodes.append(helper.make_node(op, list(operands), [output], name=output, **settings))
             return output

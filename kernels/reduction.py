@@ -190,7 +190,7 @@ def _declare_along(
         settings, shape = concrete.settings, shape_of(x)
         running = Running(settings["reverse"], settings["exclusive"])
         names = [f"d{i}" for i in range(len(shape))]
-        axis: str = names[settings["axis"]]
+        axis = names[int(settings["axis"])]
         ranges = dict(zip(names, shape, strict=True))
         return k.contract(
             aggregation,

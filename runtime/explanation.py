@@ -63,8 +63,7 @@ class Explanation:
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
-        made_for["steps"] = list(self.steps)
-        more = {"pick": self.pick, "threads": self.threads, **made_for}
+        more = {"pick": self.pick, "threads": self.threads, **made_for, "steps": list(self.steps)}
         followed = {where: json.loads(subprogram.json()) for where, subprogram in self.subprograms}
         rest = {"subprograms": followed} if followed else {}
         return json.dumps({**parts, **more, **rest, **note}, indent=2)

@@ -101,7 +101,8 @@ def _suppressed(boxes: Array, scores: Array, limits: _Limits, centered: bool) ->
     candidates = np.flatnonzero(scores > least)
     ranks = _ranks(scores[candidates])
     order: Array = candidates[:0]
-    kept, done, size = np.empty(0, np.int64), 0, _BLOCK
+    kept: Array = np.empty(0, np.int64)
+    done, size = 0, _BLOCK
     while done < len(ranks) and len(kept) < most:
         # as many more are ordered as may be needed
         size = max(4 * size, _BLOCK + 4 * int(min(most, len(ranks))))

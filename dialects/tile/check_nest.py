@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import Operation, Use
 from xdsl.utils.exceptions import VerifyException
@@ -16,7 +16,7 @@ from tessella.dialects.tile.nest import (
     written_shape,
 )
 from tessella.dialects.tile.ops import ContractOp
-from tessella.dialects.tile.order import Position, positions, steps_in_common
+from tessella.dialects.tile.order import Positions, positions, steps_in_common
 from tessella.dialects.tile.windows import reads_own
 from tessella.support.conditions import decided
 from tessella.support.sizes import Size
@@ -100,7 +100,7 @@ def _check_step(op: ContractOp, names: Sequence[str]) -> None:
         )
 
 
-def _check_storage(op: ContractOp, position: Mapping[ContractOp, Position]) -> None:
+def _check_storage(op: ContractOp, position: Positions) -> None:
     """Check that a step has room for a result that lives in it, and that what reads the result is
     in the same step."""
     if op.storage is None:
@@ -123,9 +123,7 @@ def _is_less(room: Size, needed: Size) -> bool:
     return room != needed and decided(room < needed)
 
 
-def _is_in_step(
-    op: ContractOp, use: Use, within: int, position: Mapping[ContractOp, Position]
-) -> bool:
+def _is_in_step(op: ContractOp, use: Use, within: int, position: Positions) -> bool:
     """Whether the same step of shared loops that writes a tensor reads an element of it by an
     access."""
     reader = use.operation
@@ -134,7 +132,7 @@ def _is_in_step(
     return steps_in_common(position[op], position[reader]) >= within
 
 
-def _check_reads(op: ContractOp, position: Mapping[ContractOp, Position]) -> None:
+def _check_reads(op: ContractOp, position: Positions) -> None:
     """Check that what other statements of the step write is read by the same step."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner

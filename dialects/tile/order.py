@@ -24,8 +24,11 @@ Position = tuple[int, ...]
 """Where a statement runs: a number for each of its shared loops, from the outermost, and one for
 itself. Even numbers count the runs of the next loop, odd ones the places between them."""
 
+Positions = Mapping[Statement, Position]
+"""Of the statements of a kernel."""
 
-def positions(statements: Sequence[Statement]) -> Mapping[Statement, Position]:
+
+def positions(statements: Sequence[Statement]) -> Positions:
     """Where the statements of a kernel run. The order of those that do not depend on each other
     changes nothing."""
     found: dict[Statement, Position] = dict.fromkeys(statements, ())

@@ -145,7 +145,7 @@ def _runs() -> dict[str, str]:
     kernels.load()
     found: dict[str, list[str]] = {"native": [], "wide": [], "numpy": []}
     for op in Nn.operations:
-        if issubclass(op, NnOp) and not issubclass(op, ConstantOp) and op is not FusedOp:
+        if issubclass(op, NnOp) and not issubclass(op, ConstantOp) and op.name != FusedOp.name:
             found[_kind(native_elements(op))].append(op.name.removeprefix(f"{Nn.name}."))
     return {kind: " ".join(f"`{name}`" for name in sorted(names)) for kind, names in found.items()}
 

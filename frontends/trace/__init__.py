@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tessella.frontends.trace.sorting  # noqa: F401 (its functions register themselves)
 from tessella.frontends.trace.arguments import Spec
 from tessella.frontends.trace.creation import arange, full, ones, zeros
 from tessella.frontends.trace.elementwise import (
@@ -38,6 +37,7 @@ from tessella.frontends.trace.movement import (
     transpose,
 )
 from tessella.frontends.trace.reduction import log_softmax, max, mean, min, prod, softmax, sum
+from tessella.frontends.trace.sorting import argsort, sort
 
 __all__ = [
     "Jitted",
@@ -45,6 +45,7 @@ __all__ = [
     "Spec",
     "abs",
     "arange",
+    "argsort",
     "astype",
     "avg_pool2d",
     "broadcast_to",
@@ -76,6 +77,7 @@ __all__ = [
     "silu",
     "sin",
     "softmax",
+    "sort",
     "sqrt",
     "squeeze",
     "stack",

@@ -36,4 +36,5 @@ def _sorted(result: int):
     return function(body)
 
 
-FUNCTIONS.update({np.sort: _sorted(0), np.argsort: _sorted(1)})
+sort, argsort = _sorted(0), _sorted(1)
+FUNCTIONS.update({np.sort: sort, np.argsort: argsort})

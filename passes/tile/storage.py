@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tessella.dialects.tile import ContractOp, KernelOp, Storage, StorageAttr
 from tessella.dialects.tile.nest import depth, lives_within, memory_shape, written_shape
-from tessella.dialects.tile.order import Position, positions, steps_in_common
+from tessella.dialects.tile.order import Positions, positions, steps_in_common
 from tessella.dialects.tile.windows import infer_windows
 
 
@@ -36,7 +34,7 @@ def _shrink(op: ContractOp) -> None:
         op.storage = StorageAttr(Storage(op.storage.data.step, shape))
 
 
-def _common(op: ContractOp, position: Mapping[ContractOp, Position]) -> int:
+def _common(op: ContractOp, position: Positions) -> int:
     """How many shared loops run a statement in the same step as all that read its result."""
     found = depth(op)
     for use in op.res.uses:
