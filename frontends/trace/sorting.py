@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Array, Value
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.traced import Trace
 
 
-def _sorted(result: int):
+def _sorted(name: str, result: int) -> Callable[..., Array]:
     """A function that gives a result of a sort: the elements, or their places."""
 
     def body(
@@ -33,8 +34,9 @@ def _sorted(result: int):
         count = value.shape[along]
         return value.emitter.emit(nn.TopkOp, value, k=count, axis=along, largest=False)[result]
 
+    body.__name__ = body.__qualname__ = name
     return function(body)
 
 
-sort, argsort = _sorted(0), _sorted(1)
+sort, argsort = _sorted("sort", 0), _sorted("argsort", 1)
 FUNCTIONS.update({np.sort: sort, np.argsort: argsort})
