@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _TRACED = """
-    Jitted Lowered Spec abs arange argsort astype avg_pool2d broadcast_to clip concatenate conv2d
-    cos erf exp expand_dims full gelu jit layer_norm log log_softmax matmul max max_pool2d maximum mean min
-    minimum ones prod relu reshape sigmoid silu sin softmax sort sqrt squeeze stack sum take tanh
-    transpose where zeros
+    Jitted Lowered Spec abs arange argsort astype avg_pool2d broadcast_to clip concatenate
+    conv2d cos erf exp expand_dims full gelu jit layer_norm log log_softmax matmul max
+    max_pool2d maximum mean min minimum ones prod relu reshape sigmoid silu sin softmax sort
+    sqrt squeeze stack sum take tanh transpose where zeros
 """.split()
 
 _SESSION = """
