@@ -287,6 +287,7 @@ def _elementwise() -> list[OpCase]:
         case("Add", "column", x(ROWS), x("n 1")),
         case("Add", "f16", x("n", "f16"), x("n", "f16")),
         case("Mod", "f32", x(), x(draw=_positive), fmod=1),
+        case("Mod", "f64", f64(), f64(draw=_positive), fmod=1),
         case("Mod", "i32", i32(), i32()),
         case("Mod", "i64", i64(), i64()),
         case("Div", "i32", i32(), i32()),

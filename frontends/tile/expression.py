@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.dialects.elements import element_of
-from tessella.dialects.nn.core import broadcast_shapes, element_type
+from tessella.dialects.nn.core import broadcast_shapes
 from tessella.dialects.tile.maths import Affine
 from tessella.dialects.tile.maths.limits import MAX_INDICES
 from tessella.frontends.tile.folding import folded
@@ -286,12 +285,6 @@ class _Evaluation:
                 node.at,
                 expected=" or ".join(_KINDS[kind] for kind in function.kinds),
                 hint="convert with as_int(x, 32) or as_float(x, 32)",
-            )
-        if element_of(element_type(dtype)).name not in function.reads:
-            raise self.source.error(
-                f"there is no native code of {node.function!r} for {dtype.name}",
-                node.at,
-                hint="convert with as_float(x, 32)",
             )
         return dtype
 

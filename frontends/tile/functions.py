@@ -12,9 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.core import is_float
 from tessella.kernels.builder import Scalars
-from tessella.kernels.elements import NATIVE
-from tessella.kernels.elementwise import apply, table
-from tessella.runtime.host.elementwise import ROWS
+from tessella.kernels.elementwise import apply
 
 Number = int | float
 Body = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
@@ -34,8 +32,6 @@ class ScalarFunction:
     """Whether it gives booleans, not the type of its arguments."""
     conditions: int = 0
     """How many of its first arguments are conditions, which become booleans."""
-    reads: Sequence[str] = NATIVE
-    """The elements that there is native code of it for."""
     check: Callable[..., None] | None = None
     """Raises ValueError for numbers that are known beforehand and are a mistake."""
 
@@ -62,8 +58,7 @@ def _comparison(body: Body) -> ScalarFunction:
 
 def _smooth(op: str) -> ScalarFunction:
     """A function of floats."""
-    reads = [row.reads[0] for row in table(ROWS[op])]
-    return ScalarFunction(1, _of(op), "f", floating=True, reads=reads)
+    return ScalarFunction(1, _of(op), "f", floating=True)
 
 
 def _rounding(op: Callable[..., Operation]) -> ScalarFunction:

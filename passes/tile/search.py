@@ -23,8 +23,8 @@ from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.scatter_space import scatter_choice, scatter_choices
 from tessella.passes.tile.space import (
-    MOST_ALONG,
     TileFamily,
+    along_running,
     can_go_on,
     element_bits,
     families,
@@ -32,7 +32,7 @@ from tessella.passes.tile.space import (
 )
 from tessella.passes.tile.statement_key import statement_key
 from tessella.passes.tile.tiles import ends_of
-from tessella.passes.tile.traffic import CACHE_SHARE
+from tessella.passes.tile.traffic import room
 from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
@@ -138,12 +138,12 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
     moved = sum(bytes_in(value) for value in op.tensors)
     if flat.running is None or not can_go_on(op) or s.vector not in flat.free:
         return choice
-    if moved <= CACHE_SHARE * problem.target.l2 or choice.places:
+    if moved <= room(problem.target.l2) or choice.places:
         return choice
     order = sorted((*flat.free, flat.running), key=lambda name: -abs(flat.out.stride(name)))
     reduction = tuple(name for name in s.reduction if name != flat.running)
     schedule = Schedule(
-        tuple(order), reduction, s.vector, s.lanes, vectors=min(s.vectors, MOST_ALONG)
+        tuple(order), reduction, s.vector, s.lanes, vectors=along_running(s.vectors)
     )
     return replace(choice, schedule=schedule, estimate=model.estimate(schedule), penalty=1.0)
 

@@ -83,6 +83,11 @@ LONG_WINDOW = 16
 any length at that price, the same convolution has 28574 operations."""
 
 
+def along_running(vectors: int) -> int:
+    """The vectors of a tile over a running index, where so many would be best without it."""
+    return min(vectors, MOST_ALONG)
+
+
 def scalar_choice(problem: Problem) -> Choice:
     """The schedule without a vector index."""
     order = loop_order(problem.op, problem.plain, None, None)

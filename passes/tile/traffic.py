@@ -24,6 +24,11 @@ CACHE_SHARE = 0.75
 at most."""
 
 
+def room(capacity: int) -> float:
+    """The bytes of a cache that a statement can count on."""
+    return capacity * CACHE_SHARE
+
+
 def overlapped(*cycles: float) -> float:
     """Total cycles of what runs in parallel: what is shorter than the longest counts in part."""
     longest = max(cycles, default=0.0)
@@ -66,7 +71,7 @@ class Traffic:
         loops = loop_nest(self.flat, s)
         prints = self._footprints(s, loops)
         return {
-            level: self._moved(loops, prints, capacity * CACHE_SHARE, written) / bandwidth
+            level: self._moved(loops, prints, room(capacity), written) / bandwidth
             for level, capacity, bandwidth, written in self._levels
         }
 
@@ -77,7 +82,7 @@ class Traffic:
         levels = (
             sum(sizes[:-1], written * sizes[-1]) / bandwidth
             for _, capacity, bandwidth, written in self._levels
-            if sum(sizes) > capacity * CACHE_SHARE
+            if sum(sizes) > room(capacity)
         )
         return overlapped(*levels)
 

@@ -249,16 +249,6 @@ shapes do not broadcast
   hint: convert with as_int(x, 32) or as_float(x, 32)""",
     ),
     (
-        "function (A[N]) -> (R) { R = sin(A); }",
-        (FLOATS.astype(np.float64),),
-        """
-there is no native code of 'sin' for float64
-  where: 1:30
-    function (A[N]) -> (R) { R = sin(A); }
-                                 ^
-  hint: convert with as_float(x, 32)""",
-    ),
-    (
         "function (A[N]) -> (R) { R = as_float(A, 16); }",
         (FLOATS,),
         """

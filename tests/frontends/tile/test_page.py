@@ -35,10 +35,3 @@ def test_all_functions_are_listed() -> None:
     listed = set(re.findall(r"\b[a-z][a-z0-9_]*\b", PAGE))
     assert listed >= {*FUNCTIONS, *CASTS}
     assert not WITHOUT_CODE & {*FUNCTIONS, *CASTS}
-
-
-def test_the_functions_without_code_for_float64_are_listed() -> None:
-    [listed] = re.findall(r"\(`([a-z ]*)` do not support float64\)", PAGE)
-    missing = {name for name, f in FUNCTIONS.items() if "f64" not in f.reads}
-    assert missing == set(listed.split())
-    assert all("f32" in f.reads for f in FUNCTIONS.values())
