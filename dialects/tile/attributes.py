@@ -125,6 +125,16 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
         """The ranges of the indices that accesses name."""
         return {index.name: index.range for index in self.parts}
 
+    @cached_property
+    def scattered(self) -> tuple[Index, ...]:
+        """The indices whose values the body yields."""
+        return tuple(index for index in self.parts if index.scattered)
+
+    @cached_property
+    def running(self) -> Index | None:
+        """The index that the aggregation runs along, if there is one."""
+        return next((index for index in self.parts if index.running is not None), None)
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Index, ...]:
         parser.parse_punctuation("[")

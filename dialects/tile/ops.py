@@ -256,17 +256,17 @@ class ContractOp(IRDLOperation):
     @property
     def is_scatter(self) -> bool:
         """Whether the statement is an indexed write: the body yields where its values go."""
-        return any(index.scattered for index in self.index_list)
+        return bool(self.indices.scattered)
 
     @property
     def scattered(self) -> tuple[Index, ...]:
         """The indices whose values the body yields, in the order in which it does."""
-        return tuple(index for index in self.index_list if index.scattered)
+        return self.indices.scattered
 
     @property
     def running_index(self) -> Index | None:
         """The index that the aggregation runs along, if there is one."""
-        return next((index for index in self.index_list if index.running is not None), None)
+        return self.indices.running
 
     @property
     def factors(self) -> Factors | None:

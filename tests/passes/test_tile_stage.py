@@ -64,8 +64,8 @@ def check_schedules(module: ModuleOp, machine: Target) -> None:
         plan = plan_accesses(op, flat, s.vector, s.rows)
         assert plan.misfit(s) is None
         assert plan.sums_lanes == (s.vector in flat.reduced)
-        written = Access.BROADCAST if plan.sums_lanes else Access.CONTIGUOUS
-        assert plan.result.access == written
+        written = Access.INTERLEAVED if plan.interleaves else Access.CONTIGUOUS
+        assert plan.result.access == (Access.BROADCAST if plan.sums_lanes else written)
         assert Access.GATHER not in {o.access for o in plan.operands}
         for a, o in zip(flat.accesses, plan.operands, strict=True):
             near = o.access in (Access.CONTIGUOUS, Access.PACKED)
