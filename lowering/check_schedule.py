@@ -61,6 +61,13 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
+    running = op.running_index
+    yield (
+        "lanes along a running index in reverse whose range is a number",
+        running is None
+        or s.vector != running.name
+        or not (running.running and running.running.reverse and symbols_of([running.range])),
+    )
     yield (
         "a running index among the loops of a statement that stores its aggregates as they are",
         flat.running not in s.order or can_go_on(op),

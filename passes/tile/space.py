@@ -392,6 +392,10 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
             yield from ((1, name) for name in dict.fromkeys(rows))
         return
     if vector == flat.running:
+        index = op.running_index
+        running = None if index is None else index.running
+        if vector in problem.symbolic and running is not None and running.reverse:
+            return  # the last vector, which is the first to run, would end at an unknown lane
         yield from ((v, None) for v in counts if v <= MOST_ALONG)
         return
     others = (n for n in flat.free if n not in (vector, *reaches, *flat.floating))

@@ -16,6 +16,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +93,13 @@ def nodes() -> Iterator[Case]:
         yield Case(case.name, model.SerializeToString(), calls, rtol=case.rtol, atol=case.atol)
 
 
-def open_nodes() -> Iterator[Case]:
-    """The node suite with sizes that stay open."""
-    for case in node_cases():
+PARTS = 4
+"""The processes that the node suite with open sizes is divided among: each compiles for minutes."""
+
+
+def open_nodes(part: int) -> Iterator[Case]:
+    """A part of the node suite with sizes that stay open."""
+    for case in islice(node_cases(), part, None, PARTS):
         model, calls = calls_of(case)
         data = opened(model, joined=True).SerializeToString()
         yield Case(case.name, data, calls, {}, case.rtol, case.atol)
@@ -112,7 +118,7 @@ def open_models() -> Iterator[Case]:
 
 COLLECTIONS: Mapping[str, Callable[[], Iterable[Case]]] = {
     "nodes": nodes,
-    "open nodes": open_nodes,
+    **{f"open nodes {part}": partial(open_nodes, part) for part in range(PARTS)},
     "open models": open_models,
 }
 

@@ -121,3 +121,14 @@ def test_sizes_that_stay_open() -> None:
         x = numbers("cumsum", (rows, columns), np.float32)
         expected = np.cumsum(x, axis=0) + np.cumsum(x[:, ::-1], axis=1)
         np.testing.assert_array_equal(jitted(x), expected)
+
+
+def test_sizes_that_stay_open_in_reverse() -> None:
+    """The vector that runs first has lanes that are no elements."""
+    model = tessella.tile("function (A[N]) -> (S) { S[i : N] = +(A[k]), k - i < N; }")
+    open_model = tessella.jit(lambda x: np.flip(np.cumsum(np.flip(x, -1), -1), -1))
+    for count in (2, 5, 13, 40):
+        x = np.arange(1, count + 1, dtype=np.float32)
+        reverse = np.cumsum(x[::-1])[::-1]
+        np.testing.assert_array_equal(model(x), reverse)
+        np.testing.assert_array_equal(open_model(x), reverse)
