@@ -251,14 +251,13 @@ class _Statements:
 
     def _step(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
         """One step of statements that are in these shared loops and in no others."""
-        for is_sort, group in groupby(ops, key=lambda op: isinstance(op, SortOp)):
+        for _, group in groupby(ops, key=type):
             together = list(group)
-            if is_sort:
-                for op in together:
-                    assert isinstance(op, SortOp)
+            if contracts := [op for op in together if isinstance(op, ContractOp)]:
+                self._contracts(contracts, steps)
+            for op in together:
+                if isinstance(op, SortOp):
                     self._sort(op)
-            else:
-                self._contracts([op for op in together if isinstance(op, ContractOp)], steps)
 
     def _sort(self, op: SortOp) -> None:
         grain = op.schedule.data.parallel if op.schedule is not None else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.parser import AttrParser
 
 from tessella.dialects.sizes import Sizes, parse_size
-from tessella.support.conditions import decided
+from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.decisions import decided_zero
 from tessella.support.sizes import Size, expression
 
@@ -100,6 +100,14 @@ def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Siz
     return all(
         low >= 0 and high < extent for (low, high), extent in zip(bounds, shape, strict=True)
     )
+
+
+def may_stay_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
+    """Whether an access stays within a tensor of this shape for some values of the symbols."""
+    try:
+        return stays_inside(access, shape, ranges)
+    except UndecidedSizeError:
+        return True
 
 
 def access(*forms: Linear | str | int) -> Access:

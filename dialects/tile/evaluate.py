@@ -17,7 +17,7 @@ from xdsl.ir import Block, SSAValue
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, coordinates_of, yielded
 from tessella.dialects.tile.ops import (
     ContractOp,
 )
@@ -104,14 +104,10 @@ class _Statement:
         op, points = self.op, _points({n: (0, size) for n, size in self._loops.items()})
         assert op.init is not None
         result = np.array(self.arrays[op.init])
-        elements, inside = self._elements(op.inputs, op.input_accesses, points)
-        for form, extent in op.where_list:
-            value = _value(form, points)
-            inside = inside & (value >= 0) & (value < extent)
-        last = op.combine.block.last_op
-        assert isinstance(last, YieldOp)
-        values = _values(op.combine.block, elements, points, self.arrays)
-        for index, coordinate in zip(op.scattered, last.coordinates, strict=True):
+        elements, inside = self._counting(points)
+        block = op.combine.block
+        values = _values(block, elements, points, self.arrays)
+        for index, coordinate in zip(op.scattered, coordinates_of(block), strict=True):
             points = {**points, index.name: values[coordinate]}
             held = (values[coordinate] >= 0) & (values[coordinate] < self.ranges[index.name])
             if op.checked is not None and not (held | ~inside).all():
@@ -121,7 +117,7 @@ class _Statement:
         shape = [*self._loops.values()]
         counted = np.broadcast_to(inside, shape)
         where = tuple(np.broadcast_to(x, shape)[counted] for x in at)
-        chosen = np.broadcast_to(values[last.value], shape)[counted]
+        chosen = np.broadcast_to(values[yielded(block)], shape)[counted]
         if op.aggregation.data == "=":
             result[where] = chosen
         else:
@@ -131,11 +127,8 @@ class _Statement:
     @property
     def _loops(self) -> Mapping[str, int]:
         """The ranges of the indices that points have, reduced ones inside."""
-        return {n: size for n, size in self.ranges.items() if n not in self._yielded}
-
-    @property
-    def _yielded(self) -> set[str]:
-        return {index.name for index in self.op.scattered}
+        scattered = {index.name for index in self.op.scattered}
+        return {n: size for n, size in self.ranges.items() if n not in scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
         """The output with the totals of its points where the post operands are inside."""
@@ -209,13 +202,18 @@ class _Statement:
         names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
         return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
 
-    def _block(self, spans: Spans) -> Array:
-        """The aggregate over one block, for its free indices."""
-        points = _points(spans)
+    def _counting(self, points: Points) -> tuple[list[Array], Array]:
+        """The operands' elements at points, and which of the points count."""
         elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
         for form, extent in self.op.where_list:
             value = _value(form, points)
             inside = inside & (value >= 0) & (value < extent)
+        return elements, inside
+
+    def _block(self, spans: Spans) -> Array:
+        """The aggregate over one block, for its free indices."""
+        points = _points(spans)
+        elements, inside = self._counting(points)
         shape = [stop - start for start, stop in spans.values()]
         factors = [widened(x) for x in elements] if self.op.is_multiply_add else []
         if factors and (inside.all() or all(np.isfinite(x).all() for x in factors)):

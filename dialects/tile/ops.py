@@ -45,11 +45,11 @@ from tessella.dialects.arith import ConstantOp
 from tessella.dialects.assembly import parse_operand, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.place import place_of, verify_place
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import (
     Access,
     Linear,
+    may_stay_inside,
     parse_access,
     print_access,
     stays_inside,
@@ -69,6 +69,12 @@ from tessella.dialects.tile.attributes import (
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.check_scatter import verify_scatter
 from tessella.dialects.tile.check_schedule import check_dot, check_schedule
+from tessella.dialects.tile.operands import (
+    parse_operands,
+    print_operands,
+    verify_arguments,
+    verify_operand,
+)
 from tessella.dialects.tile.products import Factors, factors
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.sizes import Size, bounds_of
@@ -251,7 +257,7 @@ class ContractOp(IRDLOperation):
     @property
     def is_map(self) -> bool:
         """Whether the statement has no aggregation: each output element is written once."""
-        return self.aggregation.data == "=" and not self.is_scatter
+        return self.accumulates == "="
 
     @property
     def is_scatter(self) -> bool:
@@ -269,11 +275,15 @@ class ContractOp(IRDLOperation):
         return self.indices.running
 
     @property
+    def accumulates(self) -> str:
+        """The aggregation of values in registers; empty for an indexed write, whose totals are in
+        memory."""
+        return "" if self.is_scatter else self.aggregation.data
+
+    @property
     def factors(self) -> Factors | None:
         """The elements of the products that the statement sums, if it only does that."""
-        if self.is_scatter:
-            return None
-        return factors(self.aggregation.data, self.combine.block)
+        return factors(self.accumulates, self.combine.block)
 
     @property
     def sums_products(self) -> bool:
@@ -291,7 +301,7 @@ class ContractOp(IRDLOperation):
         """The product of floats that the statement sums, if there is one: it and the sum are fused
         multiply-adds."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != "+" or self.is_scatter or not isinstance(last, arith.MulfOp):
+        if self.accumulates != "+" or not isinstance(last, arith.MulfOp):
             return None
         return last if last.result.has_one_use() else None
 
@@ -300,9 +310,7 @@ class ContractOp(IRDLOperation):
         """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
         enough then, where a maximum that keeps NaN takes two."""
         last = yielded(self.combine.block).owner
-        if self.aggregation.data != ">" or self.is_scatter:
-            return None
-        if not isinstance(last, arith.MaxnumfOp):
+        if self.accumulates != ">" or not isinstance(last, arith.MaxnumfOp):
             return None
         least = last.rhs.owner
         value = least.value if isinstance(least, ConstantOp) else None
@@ -350,27 +358,12 @@ class ContractOp(IRDLOperation):
             )
         free_only = len(self.inputs)
         for i, (value, forms) in enumerate(zip(values, self.access_list, strict=True)):
-            verify_place(value.type)
-            text = print_access(forms)
-            rank = len(shape_of(value))
-            if len(forms) != rank:
-                raise VerifyException(
-                    f"tile.contract: the access {text} has {len(forms)} dimensions, "
-                    f"the tensor {rank}"
-                )
-            place = place_of(value.type)
-            if place is not None and place.layout.pieces and not place.layout.is_order(rank):
-                raise VerifyException(
-                    f"tile.contract: {place.layout} is no order of {rank} dimensions"
-                )
+            verify_operand(self.name, value, forms, known)
             for name, _ in (term for form in forms for term in form.terms):
-                if name not in known:
-                    raise VerifyException(
-                        f"tile.contract: the index {name} of {text} is not declared"
-                    )
                 if not known[name].written and i >= free_only:
                     raise VerifyException(
-                        f"tile.contract: {text} is accessed after the reduction over {name}"
+                        f"tile.contract: {print_access(forms)} is accessed after the reduction "
+                        f"over {name}"
                     )
         if self.is_map and any(index.reduced for index in self.index_list):
             raise VerifyException("tile.contract: an assignment has no reduced indices")
@@ -397,17 +390,11 @@ class ContractOp(IRDLOperation):
         accesses = self.access_list[len(self.inputs) :]
         for value, access in zip(values, accesses, strict=True):
             for form, extent in zip(access, shape_of(value), strict=True):
-                if form.coefficient(name) and not self._may_stay(form, extent):
+                if form.coefficient(name) and not may_stay_inside((form,), (extent,), self.ranges):
                     raise VerifyException(
                         f"tile.contract: expected 0 <= {form} < {extent} for all values of the "
                         f"running index {name}"
                     )
-
-    def _may_stay(self, form: Linear, extent: Size) -> bool:
-        try:
-            return stays_inside((form,), (extent,), self.ranges)
-        except UndecidedSizeError:
-            return True
 
     def _verify_written_once(self) -> None:
         """Each free index, and a running one, moves the output."""
@@ -468,12 +455,7 @@ class ContractOp(IRDLOperation):
             raise VerifyException("tile.contract: post operands without a post body")
         for block, expected in bodies:
             self._verify_scalars(block)
-            found = [argument.type for argument in block.args]
-            if found != expected:
-                raise VerifyException(
-                    f"tile.contract: expected a body over ({', '.join(map(str, expected))}), found "
-                    f"({', '.join(map(str, found))})"
-                )
+            verify_arguments(self.name, block, expected)
         last = yielded(bodies[-1][0]).type
         if last != element:
             raise VerifyException(
@@ -522,21 +504,13 @@ class ContractOp(IRDLOperation):
                 )
 
     def print(self, printer: Printer) -> None:
-        def operands(values: Sequence[SSAValue], accesses: Sequence[Access]) -> None:
-            printer.print_string("(")
-            for i, (value, forms) in enumerate(zip(values, accesses, strict=True)):
-                printer.print_string(", " if i else "")
-                printer.print_ssa_value(value)
-                printer.print_string(print_access(forms))
-            printer.print_string(")")
-
         printer.print_string(f" {self.aggregation.data} ")
         self.indices.print_parameter(printer)
         printer.print_string(" ")
-        operands(self.inputs, self.input_accesses)
+        print_operands(printer, self.inputs, self.input_accesses)
         if self.post_block is not None:
             printer.print_string(" post ")
-            operands(self.post_inputs, self.post_accesses)
+            print_operands(printer, self.post_inputs, self.post_accesses)
         if self.init is not None:
             printer.print_string(" init ")
             printer.print_ssa_value(self.init)
@@ -572,20 +546,14 @@ class ContractOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ContractOp:
-        def operand() -> tuple[SSAValue, Access]:
-            return parse_operand(parser), parse_access(parser)
-
-        def operand_list() -> list[tuple[SSAValue, Access]]:
-            return parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
-
         aggregation = next(
             (a for a in AGGREGATIONS if parser.parse_optional_punctuation(cast(Any, a))), None
         )
         if aggregation is None:
             parser.raise_error(f"expected an aggregation: {' '.join(AGGREGATIONS)}")
         indices = IndicesAttr.parse_parameter(parser)
-        inputs = operand_list()
-        posts = operand_list() if parser.parse_optional_keyword("post") else []
+        inputs = parse_operands(parser)
+        posts = parse_operands(parser) if parser.parse_optional_keyword("post") else []
         init = parse_operand(parser) if parser.parse_optional_keyword("init") else None
         parser.parse_punctuation("->")
         out = parse_access(parser)

@@ -29,16 +29,20 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.assembly import parse_operand
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.place import verify_place
 from tessella.dialects.sizes import SizeOp, parse_number, size_attribute, size_def, size_of
-from tessella.dialects.tile.access import Access, parse_access, print_access, stays_inside
+from tessella.dialects.tile.access import Access, may_stay_inside, parse_access, print_access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.operands import (
+    parse_operands,
+    print_operands,
+    verify_arguments,
+    verify_operand,
+)
 from tessella.dialects.tile.ops import SCALAR_DIALECTS
-from tessella.support.conditions import UndecidedSizeError, always
+from tessella.support.conditions import always
 from tessella.support.sizes import Size, ceil_div, product
 
 INSERTION, INTERLEAVED, RADIX = "insertion", "interleaved", "radix"
@@ -212,20 +216,10 @@ class SortOp(IRDLOperation):
             )
         taken = {**self.ranges, self.along.name: self.count}
         for value, forms in zip(values, accesses, strict=True):
-            verify_place(value.type)
-            text, ranges = print_access(forms), taken if value in self.results else self.ranges
-            if len(forms) != len(shape_of(value)):
-                raise VerifyException(
-                    f"tile.sort: the access {text} has {len(forms)} dimensions, the tensor "
-                    f"{len(shape_of(value))}"
-                )
-            unknown = [n for form in forms for n, _ in form.terms if n not in ranges]
-            if unknown:
-                raise VerifyException(
-                    f"tile.sort: the index {unknown[0]} of {text} is not declared"
-                )
-            if not _is_inside(forms, shape_of(value), ranges):
-                raise VerifyException(f"tile.sort: {text} leaves {value.type}")
+            ranges = taken if value in self.results else self.ranges
+            verify_operand(self.name, value, forms, ranges)
+            if not may_stay_inside(forms, shape_of(value), ranges):
+                raise VerifyException(f"tile.sort: {print_access(forms)} leaves {value.type}")
         moved = {form.single for form in self.out_access}
         for index in self.index_list:
             if index.name not in moved and always(taken[index.name] > 1):
@@ -236,13 +230,8 @@ class SortOp(IRDLOperation):
 
     def _verify_body(self) -> None:
         block = self.combine.block
-        expected = [tensor_type(value).element_type for value in self.inputs]
-        found = [argument.type for argument in block.args]
-        if found != expected:
-            raise VerifyException(
-                f"tile.sort: expected a body over ({', '.join(map(str, expected))}), found "
-                f"({', '.join(map(str, found))})"
-            )
+        elements = [tensor_type(value).element_type for value in self.inputs]
+        verify_arguments(self.name, block, elements)
         for op in block.ops:
             known = isinstance(op, IndexOp | SizeOp | YieldOp)
             if not known and op.dialect_name() not in SCALAR_DIALECTS:
@@ -262,12 +251,9 @@ class SortOp(IRDLOperation):
         printer.print_string(f" first {self.count:d}")
         printer.print_string(" descending " if self.descending is not None else " ")
         self.indices.print_parameter(printer)
-        printer.print_string(" (")
-        for i, (value, forms) in enumerate(zip(self.inputs, self.input_accesses, strict=True)):
-            printer.print_string(", " if i else "")
-            printer.print_ssa_value(value)
-            printer.print_string(print_access(forms))
-        printer.print_string(f") -> {print_access(self.out_access)}")
+        printer.print_string(" ")
+        print_operands(printer, self.inputs, self.input_accesses)
+        printer.print_string(f" -> {print_access(self.out_access)}")
         if self.schedule is not None:
             printer.print_string(" schedule ")
             printer.print_attribute(self.schedule)
@@ -280,14 +266,11 @@ class SortOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SortOp:
-        def operand() -> tuple[SSAValue, Access]:
-            return parse_operand(parser), parse_access(parser)
-
         parser.parse_keyword("first")
         first = parse_number(parser)
         descending = parser.parse_optional_keyword("descending") is not None
         indices = IndicesAttr.parse_parameter(parser)
-        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+        inputs = parse_operands(parser)
         parser.parse_punctuation("->")
         out = parse_access(parser)
         schedule = parser.parse_attribute() if parser.parse_optional_keyword("schedule") else None
@@ -313,11 +296,3 @@ class SortOp(IRDLOperation):
         if attributes is not None:
             op.attributes |= attributes.data
         return op
-
-
-def _is_inside(forms: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Whether an access stays inside its tensor; where that depends on symbols, it does."""
-    try:
-        return stays_inside(forms, shape, ranges)
-    except UndecidedSizeError:
-        return True
