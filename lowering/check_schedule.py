@@ -11,7 +11,7 @@ from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import plan_accesses
-from tessella.passes.tile.space import can_go_on, tiles_end
+from tessella.passes.tile.space import can_go_on, runs_in_lanes, tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError
@@ -61,12 +61,9 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
         f"partial sums of {GRANULE} of an index that ends early",
         s.partial is None or s.partial[0] not in reached or s.partial[1] == GRANULE,
     )
-    running = op.running_index
     yield (
         "lanes along a running index in reverse whose range is a number",
-        running is None
-        or s.vector != running.name
-        or not (running.running and running.running.reverse and symbols_of([running.range])),
+        s.vector is None or s.vector != flat.running or runs_in_lanes(op),
     )
     yield (
         "a running index among the loops of a statement that stores its aggregates as they are",

@@ -9,8 +9,7 @@
     %y = tile.call @fc_0(%x, %w)
 
 A weight is packed at compile time; other operands are copied by a kernel, once for all calls that
-read them so. Where the place has a
-wider element, that is what the statement reads and widens:
+read them so. Where the place has a wider element, that is what the statement reads and widens:
 
     ^bb0(%1: ui8, %2: i8):  %3 = arith.extui %1 : ui8 to i32
     ->

@@ -42,7 +42,7 @@ class Before:
     step: Pos
     """From the current value to it."""
     none: SSAValue
-    """Whether there is none, as the current value is the first. ``value`` is then the same."""
+    """Whether the current value is the first one. ``value`` is then the current one."""
 
 
 @dataclass(frozen=True)

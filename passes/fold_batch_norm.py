@@ -42,7 +42,7 @@ from xdsl.traits import Commutative
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import Array, NnOp, is_float, shape_of, tensor_type
+from tessella.dialects.nn.core import Array, NnOp, shape_of
 from tessella.dialects.nn.elementwise import AddOp, BinaryOp, DivOp, MulOp, NegOp, SqrtOp, SubOp
 from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
@@ -147,11 +147,7 @@ class _Folder:
             pairs.append((op.rhs, op.lhs))
         for value, constant in pairs:
             host = self.host(value) if self.is_constant(constant) else None
-            if (
-                host is None
-                or value.type != op.res.type
-                or not is_float(tensor_type(value).element_type)
-            ):
+            if host is None or value.type != op.res.type or not element_of(value.type).is_float:
                 continue
             if self._attempt(lambda c=constant, h=host: self._fold_constant(op, c, h)):
                 return

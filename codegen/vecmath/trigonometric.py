@@ -128,7 +128,7 @@ def acos(x: Lanes) -> Lanes:
 
 
 def _low(x: Lanes) -> float:
-    """What pi / 2 has beyond the nearest number of the element."""
+    """The difference of pi / 2 and its nearest number of the element."""
     return HALF_PI_LOW if x.type.bits == 64 else 0.0
 
 

@@ -34,7 +34,7 @@ from tessella.passes.tile.vectors import (
     vector_indices,
     window_rows,
 )
-from tessella.support.sizes import bounds_of, ceil_div, estimated
+from tessella.support.sizes import bounds_of, ceil_div, estimated, symbols_of
 
 # "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
 # and avx2, how many change, and their cycles in the model. `python -m bench.constants space` prints
@@ -84,7 +84,7 @@ any length at that price, the same convolution has 28574 operations."""
 
 
 def along_running(vectors: int) -> int:
-    """The vectors of a tile over a running index, where so many would be best without it."""
+    """The vectors of a tile along or inside of a running index: so many, up to a limit."""
     return min(vectors, MOST_ALONG)
 
 
@@ -392,11 +392,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
             yield from ((1, name) for name in dict.fromkeys(rows))
         return
     if vector == flat.running:
-        index = op.running_index
-        running = None if index is None else index.running
-        if vector in problem.symbolic and running is not None and running.reverse:
-            return  # the last vector, which is the first to run, would end at an unknown lane
-        yield from ((v, None) for v in counts if v <= MOST_ALONG)
+        if runs_in_lanes(op):
+            yield from ((v, None) for v in counts if v <= MOST_ALONG)
         return
     others = (n for n in flat.free if n not in (vector, *reaches, *flat.floating))
     names = [n for n in others if flat.ranges[n] > 1]
@@ -423,6 +420,15 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
     rows = {v: (held - v) // v for v in VECTORS if min(2, most) <= v <= most}
     fitting = (v for v, n in rows.items() if n >= v)
     return min(fitting, key=lambda v: (ceil_div(most, v) * v, rows[v] < 2 * v, -v))
+
+
+def runs_in_lanes(op: ContractOp) -> bool:
+    """Whether lanes can lie along the running index of a statement. In reverse the last vector is
+    the first to run, and may not end at a lane that is not known."""
+    index = op.running_index
+    if index is None or index.running is None:
+        return False
+    return not (index.running.reverse and symbols_of([index.range]))
 
 
 def can_go_on(op: ContractOp) -> bool:
