@@ -10,9 +10,6 @@ from tessella import targets
 from tessella.dialects.nn.core import type_of
 from tessella.kernels.host_cost import host_seconds
 
-SLACK = 6.0
-"""Other machines, other versions of NumPy, and tests that run beside this one."""
-
 
 def estimate(case: host.Case, target: str) -> float:
     operands = Block(arg_types=list(map(type_of, case.arrays()))).args
@@ -31,10 +28,3 @@ def test_costs_follow_the_vectors_where_the_code_is_that_of_vectors() -> None:
         assert estimate(host.CASES[name], "sse") > 2 * estimate(host.CASES[name], "avx512")
     python = host.CASES["nn.erf 131072"]
     assert estimate(python, "sse") < 2 * estimate(python, "avx512")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", host.CASES)
-def test_estimates_are_near_what_is_measured(name: str) -> None:
-    row = host.measure(name)
-    assert row.factor < SLACK, row

@@ -62,10 +62,10 @@ model = tessella.compile(
 )
 sizes = [150 - i for i in range(count)]
 x = np.ones((1, 3, sizes[0], 1280), np.float32)
-model(x)
-before = resident()
-for size in sizes[1:]:
+for i, size in enumerate(sizes):
     model(np.ascontiguousarray(x[:, :, :size]))
+    if i == 7:  # compiling itself keeps some memory at first
+        before = resident()
 grown = resident() - before
 steps = model._programs.latest().program.steps
 print(json.dumps([grown, max(value_of(step.arena_bytes, {"h": sizes[0]}) for step in steps)]))
@@ -284,7 +284,7 @@ def run(program: str, *arguments: object) -> Any:
 @pytest.mark.slow
 def test_the_sizes_of_a_symbolic_model_share_its_weights_and_arena() -> None:
     """A matrix of 4 MB, of which ten copies would not be overlooked."""
-    grown, arena = run(MANY_SIZES, 12)
+    grown, arena = run(MANY_SIZES, 20)
     assert grown < arena
 
 

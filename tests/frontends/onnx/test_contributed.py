@@ -30,6 +30,11 @@ def draw(seed: int, dtype: str, *shape: int) -> Array:
     return np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(dtype)
 
 
+def weight(seed: int, dtype: str, *shape: int) -> Array:
+    """Of seven bits, as ONNX Runtime's sums of pairs saturate where the CPU has AVX2 alone."""
+    return draw(seed, dtype, *shape) >> 1
+
+
 def scale(*shape: int, seed: int = 0) -> Array:
     return np.asarray(np.random.default_rng(seed).uniform(0.01, 0.02, shape), np.float32)
 
@@ -60,7 +65,7 @@ def cases(b: str) -> list[Case]:
     ]
     softmax = [*one[:3], np.array(1 / 256, np.float32), np.full((), np.iinfo(b).min, b)]
     pool = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
-    weights = [draw(1, "int8", 9, 5), scale(5, seed=1)]
+    weights = [weight(1, "int8", 9, 5), scale(5, seed=1)]
     gemm = [draw(0, b, *matrix), scale(), zero(b), weights[0], weights[1], zero("int8", 0, 5)]
     turned = [gemm[0].T.copy(), *gemm[1:3], weights[0].T.copy(), *gemm[4:]]
     quantized = [scale(seed=3) * 9, zero(b, 50)]
@@ -75,7 +80,13 @@ def cases(b: str) -> list[Case]:
     dynamic = [float_a, weights[0], weights[1], None, float_bias]
     other = [draw(1, b, 2, 3, 7, 6), *two[4:6]]
     conv = [
-        *[draw(0, b, 2, 7, 6, 4), scale(), zero(b), draw(1, "int8", 5, 4, 3, 3), scale(5, seed=1)],
+        *[
+            draw(0, b, 2, 7, 6, 4),
+            scale(),
+            zero(b),
+            weight(1, "int8", 5, 4, 3, 3),
+            scale(5, seed=1),
+        ],
         *[zero("int8", 0, 5), scale(seed=2) * 20, zero(b, 3), bias],
     ]
     return [
