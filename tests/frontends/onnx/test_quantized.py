@@ -37,6 +37,8 @@ STATIC = [
     },
 ]
 
+EXPORTS = Path(__file__).parents[2] / "fixtures" / "quantized"
+
 
 def run_exactly(proto: onnx.ModelProto) -> list[Array]:
     """The results by the definitions."""
@@ -97,6 +99,22 @@ def test_dynamic(network: str, weight_type: str, per_channel: bool, tmp_path: Pa
     model, own, theirs = errors(proto, *run_exactly(proto))
     assert own <= max(1.5 * theirs, 1e-3)
     assert set(products(model)) <= {"i32"} | ({"f32"} if network == "encoder" else set())
+
+
+@pytest.mark.parametrize(
+    "name, narrow, wide",
+    [
+        # NNCF leaves the depthwise convolution and the scores of attention wide
+        *[("nncf_convolutional", 4, 1), ("nncf_encoder", 7, 1)],
+        *[("pt2e_convolutional", 5, 0), ("pt2e_encoder", 6, 1)],
+    ],
+)
+def test_exports_of_other_quantizers(name: str, narrow: int, wide: int) -> None:
+    """NNCF's, and torch's PT2E flow exported to ONNX."""
+    proto = onnx.load(EXPORTS / f"{name}.onnx")
+    model, own, theirs = errors(proto, *run_exactly(proto))
+    assert own <= max(1.5 * theirs, 1e-3)
+    assert products(model) == {"i32": narrow} | ({"f32": wide} if wide else {})
 
 
 @pytest.mark.parametrize("network", ["residual", "depthwise"])
