@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from bench.contest import Load
 from bench.instruction_peak import Product
+from bench.zentorch import load_zentorch
 from tessella.tools.measure import Array
 from tessella.tools.peers import (
     FIRST_IR_VERSION,
@@ -69,6 +70,10 @@ _BF16: Mapping[str, Load] = {
     "tessella": partial(load_tessella, places=BF16_PLACES),
     "openvino": partial(load_openvino, precision="bf16"),
 }
+
+
+def _with_torch(network: str) -> Mapping[str, Load]:
+    return {**_BF16, "zentorch": partial(load_zentorch, network=network)}
 
 
 def _quantized(name: str, **settings: Any) -> Made:
@@ -183,7 +188,7 @@ def _conversion(kind: str) -> Made:
 
 def _cases() -> list[Case]:
     qdq = ("resnet50", "inception_v2", "mobilenet_opset18", "encoder_opset18")
-    narrowed = ("resnet50", "encoder_opset18", "vit")
+    in_torch = ("encoder_opset18", "vit")
     stored = ("resnet50", "encoder_opset18")
     conversions = ("QuantizeLinear", "DequantizeLinear")
     dynamic = partial(_quantized, "encoder_opset18", dynamic=True)
@@ -191,7 +196,8 @@ def _cases() -> list[Case]:
     return [
         *(Case("qdq", name, partial(_quantized, name), _BOTH) for name in qdq),
         Case("dynamic", "encoder_opset18", dynamic, _ORT),
-        *(Case("bf16", name, partial(_wide, name), _BF16) for name in narrowed),
+        Case("bf16", "resnet50", partial(_wide, "resnet50"), _BF16),
+        *(Case("bf16", name, partial(_wide, name), _with_torch(name)) for name in in_torch),
         *(Case("stored", f"{name} f16", partial(_f16, name), _ORT) for name in stored),
         *(Case("stored", f"{name} bf16", partial(_bf16_weights, name), _ORT) for name in stored),
         Case("product", f"{product} u8s8", _u8s8_product, _ORT, ("u8", "i8", "i32")),
