@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-LATEST = 256
+LATEST = 64
 """Values that a table of compilations keeps between them."""
 
 _of_compilations: list[dict[Any, Any]] = []
