@@ -82,25 +82,6 @@ def one_hot(call: Call) -> Value:
     return where(hit, on, off)
 
 
-@converts("Compress", 9, 28, note="in NumPy where the condition is not known at import")
-def compress(call: Call) -> Value:
-    """The slices along an axis, or the elements, for which a condition holds."""
-    x, axis = call.x, call.attribute("axis")
-    if axis is None:
-        x, axis = x.reshape((product(x.shape),)), 0
-    axis = front_axis(axis, x.rank)
-    condition = call.build.static(call.operand(1))
-    if condition is None:
-        shape: list[Size | str] = [*x.shape]
-        shape[axis] = "count"
-        settings = {"axis": call.attribute("axis")}
-        raise CutError(call.node, Find("compress", settings, [(x.dtype, shape)]))
-    chosen = np.flatnonzero(condition)
-    if chosen.size and chosen[-1] >= x.shape[axis]:
-        raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
-    return x.gather(call.constant(chosen.astype(np.int64)), axis)
-
-
 @converts("ReverseSequence", 10, 28)
 def reverse_sequence(call: Call) -> Value:
     """Where the position is inside its sequence, the mirrored one is read."""
