@@ -189,7 +189,7 @@ def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Ar
 def _first(x: Array, count: int, axis: int | None) -> Array:
     if axis is None:
         return x
-    part = x[(*[slice(None)] * axis, slice(count))]
+    part = x[:count] if axis == 0 else x[(*[slice(None)] * axis, slice(count))]
     # a small part does not keep the memory of the whole
     return part if 2 * part.size > x.size and part.flags.c_contiguous else part.copy()
 
