@@ -179,34 +179,7 @@ def _areas(boxes: Array) -> Array:
     return (boxes[2] - boxes[0]) * (boxes[3] - boxes[1])
 
 
-def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Array]:
-    """As many elements of arrays, along these axes, as the first operand says; all where there is
-    no axis. The program has computed them, and room for more."""
-    count, *arrays = inputs
-    return [_first(x, int(count), axis) for x, axis in zip(arrays, axes, strict=True)]
-
-
-def _first(x: Array, count: int, axis: int | None) -> Array:
-    if axis is None:
-        return x
-    part = x[:count] if axis == 0 else x[(*[slice(None)] * axis, slice(count))]
-    # a small part does not keep the memory of the whole
-    return part if 2 * part.size > x.size and part.flags.c_contiguous else part.copy()
-
-
-def first_coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
-    """As many coordinates as the first operand says, of arrays for each dimension."""
-    count, *coordinates = inputs
-    size = int(count)
-    found = np.empty((len(coordinates), size), np.int64)
-    for row, each in zip(found, coordinates, strict=True):
-        row[:] = each[:size]
-    return [found]
-
-
 FINDING: Mapping[str, Callable[..., Sequence[Value]]] = {
-    "first": first,
-    "first_coordinates": first_coordinates,
     "non_zero": non_zero,
     "unique": unique,
     "compress": compress,

@@ -14,6 +14,7 @@ from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.runtime.trimming import TRIMMING
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 from tessella.support.foreign import is_of_handler
@@ -113,7 +114,12 @@ class Rest(Generic[P]):
         return Rest(*known, tuple(subprograms))
 
 
-FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **SEQUENCES, **CONTROL}
+FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
+    **FINDING,
+    **TRIMMING,
+    **SEQUENCES,
+    **CONTROL,
+}
 """What steps do: functions of values, None for those that are left out, and of settings; those of
 `CONTROL` also take functions that run bodies."""
 
@@ -151,7 +157,7 @@ class Runner(Generic[R]):
         be its inputs, constants, and each other. Raises TessellaError."""
         try:
             known = self._known(inputs, first)
-            found = [known[name] for name in names]
+            found = [*map(known.__getitem__, names)]
             return found if is_inner else owned(found, inputs.values())
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error

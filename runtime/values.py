@@ -69,8 +69,10 @@ def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
         if not (isinstance(owner, np.ndarray) and owner.flags.owndata and x.flags.writeable):
             return False
         owners.add(id(owner))
-    others = (id(x if x.base is None else x.base) for x in arrays_in(taken))
-    return len(owners) == len(values) and owners.isdisjoint(others)
+    for x in taken:
+        if not isinstance(x, np.ndarray) or id(x if x.base is None else x.base) in owners:
+            return False
+    return len(owners) == len(values)
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:
