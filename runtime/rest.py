@@ -165,7 +165,8 @@ class Runner(Generic[R]):
     def _known(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
         """All values by name."""
         rest = self.rest
-        known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+        known = {**rest.constants, **inputs}
+        known |= zip(rest.returned, first, strict=True)
         for step in rest.steps:
             known |= zip(step.outputs, self._found(step, known), strict=False)
         if rest.outputs:

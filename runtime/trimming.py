@@ -24,20 +24,24 @@ def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Ar
 def _part(x: Array, size: int, axis: int) -> Array:
     part = x[(*[slice(None)] * axis, slice(size))] if axis else x[:size]
     # a small part does not keep the memory of the whole
-    return part if 2 * part.size > x.size and part.flags.c_contiguous else part.copy()
+    return part if 4 * part.size > x.size and part.flags.c_contiguous else part.copy()
 
 
-def first_coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
-    """As many coordinates as the first operand says, of arrays for each dimension."""
-    count, *coordinates = inputs
-    size = int(count)
-    found = np.empty((len(coordinates), size), np.int64)
-    for row, each in zip(found, coordinates, strict=True):
-        row[:] = each[:size]
+def coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
+    """Where elements are along each dimension: as many as the first operand says of places in
+    row-major order, in an array of these sizes."""
+    count, places, sizes = inputs
+    rest = places[: int(count)]
+    found = np.empty((len(sizes), len(rest)), np.int64)
+    for row, size in zip(found[:0:-1], sizes[:0:-1].tolist(), strict=True):
+        outer = rest // size
+        np.subtract(rest, outer * size, out=row)
+        rest = outer
+    found[0] = rest
     return [found]
 
 
 TRIMMING: Mapping[str, Callable[..., Sequence[Value]]] = {
+    "coordinates": coordinates,
     "first": first,
-    "first_coordinates": first_coordinates,
 }

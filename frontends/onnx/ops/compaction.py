@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, concat
 from tessella.support.conditions import always
-from tessella.support.sizes import Size, product
+from tessella.support.sizes import Size
 
 _INDEX = np.dtype(np.int64)
 
@@ -27,61 +26,50 @@ def positions(of: Value, count: Size) -> Value:
     return of.emitter.emit(nn.IotaOp, count=count)[0]
 
 
-def zeros(of: Value, shape: list[Size], dtype: npt.DTypeLike) -> Value:
-    """Zeros of a shape, which may have symbols."""
-    return of.emitter.splat(0, shape, dtype)
-
-
 def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Value:
     """An array of ``count`` entries, zeros but for values that go where ranks say, in order."""
-    start = zeros(values, [count, *values.shape[ranks.rank :]], values.dtype)
+    start = values.emitter.splat(0, (count,), values.dtype)
     indices = ranks.reshape((*ranks.shape, 1))
     return start.op(nn.ScatterNdOp, indices, values, reduction=reduction)
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The elements of a shape that a condition chooses."""
+    """The elements that a condition chooses, of an array in row-major order."""
 
     mask: Value
-    """Booleans."""
+    """Booleans in one dimension, one at least."""
     ranks: Value
-    """How many are chosen before each element, in its shape."""
+    """How many are chosen before each element."""
 
     @classmethod
     def by(cls, mask: Value) -> Chosen:
         """Those for which a mask holds."""
-        size = product(mask.shape)
-        number = np.int32 if always(size < 1 << 31) else np.int64
-        running = {"axis": 0, "exclusive": True, "reverse": False}
-        ranks = mask.flat().cast(number).op(nn.CumsumOp, **running)
-        return cls(mask, ranks.reshape(mask.shape))
+        mask = mask.flat()
+        number = np.int32 if always(mask.shape[0] < 1 << 31) else np.int64
+        ranks = mask.cast(number).op(nn.CumsumOp, axis=0, exclusive=True, reverse=False)
+        return cls(mask, ranks)
 
     @property
     def size(self) -> Size:
-        """How many elements there are to choose from: at least one."""
-        return product(self.mask.shape)
+        """How many elements there are to choose from."""
+        return self.mask.shape[0]
 
     @property
     def count(self) -> Value:
         """How many are chosen."""
-        last = [x.flat().part(0, self.size - 1, 1) for x in (self.ranks, self.mask)]
+        last = [x.part(0, self.size - 1, 1) for x in (self.ranks, self.mask)]
         before, own = (x.reshape(()).cast(_INDEX) for x in last)
         return before + own
 
     def of(self, values: Value) -> Value:
-        """The values at the elements that are chosen, in order. The first dimensions are those of
-        the mask; there is room for all."""
+        """Those of values that are chosen, in order, with room for all."""
         return put(self.ranks, values, self.size)
 
-    def coordinates(self) -> list[Value]:
-        """Where the chosen elements are, along each dimension."""
-        shape = self.mask.shape
-        found: list[Value] = []
-        for d, size in enumerate(shape):
-            along = [size if i == d else 1 for i in range(len(shape))]
-            found.append(self.of(positions(self.mask, size).reshape(along).expand(shape)))
-        return found
+    @property
+    def places(self) -> Value:
+        """Where the chosen elements are, with room for all."""
+        return self.of(positions(self.mask, self.size).cast(self.ranks.dtype))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,8 @@ def non_zero(call: Call) -> Sequence[Value]:
     if call.build.static(x) is not None or not _has_elements(x):
         return call.found(Find("non_zero", types=types))
     chosen = Chosen.by(x.cast(np.bool_))
-    computed = [chosen.count, *chosen.coordinates()]
-    raise CutError(call.node, Find("first_coordinates", types=types, computed=computed))
+    computed = (chosen.count, chosen.places, call.build.sizes(x.shape))
+    raise CutError(call.node, Find("coordinates", types=types, computed=computed))
 
 
 @converts("Unique", 11, 11, note=f"slices along an axis in NumPy; {_CUT}")
@@ -76,10 +76,8 @@ def _compress(call: Call, x: Value, axis: int) -> CutError:
     size = condition.shape[0]
     if not (_has_elements(x) and _has_elements(condition) and always(size <= x.shape[axis])):
         return CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, types))
-    order = [axis, *(d for d in range(x.rank) if d != axis)]
     chosen = Chosen.by(condition)
-    found = chosen.of(x.part(axis, 0, size).transpose(order))
-    found = found.transpose([order.index(d) for d in range(x.rank)])
+    found = x.gather(chosen.places, axis)
     return _cut(call, chosen.count, [found], types, (axis,))
 
 
