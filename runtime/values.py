@@ -65,14 +65,19 @@ def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
     for x in values:
         if not isinstance(x, np.ndarray):
             return False
-        owner = x if x.base is None else x.base
+        owner = _owner(x)
         if not (isinstance(owner, np.ndarray) and owner.flags.owndata and x.flags.writeable):
             return False
         owners.add(id(owner))
     for x in taken:
-        if not isinstance(x, np.ndarray) or id(x if x.base is None else x.base) in owners:
+        if not isinstance(x, np.ndarray) or id(_owner(x)) in owners:
             return False
     return len(owners) == len(values)
+
+
+def _owner(x: Array) -> object:
+    """What an array's memory belongs to."""
+    return x if x.base is None else x.base
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:

@@ -7,11 +7,9 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, product
 
 
 def _indices(call: Call, index: int) -> Value:

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool")
 
 
-def node(op: str, feeds: dict[str, Array], outputs: str = "y", **settings: int) -> onnx.ModelProto:
+def node(op: str, feeds: dict[str, Array], outputs: str = "y", **settings: Any) -> onnx.ModelProto:
     """A model of a node, whose inputs have fixed sizes; outputs have no declared types."""
     made = helper.make_node(op, [*feeds], outputs.split("|"), **settings)
     inputs = [
@@ -77,7 +77,7 @@ def test_what_a_condition_chooses(dtype: str, axis: int | None, shorter: int) ->
     x = np.arange(63).reshape(7, 9).astype(dtype)
     length = (63 if axis is None else x.shape[axis]) - shorter
     feeds = {"x": x, "condition": np.random.default_rng(2).random(length) < 0.4}
-    settings = {} if axis is None else {"axis": axis}
+    settings: dict[str, Any] = {} if axis is None else {"axis": axis}
     wanted = np.compress(feeds["condition"], x, axis)
     check(node("Compress", feeds, **settings), feeds, [wanted])
 
@@ -123,9 +123,7 @@ def test_different_elements(dtype: str, is_sorted: int, shape: tuple[int, ...]) 
 def test_some_results_of_unique(outputs: str, is_sorted: int) -> None:
     x = np.random.default_rng(4).integers(0, 50, 90)
     names = outputs.split("|")
-    wanted = [
-        each for name, each in zip(names, _unique(x, bool(is_sorted)), strict=False) if name
-    ]
+    wanted = [each for name, each in zip(names, _unique(x, bool(is_sorted)), strict=False) if name]
     check(node("Unique", {"x": x}, outputs, axis=0, sorted=is_sorted), {"x": x}, wanted)
 
 
