@@ -15,6 +15,7 @@ from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.model import Out
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Rest, Step
+from tessella.runtime.trimming import TRIMMING
 from tessella.support.collector import collect_many
 from tessella.support.errors import UnknownValueError
 
@@ -118,7 +119,9 @@ def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanat
 
 def python_steps(steps: Sequence[Step]) -> list[PythonStep]:
     """The steps after a graph break, as an explanation lists them."""
-    return [{"op": step.op, "node": step.node} for step in steps]
+    return [
+        {"op": step.op, "node": step.node, "native": step.function in TRIMMING} for step in steps
+    ]
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:

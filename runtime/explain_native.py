@@ -72,7 +72,7 @@ def coverage(
     ops: Iterable[Entry], conversions: Iterable[Conversion], steps: Iterable[PythonStep]
 ) -> Coverage:
     """The coverage of ops, conversions and steps after graph breaks."""
-    entries, called = list(ops), list(steps)
+    entries, called = list(ops), [step for step in steps if not step["native"]]
     found: dict[str, list[float | None]] = {}
     for entry in entries:
         if not entry["native"]:

@@ -80,7 +80,7 @@ def thread_lines(threads: Threads) -> Iterator[str]:
 
 def step_lines(steps: Sequence[PythonStep]) -> list[str]:
     """The steps after a graph break, in lines."""
-    rows = [(step["op"], step["node"], RUNS[False]) for step in steps]
+    rows = [(step["op"], step["node"], RUNS[step["native"]]) for step in steps]
     return ["", "steps after the graph break:", *aligned([STEPS, *rows])] if rows else []
 
 

@@ -72,10 +72,12 @@ class Fusion(TypedDict):
 
 
 class PythonStep(TypedDict):
-    """A step after a graph break, which is a function in NumPy, or a loop over subprograms."""
+    """A step after a graph break, which is a function in NumPy, or a loop over subprograms; native
+    is one that only cuts what the program has computed to its size."""
 
     op: str
     node: str
+    native: bool
 
 
 class Pick(TypedDict):

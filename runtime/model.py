@@ -167,6 +167,7 @@ class Model(ABC):
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
         """The inputs that are no arrays: no program takes them; they pass between steps."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
+        self._output_names = [info.name for info in self.outputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._known_shapes: dict[Shapes, None] = {}
         """Shapes that fit the signature together."""
@@ -336,9 +337,8 @@ class Model(ABC):
     ) -> list[Array]:
         """All outputs of a program that is cut, from all inputs and the results of the first
         subprogram."""
-        inputs = dict(zip((info.name for info in self.inputs), arrays, strict=True))
-        names = [info.name for info in self.outputs]
-        return rest.run(names, inputs, first, is_inner=self._is_inner)
+        inputs = dict(zip(self._names, arrays, strict=True))
+        return rest.run(self._output_names, inputs, first, is_inner=self._is_inner)
 
     def converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """Inputs by name, as arrays and lists. Raises InputError where they do not fit."""
@@ -365,7 +365,7 @@ class Model(ABC):
         )
 
     def _positions(self, names: Sequence[str]) -> list[int]:
-        known = [info.name for info in self.outputs]
+        known = self._output_names
         is_list = isinstance(names, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(names, str) or not is_list:
             raise InputError(

@@ -4,7 +4,7 @@ only their values tell, then another subprogram."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -14,6 +14,7 @@ from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.runtime.trimming import TRIMMING
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
 from tessella.support.foreign import is_of_handler
@@ -113,7 +114,12 @@ class Rest(Generic[P]):
         return Rest(*known, tuple(subprograms))
 
 
-FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {**FINDING, **SEQUENCES, **CONTROL}
+FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
+    **FINDING,
+    **TRIMMING,
+    **SEQUENCES,
+    **CONTROL,
+}
 """What steps do: functions of values, None for those that are left out, and of settings; those of
 `CONTROL` also take functions that run bodies."""
 
@@ -151,7 +157,7 @@ class Runner(Generic[R]):
         be its inputs, constants, and each other. Raises TessellaError."""
         try:
             known = self._known(inputs, first)
-            found = [known[name] for name in names]
+            found = [*map(known.__getitem__, names)]
             return found if is_inner else owned(found, inputs.values())
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
@@ -159,7 +165,8 @@ class Runner(Generic[R]):
     def _known(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
         """All values by name."""
         rest = self.rest
-        known = {**rest.constants, **inputs, **dict(zip(rest.returned, first, strict=True))}
+        known = {**rest.constants, **inputs}
+        known |= zip(rest.returned, first, strict=True)
         for step in rest.steps:
             known |= zip(step.outputs, self._found(step, known), strict=False)
         if rest.outputs:
@@ -171,8 +178,9 @@ class Runner(Generic[R]):
         taken = [known[name] if name else None for name in step.inputs]
         if step.bodies:  # these are told of themselves
             return _called(step, taken, [partial(self._inner, body, known) for body in step.bodies])
-        watch = self.watch
-        with nullcontext() if watch is None else watch.timed(id(step), step.function, step.node):
+        if self.watch is None:
+            return _called(step, taken)
+        with self.watch.timed(id(step), step.function, step.node):
             return _called(step, taken)
 
     def _inner(
@@ -190,13 +198,12 @@ class Runner(Generic[R]):
 
 
 def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
-    where = f"node {step.node!r} ({step.op})"
     try:
         found = FUNCTIONS[step.function](*operands, **step.settings)
         _check(step, found)
     except TessellaError as error:
         if error.where is None:
-            error.at(where)
+            error.at(_where(step))
         raise
     except MemoryError:
         raise
@@ -204,9 +211,13 @@ def _called(step: Step, *operands: Sequence[Any]) -> Sequence[Value]:
         if is_of_handler(error):
             raise
         raise ExecutionError(
-            f"a step raised {type(error).__name__}: {error}", where=where
+            f"a step raised {type(error).__name__}: {error}", where=_where(step)
         ) from error
     return found
+
+
+def _where(step: Step) -> str:
+    return f"node {step.node!r} ({step.op})"
 
 
 def _check(step: Step, found: Sequence[Value]) -> None:
@@ -217,6 +228,7 @@ def _check(step: Step, found: Sequence[Value]) -> None:
             expected=str(len(step.outputs)),
             found=str(len(found)),
         )
-    wrong = [type(value).__name__ for value in found if not is_value(value)]
-    if wrong:
-        raise ExecutionError("a step gives what is no array and no sequence", found=wrong[0])
+    for value in found:
+        if not is_value(value):
+            wrong = type(value).__name__
+            raise ExecutionError("a step gives what is no array and no sequence", found=wrong)

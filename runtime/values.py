@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,8 +32,9 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 def is_value(value: object) -> bool:
     """Whether it is an array, a list of arrays, or None."""
-    items = cast(list[object], value) if isinstance(value, list) else [value]
-    return value is None or all(isinstance(item, np.ndarray) for item in items)
+    if isinstance(value, list):
+        return all(isinstance(item, np.ndarray) for item in cast(list[object], value))
+    return value is None or isinstance(value, np.ndarray)
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
@@ -45,14 +46,38 @@ def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
             yield value
 
 
-def owned(values: Sequence[Value], taken: Iterable[Value]) -> list[Value]:
+def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
     """Values that the caller may write to: arrays that are read-only, or share memory with what is
     taken or with each other, are copied, and lists are new ones."""
+    if _are_apart(values, taken):
+        return [*values]
     known, found = [*arrays_in(taken)], [*arrays_in(values)]
     shared = sharing([*known, *found])
     kept = (i not in shared and x.flags.writeable for i, x in enumerate(found, len(known)))
     arrays = iter([x if keep else x.copy() for x, keep in zip(found, kept, strict=True)])
     return [_with(value, arrays) for value in values]
+
+
+def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
+    """Whether these are arrays that can be written to, and their memory belongs to arrays of which
+    each is that of one of them alone."""
+    owners = set[int]()
+    for x in values:
+        if not isinstance(x, np.ndarray):
+            return False
+        owner = _owner(x)
+        if not (isinstance(owner, np.ndarray) and owner.flags.owndata and x.flags.writeable):
+            return False
+        owners.add(id(owner))
+    for x in taken:
+        if not isinstance(x, np.ndarray) or id(_owner(x)) in owners:
+            return False
+    return len(owners) == len(values)
+
+
+def _owner(x: Array) -> object:
+    """What an array's memory belongs to."""
+    return x if x.base is None else x.base
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tessella.dialects.graph import Source, Subprogram
@@ -14,7 +15,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.build import Builder
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.cut import CutError, located
+from tessella.frontends.onnx.cut import CutError, Find, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
 from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
@@ -224,7 +225,8 @@ class Conversion:
         if isinstance(error, CutError) and error.node is node:
             # native code of a step takes tensors alone
             takes_held = any(map(scope.holds, names_inside(error.find)))
-            self._late.add_step(node, None if takes_held else error.find)
+            find = None if takes_held else error.find
+            self._late.add_step(_after(node, find, scope), find)
         elif isinstance(error, UnknownValueError) and not error.is_computed:
             raise error
         elif is_control(node, self._model.opsets.get("", 1)):
@@ -317,6 +319,16 @@ class Conversion:
             results = self._graph(graph, inner)
         self._build.node = node.name
         return results
+
+
+def _after(node: Node, find: Find | None, scope: Scope) -> Node:
+    """The node as a step, which takes what the program has computed for it."""
+    if find is None or not find.computed:
+        return node
+    names = tuple(f"{node.outputs[0]} of {node.name}[{i}]" for i in range(len(find.computed)))
+    for name, value in zip(names, find.computed, strict=True):
+        scope[name] = value
+    return replace(node, inputs=names)
 
 
 def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:

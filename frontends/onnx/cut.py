@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.model import Graph, Node
 from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
@@ -56,6 +57,8 @@ class Find:
     """The graphs that the function runs."""
     outputs: Sequence[str] = ()
     """The names of what it gives, if these are not the node's outputs."""
+    computed: Sequence[Value] = ()
+    """What the program has computed for the function, if that does not take the node's inputs."""
 
 
 class CutError(Exception):

@@ -45,8 +45,9 @@ of its own, and a model keeps the last eight. If a value never changes, it can b
 have that input.
 
 Where the shape of a result depends on what the model computes, the program is cut: what does not
-depend on it is the first subprogram; the op runs in NumPy; what follows is compiled with the sizes
-that are found left open ([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
+depend on it is the first subprogram, which gives the result in an array with room for more, and its
+size, or the op runs in NumPy; what follows is compiled with the sizes that are found left open
+([open-sizes.md](open-sizes.md)), so that others cost no compilation. A
 value that is computed and read as a shape, as by `Range`, `Expand` or `Reshape`, is such a size,
 where it can stay open; else what follows is compiled for this value. Branches and loops are native
 code where they can be (see If, Loop and Scan); elsewhere their bodies are subprograms too, called
@@ -71,7 +72,8 @@ NumPy. A native kernel may refuse an attribute, a shape or an element, and NumPy
 | native, NumPy for `float64` | {wide} |
 | NumPy | {numpy} |
 
-Steps after a graph break run in NumPy too: {steps}.
+Steps after a graph break run in NumPy too, where the first subprogram does not compute their
+results: {steps}.
 
 ## Quantized ops of ONNX Runtime
 

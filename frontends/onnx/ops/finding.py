@@ -1,4 +1,5 @@
-"""Ops whose results' sizes depend on values: they run in NumPy, and cut the program."""
+"""Ops whose results' sizes depend on values: native code has the results in arrays with room for
+all, and their count; the program is cut there."""
 
 from __future__ import annotations
 
@@ -8,22 +9,30 @@ import numpy as np
 
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.cut import Find
+from tessella.frontends.onnx.cut import CutError, Find
+from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
 from tessella.frontends.onnx.registry import converts
+from tessella.support.conditions import always
+from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
 _INDEX = np.dtype(np.int64)
-_IN_NUMPY = "in NumPy; the program is cut there"
+_CUT = "the program is cut there"
 
 
-@converts("NonZero", 9, 13, note=_IN_NUMPY)
+@converts("NonZero", 9, 13, note=_CUT)
 def non_zero(call: Call) -> Sequence[Value]:
     """The positions of elements that are not zero."""
-    rank = max(1, call.x.rank)
-    return call.found(Find("non_zero", types=[(_INDEX, [rank, "count"])]))
+    x = call.x if call.x.rank else call.x.reshape((1,))
+    types = [(_INDEX, [x.rank, "count"])]
+    if call.build.static(x) is not None or not _has_elements(x):
+        return call.found(Find("non_zero", types=types))
+    chosen = Chosen.by(x.cast(np.bool_))
+    computed = (chosen.count, chosen.places, call.build.sizes(x.shape))
+    raise CutError(call.node, Find("coordinates", types=types, computed=computed))
 
 
-@converts("Unique", 11, 11, note=_IN_NUMPY)
+@converts("Unique", 11, 11, note=f"slices along an axis in NumPy; {_CUT}")
 def unique(call: Call) -> Sequence[Value]:
     """The different elements, or slices along an axis, sorted or in the order of the first ones."""
     axis, shape = call.attribute("axis"), call.x.shape
@@ -32,13 +41,72 @@ def unique(call: Call) -> Sequence[Value]:
     if axis is not None:
         axis = front_axis(axis, len(shape))
         taken, whole = [*shape[:axis], "count", *shape[axis + 1 :]], shape[axis]
+    is_sorted = call.flag("sorted", True)
     numbers = (["count"], [whole], ["count"])
     types = [(call.x.dtype, taken), *((_INDEX, shape) for shape in numbers)]
-    settings = {"axis": axis, "is_sorted": call.flag("sorted", True)}
-    return call.found(Find("unique", settings, types))
+    if len(taken) > 1 or call.build.static(call.x) is not None or not _has_elements(call.x):
+        return call.found(Find("unique", {"axis": axis, "is_sorted": is_sorted}, types))
+    x = call.x.flat()
+    number = x.cast(np.uint8) if x.dtype == np.bool_ else x
+    groups = by_value(number) if is_sorted else by_place(number)
+    values = groups.values.cast(x.dtype)
+    results = (values, groups.first, groups.inverse, groups.counts)
+    raise _cut(call, groups.count, results, types, (0, 0, None, 0))
 
 
-@converts("NonMaxSuppression", 10, 11, note=_IN_NUMPY)
+@converts("Compress", 9, 28, note=_CUT)
+def compress(call: Call) -> Value:
+    """The slices along an axis, or the elements, for which a condition holds."""
+    x, axis, condition = call.x, call.attribute("axis"), call.operand(1)
+    if axis is None:
+        x, axis = x.flat(), 0
+    axis = front_axis(axis, x.rank)
+    known = call.build.static(condition)
+    if known is None:
+        raise _compress(call, x, axis)
+    chosen = np.flatnonzero(known)
+    if chosen.size and chosen[-1] >= x.shape[axis]:
+        raise ShapeError("the condition is longer than the data", found=str(condition.type))
+    return x.gather(call.constant(chosen.astype(np.int64)), axis)
+
+
+def _compress(call: Call, x: Value, axis: int) -> CutError:
+    condition = call.operand(1)
+    types = [(x.dtype, [*x.shape[:axis], "count", *x.shape[axis + 1 :]])]
+    size = condition.shape[0]
+    if not (_has_elements(x) and _has_elements(condition) and always(size <= x.shape[axis])):
+        return CutError(call.node, Find("compress", {"axis": call.attribute("axis")}, types))
+    chosen = Chosen.by(condition)
+    found = x.gather(chosen.places, axis)
+    return _cut(call, chosen.count, [found], types, (axis,))
+
+
+def _cut(
+    call: Call,
+    count: Value,
+    results: Sequence[Value],
+    types: Sequence[tuple[np.dtype[np.generic], Sequence[Size | str]]],
+    axes: Sequence[int | None],
+) -> CutError:
+    """The cut at a node whose results are the first entries of arrays."""
+    names = call.node.outputs
+    used = [i for i in range(len(results)) if i < len(names) and names[i]]
+    find = Find(
+        "first",
+        {"axes": [axes[i] for i in used]},
+        [types[i] for i in used],
+        outputs=[names[i] for i in used],
+        computed=[count, *(results[i] for i in used)],
+    )
+    return CutError(call.node, find)
+
+
+def _has_elements(value: Value) -> bool:
+    """Whether a value has an element at least."""
+    return always(product(value.shape) > 0)
+
+
+@converts("NonMaxSuppression", 10, 11, note=f"in NumPy; {_CUT}")
 def non_max_suppression(call: Call) -> Sequence[Value]:
     """The boxes that no box of a higher score overlaps, as batch, class and box."""
     call.check_ranks(3, 3)

@@ -7,11 +7,9 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size, product
 
 
 def _indices(call: Call, index: int) -> Value:
@@ -80,25 +78,6 @@ def one_hot(call: Call) -> Value:
     hit = column.equals(call.positions(depth, axis, column.rank))
     off, on = (values.part(0, i, 1).reshape(()) for i in (0, 1))
     return where(hit, on, off)
-
-
-@converts("Compress", 9, 28, note="in NumPy where the condition is not known at import")
-def compress(call: Call) -> Value:
-    """The slices along an axis, or the elements, for which a condition holds."""
-    x, axis = call.x, call.attribute("axis")
-    if axis is None:
-        x, axis = x.reshape((product(x.shape),)), 0
-    axis = front_axis(axis, x.rank)
-    condition = call.build.static(call.operand(1))
-    if condition is None:
-        shape: list[Size | str] = [*x.shape]
-        shape[axis] = "count"
-        settings = {"axis": call.attribute("axis")}
-        raise CutError(call.node, Find("compress", settings, [(x.dtype, shape)]))
-    chosen = np.flatnonzero(condition)
-    if chosen.size and chosen[-1] >= x.shape[axis]:
-        raise ShapeError("the condition is longer than the data", found=str(call.operand(1).type))
-    return x.gather(call.constant(chosen.astype(np.int64)), axis)
 
 
 @converts("ReverseSequence", 10, 28)

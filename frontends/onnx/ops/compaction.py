@@ -1,0 +1,122 @@
+"""The elements that a condition chooses, one after the other, by a running sum and an indexed
+write.
+
+    chosen    0  1  1  0  1        ranks = cumsum(chosen), exclusive
+    ranks     0  0  1  2  2        result[ranks[i]] = x[i], in order: the last one stays
+    x         a  b  c  d  e
+    result    b  c  e              and what is beyond the count
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Value, concat
+from tessella.support.conditions import always
+from tessella.support.sizes import Size
+
+_INDEX = np.dtype(np.int64)
+
+
+def positions(of: Value, count: Size) -> Value:
+    """0, 1, 2.. as int64."""
+    return of.emitter.emit(nn.IotaOp, count=count)[0]
+
+
+def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Value:
+    """An array of ``count`` entries, zeros but for values that go where ranks say, in order."""
+    start = values.emitter.splat(0, (count,), values.dtype)
+    indices = ranks.reshape((*ranks.shape, 1))
+    return start.op(nn.ScatterNdOp, indices, values, reduction=reduction)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The elements that a condition chooses, of an array in row-major order."""
+
+    mask: Value
+    """Booleans in one dimension, one at least."""
+    ranks: Value
+    """How many are chosen before each element."""
+
+    @classmethod
+    def by(cls, mask: Value) -> Chosen:
+        """Those for which a mask holds."""
+        mask = mask.flat()
+        number = np.int32 if always(mask.shape[0] < 1 << 31) else np.int64
+        ranks = mask.cast(number).op(nn.CumsumOp, axis=0, exclusive=True, reverse=False)
+        return cls(mask, ranks)
+
+    @property
+    def size(self) -> Size:
+        """How many elements there are to choose from."""
+        return self.mask.shape[0]
+
+    @property
+    def count(self) -> Value:
+        """How many are chosen."""
+        last = [x.part(0, self.size - 1, 1) for x in (self.ranks, self.mask)]
+        before, own = (x.reshape(()).cast(_INDEX) for x in last)
+        return before + own
+
+    def of(self, values: Value) -> Value:
+        """Those of values that are chosen, in order, with room for all."""
+        return put(self.ranks, values, self.size)
+
+    @property
+    def places(self) -> Value:
+        """Where the chosen elements are, with room for all."""
+        return self.of(positions(self.mask, self.size).cast(self.ranks.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The different elements of a vector, and which each is."""
+
+    first: Value
+    """Where each group is first; there is room for all elements."""
+    values: Value
+    """The elements there."""
+    inverse: Value
+    """The group of each element."""
+    count: Value
+    """How many groups there are."""
+
+    @property
+    def counts(self) -> Value:
+        """How many elements there are of each group."""
+        size = self.inverse.shape[0]
+        ones = self.inverse.emitter.splat(1, (), _INDEX).expand((size,))
+        return put(self.inverse, ones, size, "add")
+
+
+def by_value(x: Value) -> Groups:
+    """The groups of equal elements in order of these; NaN is one."""
+    size = x.shape[0]
+    values, places = x.emitter.emit(nn.TopkOp, x, k=size, axis=0, largest=False)
+    chosen = Chosen.by(_starts(values))
+    ranks = chosen.ranks + chosen.mask.cast(chosen.ranks.dtype) - 1
+    inverse = put(places, ranks.cast(_INDEX), size)
+    return Groups(chosen.of(places), chosen.of(values), inverse, chosen.count)
+
+
+def by_place(x: Value) -> Groups:
+    """The groups of equal elements in the order in which they are found first."""
+    size, sorted_ = x.shape[0], by_value(x)
+    own = sorted_.first.gather(sorted_.inverse, 0)  # where the group of each element is first
+    chosen = Chosen.by(own.equals(positions(x, size)))
+    inverse = chosen.ranks.cast(_INDEX).gather(own, 0)
+    return Groups(chosen.of(positions(x, size)), chosen.of(x), inverse, sorted_.count)
+
+
+def _starts(values: Value) -> Value:
+    """Whether each of sorted elements differs from the one before it."""
+    size = values.shape[0]
+    own, before = values.part(0, 1, size - 1), values.part(0, 0, size - 1)
+    differ = ~own.equals(before)
+    if values.is_float:
+        differ = differ & before.equals(before)  # NaN, which is last, is one element
+    return concat([values.emitter.splat(1, (1,), np.bool_), differ], 0)

@@ -1,0 +1,47 @@
+"""Functions in NumPy that cut arrays to the size that a program has found: native code has the
+results of ops whose sizes depend on values in arrays with room for more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from tessella.runtime.values import Array, Value
+
+
+def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Array]:
+    """As many elements of arrays, along these axes, as the first operand says; all where there is
+    no axis. The program has computed them, and room for more."""
+    count, *found = inputs
+    size = int(count)
+    for i, axis in enumerate(axes):
+        if axis is not None:
+            found[i] = _part(found[i], size, axis)
+    return found
+
+
+def _part(x: Array, size: int, axis: int) -> Array:
+    part = x[(*[slice(None)] * axis, slice(size))] if axis else x[:size]
+    # a small part does not keep the memory of the whole
+    return part if 4 * part.size > x.size and part.flags.c_contiguous else part.copy()
+
+
+def coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
+    """Where elements are along each dimension: as many as the first operand says of places in
+    row-major order, in an array of these sizes."""
+    count, places, sizes = inputs
+    rest = places[: int(count)]
+    found = np.empty((len(sizes), len(rest)), np.int64)
+    for row, size in zip(found[:0:-1], sizes[:0:-1].tolist(), strict=True):
+        outer = rest // size
+        np.subtract(rest, outer * size, out=row)
+        rest = outer
+    found[0] = rest
+    return [found]
+
+
+TRIMMING: Mapping[str, Callable[..., Sequence[Value]]] = {
+    "coordinates": coordinates,
+    "first": first,
+}
