@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import tessella
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
+from tessella.driver.compile_graph import compile_graph
+from tessella.driver.options import make_options
 from tessella.support.elements import ELEMENTS
+from tests.frontends.onnx.models import model, value
+from tests.lowering.test_threads import check_bits
 from tests.native import EVERYWHERE, GraphBuilder, build
 
 # shape, axis, k, method
@@ -54,13 +60,85 @@ def test_the_first_of_each_row(
         g.block.add_op(op)
         return g.graph(op.values, op.indices)
 
-    model = build(make, target)
+    compiled = build(make, target)
     if ELEMENTS["f32"].bits == 8 * x.itemsize and target == EVERYWHERE[0]:
-        assert f"#tile.sorting<{method}" in model.as_text("tile")
-    values, places = model.run(None, {"x": x})
-    # a stable sort of ranks, in which NaN is the greatest and zeros are equal
-    ranks = np.unique(x, return_inverse=True)[1].reshape(shape)
-    order = np.argsort(-ranks if largest else ranks, axis=axis, kind="stable")
-    expected = np.take(order, range(k), axis)
+        assert f"#tile.sorting<{method}" in compiled.as_text("tile")
+    values, places = compiled.run(None, {"x": x})
+    expected = _places(x, axis, k, largest)
     np.testing.assert_array_equal(places, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
+
+
+def _places(x: np.ndarray[Any, Any], axis: int, k: int, largest: bool) -> np.ndarray[Any, Any]:
+    """By a stable sort of ranks, in which NaN is the greatest and zeros are equal."""
+    ranks = np.unique(x, return_inverse=True)[1].reshape(x.shape)
+    order = np.argsort(-ranks if largest else ranks, axis=axis, kind="stable")
+    return np.take(order, range(k), axis)
+
+
+# shape, axis, k, method
+DIVIDED: list[tuple[tuple[int, ...], int, int, str]] = [
+    ((37, 500), 1, 3, "insertion"),
+    ((5, 300, 43), 1, 3, "interleaved"),
+    ((9, 3000), 1, 3000, "radix"),
+    ((3, 900, 2), 1, 900, "radix"),
+]
+
+
+@pytest.mark.usefixtures("divide_all")
+@pytest.mark.parametrize("shape, axis, k, method", DIVIDED)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_threads_divide_the_rows(
+    shape: tuple[int, ...],
+    axis: int,
+    k: int,
+    method: str,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In any order, and at once, each with memory of its own."""
+    x = _drawn(shape, dtype, seed=k)
+    g = GraphBuilder(x=x)
+    op = nn.TopkOp.make([g.inputs["x"]], k=k, axis=axis, largest=True)
+    g.block.add_op(op)
+    program = compile_graph(g.graph(op.values, op.indices), make_options()).program
+    assert any(getattr(step, "shared", False) for step in program.steps)
+    np.testing.assert_array_equal(program.run([x], 2)[1], _places(x, axis, k, largest=True))
+    check_bits(program, [x], monkeypatch)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_open_rows_and_columns(axis: int, largest: int) -> None:
+    """The first few, and all: with buffers that have room for what a call has."""
+    few = model(
+        [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=axis, largest=largest)],
+        [value("x", ["n", "m"])],
+        [value("v", None), value("i", None, np.int64)],
+        weights={"k": np.array([2])},
+        opset=17,
+    )
+    whole = model(
+        [
+            helper.make_node("Shape", ["x"], ["s"], start=axis, end=axis + 1),
+            helper.make_node("TopK", ["x", "s"], ["v", "i"], axis=axis, largest=largest),
+        ],
+        [value("x", ["n", "m"])],
+        [value("v", None), value("i", None, np.int64)],
+        opset=17,
+    )
+    for proto, count in ((few, 2), (whole, None)):
+        compiled = tessella.compile(proto, dims={})
+        for shape in ((5, 7), (40, 300), (2, 33), (300, 17), (64, 2)):
+            x = _drawn(shape, "float32", seed=shape[0]) if min(shape) > 4 else _few(shape)
+            values, places = compiled.run(None, {"x": x})
+            k = shape[axis] if count is None else count
+            expected = _places(x, axis, k, bool(largest))
+            np.testing.assert_array_equal(places, expected)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
+        assert "tile.sort" in compiled.as_text("tile")
+        assert not compiled.explain().coverage.in_numpy
+
+
+def _few(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).integers(-3, 3, shape).astype(np.float32)
