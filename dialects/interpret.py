@@ -25,7 +25,8 @@ from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.symbols import callee_of
-from tessella.dialects.tile.evaluate import contract, selected
+from tessella.dialects.tile.evaluate import contract
+from tessella.dialects.tile.evaluate_selections import joined, selected, suppressed
 from tessella.runtime.elements import dtype_name, tagged
 from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
@@ -184,6 +185,15 @@ def _run_sort(self: Interpreter, op: Operation, values: Values) -> list[Array]:
     return selected(cast(tile.SortOp, op), values)
 
 
+def _run_suppress(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    return suppressed(cast(tile.SuppressOp, op), values)
+
+
+def _run_join(self: Interpreter, op: Operation, values: Values) -> list[Array]:
+    places, counts = _operands(op, values)
+    return joined(places, counts)
+
+
 _RUNNERS: dict[type[Operation], OpRunner] = {
     WeightOp: _run_weight,
     SplatOp: _run_splat,
@@ -198,4 +208,6 @@ _RUNNERS: dict[type[Operation], OpRunner] = {
     tile.EmptyOp: _run_empty,
     tile.ContractOp: _run_contract,
     tile.SortOp: _run_sort,
+    tile.SuppressOp: _run_suppress,
+    tile.JoinOp: _run_join,
 }

@@ -12,7 +12,7 @@ from tessella.dialects.arith import CASTS
 from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
-from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp, SortOp
+from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp, SelectionOp
 from tessella.lowering.pieces import Piece, pieces
 from tessella.passes.base import segments
 from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
@@ -83,14 +83,16 @@ def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
     return estimated(total(bytes_of(tensor_type(v)) for v in piece.inputs if v in constants))
 
 
-def _points(op: ContractOp | SortOp) -> Size:
+def _points(op: ContractOp | SelectionOp) -> Size:
+    if isinstance(op, SelectionOp):
+        return op.points
     return product(index.range for index in op.index_list if not index.scattered)
 
 
-def _operations(op: ContractOp | SortOp) -> Size:
+def _operations(op: ContractOp | SelectionOp) -> Size:
     """A point's, with what adds it up or compares it, and those of each result."""
-    if isinstance(op, SortOp):
-        return _points(op) * (_computing(op.combine) + 1)
+    if isinstance(op, SelectionOp):
+        return op.points * (sum(map(_computing, op.bodies)) + 1)
     accumulates = op.aggregation.data != "="
     count = _points(op) * (_computing(op.combine) + accumulates)
     return count + tensor_type(op.res).element_count() * _computing(op.post)
@@ -116,6 +118,6 @@ def _moved(piece: Piece) -> Size:
     return total(moved.values())
 
 
-def _bits(op: ContractOp | SortOp) -> int:
+def _bits(op: ContractOp | SelectionOp) -> int:
     element = element_of(op.results[0].type)
     return max(element.bits, _LEAST_BITS) if element.kind == "float" else element.bits

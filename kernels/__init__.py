@@ -21,6 +21,7 @@ FAMILIES = (
     "movement",
     "resize",
     "indexing",
+    "detection",
     "symbolic",
 )
 

@@ -20,9 +20,11 @@ from tessella.dialects.tile import (
     ExtractOp,
     Index,
     IndexOp,
+    JoinOp,
     Linear,
     Running,
     SortOp,
+    SuppressOp,
     YieldOp,
     access,
     identity_access,
@@ -306,6 +308,44 @@ class KernelBuilder:
         )
         self._block.add_op(op)
         return self.stored(op.values, keys), op.places
+
+    def suppress(
+        self,
+        free: Mapping[str, Size],
+        along: Mapping[str, Size],
+        inputs: Sequence[tuple[SSAValue, Sequence[Form]]],
+        items: Sequence[tuple[SSAValue, Sequence[Form]]],
+        limit: tuple[SSAValue, Sequence[Form]],
+        count: Size,
+        key: Body,
+        rules_out: Body,
+    ) -> tuple[SSAValue, SSAValue]:
+        """Select values of rows by falling keys, but for those that one before them rules out;
+        ``count`` at most, and as many as a limit says. Returns their places, and how many they are.
+        ``rules_out`` takes the items of the one that is selected, then those of the other."""
+        indices = [Index(n, r) for n, r in free.items()]
+        indices += [Index(n, r, reduced=True) for n, r in along.items()]
+        read, own = ([(v, access_of(f)) for v, f in group] for group in (inputs, items))
+        bodies = ((read, key), ([*own, *own], rules_out))
+        regions = (
+            scalar_region(
+                [tensor_type(value).element_type for value, _ in group],
+                lambda block, args, body=body: self._widened(Scalars(block), args, body),
+            )
+            for group, body in bodies
+        )
+        op = SuppressOp(indices, read, own, (limit[0], access_of(limit[1])), count, *regions)
+        self._block.add_op(op)
+        return op.places, op.counts
+
+    def join(
+        self, places: SSAValue, counts: SSAValue, types: Sequence[Tensor]
+    ) -> Sequence[SSAValue]:
+        """Put the values of rows one after the other. Returns these with the coordinates of their
+        rows, and how many they are."""
+        op = JoinOp(places, counts, types)
+        self._block.add_op(op)
+        return op.results
 
     def _widened(self, s: Scalars, args: Sequence[SSAValue], body: Body) -> SSAValue:
         return body(s, [s.cast(x, self.computed(x.type)) for x in args])

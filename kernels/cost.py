@@ -18,6 +18,8 @@ from tessella.targets import Target
 Cost = Callable[[Any, Target], float]
 """``cost(op, target)``: seconds of one call on the machine that ``target`` describes."""
 
+CANDIDATES = 0.1
+"""The share of boxes whose score is above the least one, of those that a detector gives."""
 SHUFFLING = 0.5
 """Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
 16x16, and stores that lie in two lines take as long again."""

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat
 
 from tessella.dialects.nn.attention import AttentionOp
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
-from tessella.kernels.cost import bytes_of, moving
+from tessella.kernels.cost import CANDIDATES, bytes_of, moving
 from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target
 
@@ -134,6 +134,13 @@ def _sort(op: NnOp, target: Target) -> float:
     return Work(9, 11 * math.log2(max(2, extent)))(op, target)
 
 
+def _suppression(op: NnOp, target: Target) -> float:
+    """Each box that is kept is compared with all candidates that are left."""
+    batches, classes, boxes = map(estimated, shape_of(op.operands[1]))
+    kept = min(estimated(op.settings["room"]), CANDIDATES * boxes)
+    return batches * classes * (10 * CALL + kept * (30 * CALL + 20 * CANDIDATES * boxes))
+
+
 def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
     """Work for each index, which touches so many lines of memory."""
 
@@ -179,6 +186,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.gather_elements": _by_index(7, 16.0, 3),
     **dict.fromkeys(("nn.scatter_elements", "nn.scatter_nd"), _by_index(8, 44.0, 6)),
     "nn.topk": _sort,
+    "nn.non_max_suppression": _suppression,
     "nn.max_pool": Windows(4, 3.0),
     "nn.avg_pool": Windows(7, 6.0, padded=3),
     **dict.fromkeys(("nn.matmul", "nn.fc"), _product),

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import SSAValue
 
 from tessella.dialects.rt import ALONE, PartAttr
-from tessella.dialects.tile import KernelOp, SortOp
+from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.order import Statement, in_order
 from tessella.passes.hazards import Hazards, Use
@@ -107,7 +107,9 @@ def _groups(
 
 
 def _is_alone(op: Statement) -> bool:
-    if not isinstance(op, SortOp) and any(loop.parallel for loop in shared_loops(op).values()):
+    if not isinstance(op, ContractOp):
+        return op.parallel is None
+    if any(loop.parallel for loop in shared_loops(op).values()):
         return False
     return op.schedule is None or op.schedule.data.parallel is None
 

@@ -45,7 +45,7 @@ from tessella.dialects.tile import (
     ScanOp,
     Schedule,
     SegmentOp,
-    SortOp,
+    SelectionOp,
     ViewOp,
     through_views,
 )
@@ -56,7 +56,7 @@ from tessella.dialects.tile.order import Statement as AnyStatement
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
 from tessella.lowering.prefetch import Part, asked, streamed
-from tessella.lowering.sort import Sort, scratch_of
+from tessella.lowering.selections import emit_selection, scratch_of
 from tessella.lowering.statement import Statement
 from tessella.lowering.steps import step_of
 from tessella.lowering.values import Emitter
@@ -140,8 +140,8 @@ def _convert_kernel(kernel: KernelOp) -> Iterator[Lowered]:
 def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
     groups = (piece.inputs, piece.outputs, piece.scratch)
     types = [[buffer_type(v) for v in group] for group in groups]
-    sorts = {op: scratch_of(op) for op in piece.ops if isinstance(op, SortOp)}
-    own = [type for buffers in sorts.values() for type in buffers]
+    selections = {op: scratch_of(op) for op in piece.ops if isinstance(op, SelectionOp)}
+    own = [type for buffers in selections.values() for type in buffers]
     types[-1] += own
     parts = piece.parts
     if parts is not None:
@@ -150,7 +150,7 @@ def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
     values = [value for group in groups for value in group]
     buffers: dict[SSAValue, SSAValue] = dict(zip(values, new.buffers, strict=False))
     rest = iter(new.buffers[len(values) :])
-    scratch = {op: [next(rest) for _ in made] for op, made in sorts.items()}
+    scratch = {op: [next(rest) for _ in made] for op, made in selections.items()}
     for value, argument in buffers.items():
         argument.name_hint = value.name_hint
     for value, root in piece.roots.items():
@@ -171,7 +171,7 @@ class _Statements:
     kernel: KernelOp
     ops: Sequence[AnyStatement]
     buffers: Mapping[SSAValue, SSAValue]
-    scratch: Mapping[SortOp, Sequence[SSAValue]]
+    scratch: Mapping[SelectionOp, Sequence[SSAValue]]
     emitter: Emitter
     threads: tuple[SSAValue, SSAValue]
 
@@ -256,13 +256,13 @@ class _Statements:
             if contracts := [op for op in together if isinstance(op, ContractOp)]:
                 self._contracts(contracts, steps)
             for op in together:
-                if isinstance(op, SortOp):
-                    self._sort(op)
+                if isinstance(op, SelectionOp):
+                    self._select(op)
 
-    def _sort(self, op: SortOp) -> None:
-        grain = op.schedule.data.parallel if op.schedule is not None else None
-        share = None if grain is None else self._share(rt.Share(op.units, grain))
-        Sort(self.emitter, op, self.buffers, self.scratch[op], share).emit()
+    def _select(self, op: SelectionOp) -> None:
+        whole = self.emitter.index(0), self.emitter.index(op.units)
+        share = whole if op.parallel is None else self._share(rt.Share(op.units, op.parallel))
+        emit_selection(self.emitter, op, self.buffers, self.scratch[op], share)
 
     def _contracts(self, ops: Sequence[ContractOp], steps: tuple[SSAValue, ...]) -> None:
         kernel, buffers, emitter = self.kernel, self.buffers, self.emitter

@@ -251,6 +251,23 @@ class Emitter:
         self.block, self._local = self._outer.pop()
         self.effect(scf.IfOp(condition, [], Region(inner)))
 
+    def either(
+        self,
+        condition: SSAValue,
+        body: Callable[[], Sequence[SSAValue]],
+        otherwise: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        """An scf.if: the values that the body gives, or those that are known already."""
+        inner, other = Block(), Block([scf.YieldOp(*otherwise)])
+        self._outer.append((self.block, self._local))
+        self.block, self._local = inner, {}
+        inner.add_op(scf.YieldOp(*body()))
+        self.block, self._local = self._outer.pop()
+        types = [value.type for value in otherwise]
+        op = scf.IfOp(condition, types, Region(inner), Region(other))
+        self.block.add_op(op)
+        return list(op.results)
+
     def vector_type(self, element: Attribute) -> VectorType[Any]:
         """The vector type of this statement's lanes."""
         return _vector_type(element, self.lanes)

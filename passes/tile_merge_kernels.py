@@ -197,8 +197,9 @@ def _readers(value: SSAValue) -> set[Operation]:
 
 
 def _can_join(kernels: Sequence[KernelOp]) -> bool:
-    """Whether the time of kernels is that of memory, or of one of them. A sort shares no loops."""
-    if any(kernel.sorts for kernel in kernels):
+    """Whether the time of kernels is that of memory, or of one of them. A selection shares no
+    loops."""
+    if any(kernel.selections for kernel in kernels):
         return False
     return all(map(_is_streaming, kernels)) or any(map(_only_moves, kernels))
 

@@ -32,8 +32,7 @@ from tessella.dialects.tile import (
     ScanOp,
     ScheduleAttr,
     SegmentOp,
-    SortingAttr,
-    SortOp,
+    SelectionOp,
 )
 from tessella.dialects.tile.nest import depth
 from tessella.passes.base import segments
@@ -43,7 +42,7 @@ from tessella.passes.tile.cycles import kernel_cycles
 from tessella.passes.tile.model import modelled
 from tessella.passes.tile.parallel import WORTH, best_choices, large, parallel_nest
 from tessella.passes.tile.parts import roots_of
-from tessella.passes.tile.sorting import sort_cycles
+from tessella.passes.tile.selections import selection_cycles
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -129,13 +128,13 @@ class _Division:
     nest: Nest | None
     loops: Mapping[ContractOp, tuple[str, int]]
     """The index of a statement, and how much of it is given to a thread at a time."""
-    sorts: Sequence[SortOp]
-    """The sorts whose rows are divided."""
+    selections: Sequence[SelectionOp]
+    """Those whose rows are divided."""
 
     @property
     def divides(self) -> bool:
         """Whether there is anything."""
-        return self.nest is not None or bool(self.loops) or bool(self.sorts)
+        return self.nest is not None or bool(self.loops) or bool(self.selections)
 
     def apply(self) -> None:
         """Write it into the kernel's nest and the schedules."""
@@ -144,9 +143,8 @@ class _Division:
         for op, parallel in self.loops.items():
             assert op.schedule is not None
             op.schedule = ScheduleAttr(replace(op.schedule.data, parallel=parallel))
-        for sort in self.sorts:
-            assert sort.schedule is not None
-            sort.schedule = SortingAttr(replace(sort.schedule.data, parallel=1))
+        for selection in self.selections:
+            selection.divide(1)
 
 
 def _division(kernel: KernelOp, models: _Models) -> _Division:
@@ -165,5 +163,7 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     found = best_choices(enough)
     loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
     worth = WORTH * models.target.barrier_cycles
-    sorts = [op for op in kernel.sorts if estimated(op.units) > 1 and sort_cycles(op) >= worth]
-    return _Division(kernel, nest, loops, sorts)
+    selections = [
+        op for op in kernel.selections if estimated(op.units) > 1 and selection_cycles(op) >= worth
+    ]
+    return _Division(kernel, nest, loops, selections)

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tessella.dialects.place import PlaceAttr
-from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr, SortingAttr
+from tessella.dialects.tile import ContractOp, KernelOp, Schedule, ScheduleAttr
 from tessella.dialects.tile.merge import merge_indices
 from tessella.passes.kinds import KernelPass
 from tessella.passes.tile.log import reasoning
 from tessella.passes.tile.packing import set_places
 from tessella.passes.tile.search import best_schedule
-from tessella.passes.tile.sorting import best_sorting
+from tessella.passes.tile.selections import schedule_selection
 from tessella.targets import Target
 
 
@@ -45,9 +45,8 @@ class TileSchedulePass(KernelPass):
         for op in kernel.statements:
             if op.schedule is None:
                 self._schedule(op, kernel, target)
-        for sort in kernel.sorts:
-            if sort.schedule is None:
-                sort.schedule = SortingAttr(best_sorting(sort, target))
+        for selection in kernel.selections:
+            schedule_selection(selection, target)
 
     def _schedule(self, op: ContractOp, kernel: KernelOp, target: Target) -> None:
         if self.log:

@@ -12,6 +12,7 @@ from xdsl.irdl import IRDLOperation
 from tessella.dialects.nn import (
     attention,
     constants,
+    detection,
     elementwise,
     fused,
     indexing,
@@ -26,6 +27,7 @@ from tessella.dialects.nn import (
 from tessella.dialects.nn.attention import *
 from tessella.dialects.nn.constants import *
 from tessella.dialects.nn.core import NnOp as NnOp
+from tessella.dialects.nn.detection import *
 from tessella.dialects.nn.elementwise import *
 from tessella.dialects.nn.fused import *
 from tessella.dialects.nn.indexing import *
@@ -41,6 +43,7 @@ from tessella.dialects.sizes import SizeAttr, SymbolAttr
 FAMILIES = (
     attention,
     constants,
+    detection,
     elementwise,
     fused,
     indexing,

@@ -48,7 +48,9 @@ from tessella.dialects.tile.ops import (
     identity_access,
 )
 from tessella.dialects.tile.scan import ScanOp
+from tessella.dialects.tile.selection import RowsOp, SelectionOp
 from tessella.dialects.tile.sort import Sorting, SortingAttr, SortOp
+from tessella.dialects.tile.suppress import JoinOp, SuppressOp, Sweep, SweepAttr
 
 __all__ = [
     "CONSTANT",
@@ -65,22 +67,28 @@ __all__ = [
     "Index",
     "IndexOp",
     "IndicesAttr",
+    "JoinOp",
     "KernelOp",
     "Linear",
     "Nest",
     "NestAttr",
     "ReturnOp",
+    "RowsOp",
     "Running",
     "ScanOp",
     "Schedule",
     "ScheduleAttr",
     "SegmentOp",
+    "SelectionOp",
     "SharedLoop",
     "SortOp",
     "Sorting",
     "SortingAttr",
     "Storage",
     "StorageAttr",
+    "SuppressOp",
+    "Sweep",
+    "SweepAttr",
     "Tile",
     "ViewOp",
     "WhereAttr",
@@ -101,8 +109,12 @@ __all__ = [
 Tile = Dialect(
     "tile",
     [
-        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp, SortOp),
+        *(YieldOp, ReturnOp, IndexOp, ExtractOp, EmptyOp, ContractOp),
+        *(SortOp, SuppressOp, JoinOp),
         *(KernelOp, SegmentOp, CallOp, ScanOp, ViewOp),
     ],
-    [IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr, SortingAttr],
+    [
+        *(IndicesAttr, AccessAttr, WhereAttr, NestAttr, AtAttr, StorageAttr, ScheduleAttr),
+        *(SortingAttr, SweepAttr),
+    ],
 )

@@ -22,9 +22,7 @@ from tessella.dialects.tile.ops import (
     ContractOp,
 )
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
-from tessella.dialects.tile.sort import SortOp
 from tessella.runtime.elements import converted, widened
-from tessella.runtime.host.reduction import topk
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
 
@@ -49,34 +47,6 @@ def contract(op: ContractOp, arrays: Arrays) -> Array:
         return _Statement(op, arrays).run()
 
 
-def selected(op: SortOp, arrays: Arrays) -> list[Array]:
-    """The results of a sort, given the arrays of the values that it reads."""
-    with np.errstate(all="ignore"):
-        return _selected(op, arrays)
-
-
-def _selected(op: SortOp, arrays: Arrays) -> list[Array]:
-    sizes = {i.name: int(i.range) for i in (*op.free, op.along)}
-    points = _points({name: (0, size) for name, size in sizes.items()})
-    elements = [
-        arrays[value].reshape(-1)[_position(forms, known_all(shape_of(value)), points)[0]]
-        for value, forms in zip(op.inputs, op.input_accesses, strict=True)
-    ]
-    keys = np.broadcast_to(_body(op.combine.block, elements, points, arrays), [*sizes.values()])
-    count = known(op.count)
-    _, places = topk(keys, k=count, axis=keys.ndim - 1, largest=op.descending is not None)
-    taken = {**{index.name: (0, int(index.range)) for index in op.free}, op.along.name: (0, count)}
-    results: list[Array] = []
-    for value, array in zip(
-        op.results, (np.take_along_axis(keys, places, -1), places), strict=True
-    ):
-        result = np.zeros(shape_of(value), dtype_of(value.type))
-        at, _ = _position(op.out_access, known_all(shape_of(value)), _points(taken))
-        result.reshape(-1)[np.broadcast_to(at, array.shape)] = array
-        results.append(result)
-    return results
-
-
 class _Statement:
     def __init__(self, op: ContractOp, arrays: Arrays) -> None:
         self.op = op
@@ -92,7 +62,7 @@ class _Statement:
         if self.op.is_scatter:
             return self._scattered()
         totals = converted(self._along(self._totals()), self.kind)
-        points, inside = _points(self.free), np.asarray(True)
+        points, inside = grid(self.free), np.asarray(True)
         if self.op.post_block is not None:
             posts, inside = self._elements(self.op.post_inputs, self.op.post_accesses, points)
             totals = self._body(self.op.post_block, [totals, *posts], points)
@@ -101,7 +71,7 @@ class _Statement:
 
     def _scattered(self) -> Array:
         """The init with the values of all points aggregated at their coordinates, in order."""
-        op, points = self.op, _points({n: (0, size) for n, size in self._loops.items()})
+        op, points = self.op, grid({n: (0, size) for n, size in self._loops.items()})
         assert op.init is not None
         result = np.array(self.arrays[op.init])
         elements, inside = self._counting(points)
@@ -136,7 +106,7 @@ class _Statement:
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
             result[...] = self.arrays[op.init]
-        position, inside = _position(op.out_access, known_all(shape), _points(self.free))
+        position, inside = positions(op.out_access, known_all(shape), grid(self.free))
         where = np.broadcast_to(inside & reads, totals.shape)
         result.reshape(-1)[np.broadcast_to(position, totals.shape)[where]] = totals[where]
         return result
@@ -212,7 +182,7 @@ class _Statement:
 
     def _block(self, spans: Spans) -> Array:
         """The aggregate over one block, for its free indices."""
-        points = _points(spans)
+        points = grid(spans)
         elements, inside = self._counting(points)
         shape = [stop - start for start, stop in spans.values()]
         factors = [widened(x) for x in elements] if self.op.is_multiply_add else []
@@ -255,7 +225,7 @@ class _Statement:
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
             array = self.arrays[value].reshape(-1)
-            position, here = _position(forms, known_all(shape_of(value)), points)
+            position, here = positions(forms, known_all(shape_of(value)), points)
             if not array.size:
                 array, position = np.zeros(1, array.dtype), np.zeros_like(position)
             elements.append(array[position])
@@ -264,10 +234,10 @@ class _Statement:
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
         """The values that a body yields for the elements of all points."""
-        return _body(block, arguments, points, self.arrays)
+        return body_values(block, arguments, points, self.arrays)
 
 
-def _body(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
+def body_values(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
     """The values that a body yields for the elements of all points."""
     return _values(block, arguments, points, arrays)[yielded(block)]
 
@@ -306,7 +276,8 @@ def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
     )
 
 
-def _points(spans: Spans) -> Points:
+def grid(spans: Spans) -> Points:
+    """The points of these spans of indices."""
     rank = len(spans)
     return {
         name: np.arange(*span).reshape([-1 if d == axis else 1 for d in range(rank)])
@@ -319,7 +290,7 @@ def _value(form: Linear, points: Points) -> Array:
     return sum((points[name] * c for name, c in form.terms), start)
 
 
-def _position(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
+def positions(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
     """The offsets of elements in a row-major array, and the points at which they are inside it."""
     rank = next((x.ndim for x in points.values()), 0)
     position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)

@@ -63,7 +63,7 @@ from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.inits import check_inits
 from tessella.dialects.tile.ops import ContractOp
-from tessella.dialects.tile.sort import SortOp
+from tessella.dialects.tile.selection import SelectionOp
 from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
@@ -128,14 +128,14 @@ class _Function(IRDLOperation):
         return [op for op in self.body.block.ops if isinstance(op, ContractOp)]
 
     @property
-    def sorts(self) -> list[SortOp]:
-        """The statements that select along an index. They share no loops with others."""
-        return [op for op in self.body.block.ops if isinstance(op, SortOp)]
+    def selections(self) -> list[SelectionOp]:
+        """The statements that select values of rows. They share no loops with others."""
+        return [op for op in self.body.block.ops if isinstance(op, SelectionOp)]
 
     @property
-    def all_statements(self) -> list[ContractOp | SortOp]:
+    def all_statements(self) -> list[ContractOp | SelectionOp]:
         """The statements of all kinds, in the order of the text."""
-        return [op for op in self.body.block.ops if isinstance(op, ContractOp | SortOp)]
+        return [op for op in self.body.block.ops if isinstance(op, ContractOp | SelectionOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
         """The attributes of an argument."""

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.tile.bodies import ExtractOp
 from tessella.dialects.tile.ops import ContractOp, EmptyOp
-from tessella.dialects.tile.sort import SortOp
+from tessella.dialects.tile.selection import SelectionOp
 
 
 def overwriter(value: SSAValue) -> ContractOp | None:
@@ -25,9 +25,9 @@ def overwriter(value: SSAValue) -> ContractOp | None:
     return next((op for use in value.uses if (op := _overwriter(use)) is not None), None)
 
 
-def reads(op: ContractOp | SortOp) -> Iterator[SSAValue]:
+def reads(op: ContractOp | SelectionOp) -> Iterator[SSAValue]:
     """The tensors whose elements a statement reads."""
-    yield from op.inputs if isinstance(op, SortOp) else op.tensors[:-1]
+    yield from op.reads if isinstance(op, SelectionOp) else op.tensors[:-1]
     yield from (x.source for x in op.walk() if isinstance(x, ExtractOp))
 
 

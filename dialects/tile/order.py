@@ -17,9 +17,9 @@ from xdsl.ir import Operation
 
 from tessella.dialects.tile.inits import reads
 from tessella.dialects.tile.ops import ContractOp
-from tessella.dialects.tile.sort import SortOp
+from tessella.dialects.tile.selection import SelectionOp
 
-Statement = ContractOp | SortOp
+Statement = ContractOp | SelectionOp
 Position = tuple[int, ...]
 """Where a statement runs: a number for each of its shared loops, from the outermost, and one for
 itself. Even numbers count the runs of the next loop, odd ones the places between them."""

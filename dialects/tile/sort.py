@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Data, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     base,
     irdl_attr_definition,
     irdl_op_definition,
@@ -31,17 +30,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.sizes import SizeOp, parse_number, size_attribute, size_def, size_of
+from tessella.dialects.sizes import parse_number, size_attribute, size_def, size_of
 from tessella.dialects.tile.access import Access, may_stay_inside, parse_access, print_access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
-from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.operands import (
     parse_operands,
     print_operands,
-    verify_arguments,
     verify_operand,
 )
-from tessella.dialects.tile.ops import SCALAR_DIALECTS
+from tessella.dialects.tile.selection import RowsOp
 from tessella.support.conditions import always
 from tessella.support.sizes import Size, ceil_div, product
 
@@ -96,7 +93,7 @@ class SortingAttr(Data[Sorting]):
 
 
 @irdl_op_definition
-class SortOp(IRDLOperation):
+class SortOp(RowsOp):
     """The first values of each row by a key, in order, and their places.
 
     The free indices count the rows, the reduced index the values of a row. The body computes the
@@ -107,7 +104,6 @@ class SortOp(IRDLOperation):
 
     name = "tile.sort"
     inputs = var_operand_def(base(TensorType))
-    indices = prop_def(IndicesAttr)
     accesses = prop_def(ArrayAttr[AccessAttr])
     """Of the inputs, then of both results."""
     first = size_def()
@@ -144,37 +140,19 @@ class SortOp(IRDLOperation):
         )
 
     @property
-    def index_list(self) -> tuple[Index, ...]:
-        return self.indices.parts
+    def bodies(self) -> tuple[Region, ...]:
+        return (self.combine,)
 
     @property
-    def tensors(self) -> tuple[SSAValue, ...]:
-        """The tensors of the accesses: the inputs and both results."""
-        return (*self.inputs, self.values, self.places)
+    def parallel(self) -> int | None:
+        return None if self.schedule is None else self.schedule.data.parallel
 
-    @property
-    def ranges(self) -> Mapping[str, Size]:
-        """The ranges of the indices by name."""
-        return self.indices.ranges
-
-    @property
-    def free(self) -> tuple[Index, ...]:
-        """The indices that count the rows, the outermost first."""
-        return tuple(index for index in self.index_list if not index.reduced)
-
-    @property
-    def along(self) -> Index:
-        """The index that counts the values of a row."""
-        return next(index for index in self.index_list if index.reduced)
-
-    @property
-    def rows(self) -> Size:
-        """The number of rows."""
-        return product(index.range for index in self.free)
+    def divide(self, units: int) -> None:
+        assert self.schedule is not None
+        self.schedule = SortingAttr(replace(self.schedule.data, parallel=units))
 
     @property
     def units(self) -> Size:
-        """The number of rows, or of groups of interleaved rows, that the schedule runs."""
         if self.schedule is None or self.schedule.data.method != INTERLEAVED:
             return self.rows
         *outer, last = self.free
@@ -195,15 +173,7 @@ class SortOp(IRDLOperation):
         return self.accesses.data[-1].data
 
     def verify_(self) -> None:
-        if sum(index.reduced for index in self.index_list) != 1:
-            raise VerifyException("tile.sort: expected one index after the bar, that of a row")
-        if len({index.name for index in self.index_list}) != len(self.index_list):
-            raise VerifyException("tile.sort: an index is declared twice")
-        if always(self.count < 0) or always(self.count > self.along.range):
-            raise VerifyException(
-                f"tile.sort: expected the first 0 to {self.along.range} values of a row, found "
-                f"{self.count}"
-            )
+        self.verify_rows(self.count)
         self._verify_accesses()
         self._verify_body()
 
@@ -229,16 +199,9 @@ class SortOp(IRDLOperation):
                 )
 
     def _verify_body(self) -> None:
-        block = self.combine.block
         elements = [tensor_type(value).element_type for value in self.inputs]
-        verify_arguments(self.name, block, elements)
-        for op in block.ops:
-            known = isinstance(op, IndexOp | SizeOp | YieldOp)
-            if not known and op.dialect_name() not in SCALAR_DIALECTS:
-                raise VerifyException(f"tile.sort: {op.name} does not belong into a key")
-            if isinstance(op, IndexOp) and op.index.data not in self.ranges:
-                raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
-        key, element = yielded(block).type, tensor_type(self.values).element_type
+        key = self.verify_body(self.combine.block, elements, self.ranges)
+        element = tensor_type(self.values).element_type
         found_element = find_element(key)
         if found_element is None or found_element.bits < 8 or found_element.narrow:
             raise VerifyException(f"tile.sort: keys of {key} are not compared; widen them")

@@ -9,36 +9,36 @@ from xdsl.ir import BlockArgument
 
 from tessella.dialects.layout import NCHW
 from tessella.dialects.place import PlaceAttr, place_of
-from tessella.dialects.tile import ContractOp, KernelOp, SortOp
+from tessella.dialects.tile import ContractOp, KernelOp, SelectionOp
 from tessella.dialects.tile.flat import layout_of, stored_element
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import reaches
 from tessella.kernels.cost import SHUFFLING, moving
 from tessella.passes.tile.estimates import bytes_in, count_of
 from tessella.passes.tile.model import modelled
-from tessella.passes.tile.sorting import sort_cycles
+from tessella.passes.tile.selections import selection_cycles
 from tessella.passes.tile.traffic import overlapped
 from tessella.targets import Target
 
 
-def statement_cycles(op: ContractOp | SortOp, target: Target) -> float:
+def statement_cycles(op: ContractOp | SelectionOp, target: Target) -> float:
     """Cycles of a statement under its schedule, in one step of its kernel's nest."""
-    if isinstance(op, SortOp):
-        return sort_cycles(op)
+    if isinstance(op, SelectionOp):
+        return selection_cycles(op)
     return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
 
 
 def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
     """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
     total = sum(cycles(op) * runs(op) for op in kernel.statements)
-    total += sum(map(sort_cycles, kernel.sorts))
+    total += sum(map(selection_cycles, kernel.selections))
     return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
 
 
-def runs(op: ContractOp | SortOp) -> float:
+def runs(op: ContractOp | SelectionOp) -> float:
     """How many steps of the kernel's nest run a statement; one that leaves out a part of its points
     counts as the rest."""
-    if isinstance(op, SortOp):
+    if isinstance(op, SelectionOp):
         return 1.0
     return steps(op) * prod(reach.share(op, name) for name, reach in reaches(op).items())
 

@@ -95,10 +95,10 @@ def share_loops(kernel: KernelOp, target: Target) -> None:
     some sum over, if that saves much. A long sum is one of blocks, which are a loop of their own.
 
     A step prefetches the inputs of a later one if they come from far away. The statements of a
-    kernel with a sort share no loops. An indexed write touches all of its result, so that no step
-    of its kernel could keep to a part.
+    kernel with a selection share no loops. An indexed write touches all of its result, so that no
+    step of its kernel could keep to a part.
     """
-    if kernel.sorts or any(op.is_scatter for op in kernel.statements):
+    if kernel.selections or any(op.is_scatter for op in kernel.statements):
         return
     if kernel.nest is None:
         _share_all(kernel, target)

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of
 from tessella.dialects.rt import ALONE, ANY, OWN, Part, Share
-from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp, SortOp
+from tessella.dialects.tile import ContractOp, EmptyOp, ExtractOp, KernelOp, SelectionOp
 from tessella.dialects.tile.flat import FlatAccess, flatten
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.passes.hazards import Use
@@ -46,7 +46,7 @@ def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
             roots[op.res] = op.res
         elif isinstance(op, ContractOp):
             roots[op.res] = roots[op.init] if op.init is not None else op.res
-        elif isinstance(op, SortOp):
+        elif isinstance(op, SelectionOp):
             roots |= {value: value for value in op.results}
     return roots
 
@@ -60,9 +60,9 @@ def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
     return parts
 
 
-def uses(op: ContractOp | SortOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
+def uses(op: ContractOp | SelectionOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
     """The tensors that a statement touches, by those that own their buffers."""
-    for use in _uses_of_sort(op) if isinstance(op, SortOp) else _uses(op):
+    for use in _uses_of_selection(op) if isinstance(op, SelectionOp) else _uses(op):
         yield use._replace(buffer=roots.get(use.buffer, use.buffer))
 
 
@@ -79,10 +79,9 @@ def _uses(op: ContractOp) -> Iterator[Use]:
             yield Use(x.source, ANY if shared is not None else ALONE, written=False)
 
 
-def _uses_of_sort(op: SortOp) -> Iterator[Use]:
-    divided = op.schedule is not None and op.schedule.data.parallel is not None
+def _uses_of_selection(op: SelectionOp) -> Iterator[Use]:
     for value in op.tensors:
-        yield Use(value, ANY if divided else ALONE, written=value in op.results)
+        yield Use(value, ALONE if op.parallel is None else ANY, written=value in op.results)
 
 
 def _flattened(

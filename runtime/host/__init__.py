@@ -15,6 +15,7 @@ import numpy as np
 from tessella.runtime.elements import converted, widened
 from tessella.runtime.host import (
     attention,
+    detection,
     elementwise,
     indexing,
     linear,
@@ -31,6 +32,7 @@ __all__ = ["KERNELS", "Array", "HostKernel", "kernel", "run"]
 
 _FAMILIES = (
     attention,
+    detection,
     elementwise,
     indexing,
     linear,

@@ -57,6 +57,11 @@ def floats(*shapes: Shape) -> list[SSAValue]:
     return operands(*((f32, shape) for shape in shapes))
 
 
+def boxes(count: int, most: Attribute = i64) -> list[SSAValue]:
+    """So many boxes, eight scores of each of two classes, and numbers."""
+    return operands((f32, (3, count, 4)), (f32, (3, 2, 8)), (most, ()), (f32, ()))
+
+
 def documented() -> dict[str, tuple[list[str], set[str]]]:
     """Operands and properties of each op by the table in the documentation."""
     rows: dict[str, tuple[list[str], set[str]]] = {}
@@ -172,6 +177,9 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("out of range", nn.SoftmaxOp, floats(()), {"axis": 0}),
     ("k is out of range", nn.TopkOp, floats((2, 3)), {"k": 4, "axis": 1, "largest": True}),
     ("k is out of range", nn.TopkOp, floats((2, 3)), {"k": -1, "axis": 1, "largest": True}),
+    ("do not fit together", nn.NonMaxSuppressionOp, boxes(9), {"room": 1, "centered": False}),
+    ("room is out of range", nn.NonMaxSuppressionOp, boxes(8), {"room": 9, "centered": False}),
+    ("most is an i64", nn.NonMaxSuppressionOp, boxes(8, i32), {"room": 1, "centered": False}),
     ("does not broadcast", nn.LayerNormOp, floats((2, 1), (3,)), {"axis": 1, "epsilon": 0.0}),
     ("out of range", nn.RmsNormOp, floats((2, 3), (3,)), {"axis": 2, "epsilon": 0.0}),
     ("wrong shape", nn.GroupNormOp, floats((2, 3, 4), (4,), (3,)), {"epsilon": 0.0, "groups": 3}),

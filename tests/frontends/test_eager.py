@@ -114,6 +114,10 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.CummaxOp: Example((X,), {"axis": 1, "exclusive": True, "reverse": True}),
     nn.CumminOp: Example((X,), {"axis": 3, "exclusive": False, "reverse": False}),
     nn.TopkOp: Example((X,), {"k": 2, "axis": 2, "largest": True}),
+    nn.NonMaxSuppressionOp: Example(
+        (np.abs(normal(2, 9, 4)), normal(2, 3, 9), np.array(4), np.array(0.1, np.float32)),
+        {"room": 5, "centered": True},
+    ),
     nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
     nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),
     nn.GroupNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1, "groups": 1}),

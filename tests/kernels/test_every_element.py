@@ -37,8 +37,8 @@ ARCH = targets.native().arch
 IN_NUMPY = {nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp}
 """Ops that do not compute by themselves."""
 
-WIDE_IN_NUMPY = {nn.ModOp, nn.FmodOp}
-"""Functions that there is no vector code of in f64."""
+WIDE_IN_NUMPY = {nn.ModOp, nn.FmodOp, nn.NonMaxSuppressionOp}
+"""Ops that there is no native code of in f64."""
 
 MATRIX = ("T", 4, 37)
 IMAGE = ("T", 1, 4, 7, 9)
@@ -91,6 +91,11 @@ CASES: Sequence[Case] = (
     (nn.CummaxOp, [MATRIX], ALONG | {"axis": 0, "exclusive": True}),
     (nn.CumminOp, [MATRIX], ALONG | {"axis": 1}),
     (nn.TopkOp, [MATRIX], {"k": 3, "axis": 1, "largest": True}),
+    (
+        nn.NonMaxSuppressionOp,
+        [("T", 2, 9, 4), ("T", 2, 3, 9), ("index",), ("T",)],
+        {"room": 5, "centered": True},
+    ),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
@@ -154,7 +159,7 @@ def test_every_op_is_here() -> None:
 
 def _array(tag: str, shape: Sequence[int], element: str, seed: int) -> Array:
     if tag == "index":
-        return np.random.default_rng(seed).integers(0, 4, shape)
+        return np.asarray(np.random.default_rng(seed).integers(0, 4, shape))
     array = sample(element if tag in ("T", "positive") else tag, *shape, seed=seed)
     return converted(np.abs(widened(array)), array.dtype) if tag == "positive" else array
 

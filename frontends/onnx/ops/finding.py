@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tessella.dialects import nn
+from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import always
+from tessella.support.decisions import are_ordered, decided_min
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
@@ -106,9 +109,29 @@ def _has_elements(value: Value) -> bool:
     return always(product(value.shape) > 0)
 
 
-@converts("NonMaxSuppression", 10, 11, note=f"in NumPy; {_CUT}")
-def non_max_suppression(call: Call) -> Sequence[Value]:
+@converts("NonMaxSuppression", 10, 11, note=_CUT)
+def non_max_suppression(call: Call) -> Value:
     """The boxes that no box of a higher score overlaps, as batch, class and box."""
     call.check_ranks(3, 3)
-    settings = {"centered": call.flag("center_point_box")}
-    return call.found(Find("non_max_suppression", settings, [(_INDEX, ["count", 3])]))
+    boxes, scores = map(call.operand, range(2))
+    most = call.optional(2) or call.constant(np.array(0, np.int64))
+    overlap = call.optional(3) or boxes.like(0.0)
+    numbers = [x.reshape(()) for x in (most, overlap, call.optional(4)) if x is not None]
+    room = _room(call, numbers[0], scores.shape[-1])
+    centered = call.flag("center_point_box")
+    selected, count = call.build.emit(
+        nn.NonMaxSuppressionOp, boxes, scores, *numbers, room=room, centered=centered
+    )
+    known = call.build.static(selected), call.build.static(count)
+    if known[0] is None or known[1] is None:
+        raise _cut(call, count, [selected], [(_INDEX, ["count", 3])], (0,))
+    return call.constant(known[0][: int(known[1])])
+
+
+def _room(call: Call, most: Value, boxes: Size) -> Size:
+    """The number of boxes of a class at most, as far as it is known."""
+    known = call.build.static(most)
+    if known is None or holds_sizes(known):
+        return boxes
+    limit = max(0, int(known))
+    return decided_min(limit, boxes) if are_ordered(limit, boxes) else boxes

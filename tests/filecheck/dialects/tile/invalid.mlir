@@ -862,3 +862,87 @@ tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
 ^bb0(%e: f32):
   tile.yield %e : f32
 } : (tensor<3x10xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf32>, tensor<3xi64>)
+// expected-error@+1 {{[a, b + 1] leaves tensor<3x10xf32>}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b + 1]) items (%x[a, b]) limit (%m[a]) {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} rules_out {
+^bb0(%l: f32, %r: f32):
+  %c = arith.cmpf ogt, %l, %r : f32
+  tile.yield %c : i1
+} : tensor<3x2xi64>, tensor<3xi64>
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf32>, tensor<3xi64>)
+// expected-error@+1 {{the index b of [b] is not declared}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b]) items (%x[a, b]) limit (%m[b]) {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} rules_out {
+^bb0(%l: f32, %r: f32):
+  %c = arith.cmpf ogt, %l, %r : f32
+  tile.yield %c : i1
+} : tensor<3x2xi64>, tensor<3xi64>
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf32>, tensor<3xi32>)
+// expected-error@+1 {{expected a limit of i64, found tensor<3xi32>}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b]) items (%x[a, b]) limit (%m[a]) {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} rules_out {
+^bb0(%l: f32, %r: f32):
+  %c = arith.cmpf ogt, %l, %r : f32
+  tile.yield %c : i1
+} : tensor<3x2xi64>, tensor<3xi64>
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf64>, tensor<3xi64>)
+// expected-error@+1 {{expected keys of 8 to 32 bits, found f64}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b]) items (%x[a, b]) limit (%m[a]) {
+^bb0(%e: f64):
+  tile.yield %e : f64
+} rules_out {
+^bb0(%l: f64, %r: f64):
+  %c = arith.cmpf ogt, %l, %r : f64
+  tile.yield %c : i1
+} : tensor<3x2xi64>, tensor<3xi64>
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf32>, tensor<3xi64>)
+// expected-error@+1 {{the second body yields f32, expected i1}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b]) items (%x[a, b]) limit (%m[a]) {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} rules_out {
+^bb0(%l: f32, %r: f32):
+  %c = arith.cmpf ogt, %l, %r : f32
+  tile.yield %l : f32
+} : tensor<3x2xi64>, tensor<3xi64>
+
+// -----
+
+%x, %m = "test.op"() : () -> (tensor<3x10xf32>, tensor<3xi64>)
+// expected-error@+1 {{expected tensor<3x2xi64>, found tensor<3x4xi64>}}
+%p, %n = tile.suppress first 2 [a: 3 | b: 10] (%x[a, b]) items (%x[a, b]) limit (%m[a]) {
+^bb0(%e: f32):
+  tile.yield %e : f32
+} rules_out {
+^bb0(%l: f32, %r: f32):
+  %c = arith.cmpf ogt, %l, %r : f32
+  tile.yield %c : i1
+} : tensor<3x4xi64>, tensor<3xi64>
+
+// -----
+
+%p, %n = "test.op"() : () -> (tensor<3x2xi64>, tensor<4xi64>)
+// expected-error@+1 {{expected tensor<3xi64>, found tensor<4xi64>}}
+%j, %k = tile.join %p, %n : tensor<6x2xi64>, tensor<i64>

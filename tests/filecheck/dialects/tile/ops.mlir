@@ -166,3 +166,28 @@ tile.kernel @selection(%x: tensor<1000x64xf32>) -> (tensor<64x5xf32>, tensor<64x
   } : (tensor<1000x64xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
   tile.return %v, %p : tensor<64x5xf32>, tensor<64x5xi64>
 }
+
+// -----
+
+// CHECK:       tile.kernel @suppression
+// CHECK-NEXT:    %p, %n = tile.suppress first 5 [r: 64 | i: 1000] (%x[r, i]) items (%x[r, i]) limit (%m[r]) schedule #tile.sweep<lanes 8 parallel 2> {
+// CHECK-NEXT:    ^bb0(%e: f32):
+// CHECK-NEXT:      tile.yield %e : f32
+// CHECK-NEXT:    } rules_out {
+// CHECK-NEXT:    ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:      %c = arith.cmpf oeq, %a, %b : f32
+// CHECK-NEXT:      tile.yield %c : i1
+// CHECK-NEXT:    } : tensor<64x5xi64>, tensor<64xi64>
+// CHECK-NEXT:    %j, %k = tile.join %p, %n : tensor<320x2xi64>, tensor<i64>
+tile.kernel @suppression(%x: tensor<64x1000xf32>, %m: tensor<64xi64>) -> (tensor<320x2xi64>, tensor<i64>) {
+  %p, %n = tile.suppress first 5 [r: 64 | i: 1000] (%x[r, i]) items (%x[r, i]) limit (%m[r]) schedule #tile.sweep<lanes 8 parallel 2> {
+  ^bb0(%e: f32):
+    tile.yield %e : f32
+  } rules_out {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.cmpf oeq, %a, %b : f32
+    tile.yield %c : i1
+  } : tensor<64x5xi64>, tensor<64xi64>
+  %j, %k = tile.join %p, %n : tensor<320x2xi64>, tensor<i64>
+  tile.return %j, %k : tensor<320x2xi64>, tensor<i64>
+}

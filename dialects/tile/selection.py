@@ -1,0 +1,122 @@
+"""What statements that select values of rows have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import IRDLOperation, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from tessella.dialects.sizes import SizeOp
+from tessella.dialects.tile.attributes import Index, IndicesAttr
+from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.operands import verify_arguments
+from tessella.dialects.tile.ops import SCALAR_DIALECTS
+from tessella.support.conditions import always
+from tessella.support.sizes import Size, product
+
+
+class SelectionOp(IRDLOperation):
+    """Base of the statements that select values of rows. They share no loops with others; threads
+    may divide the rows."""
+
+    @property
+    def reads(self) -> tuple[SSAValue, ...]:
+        """The tensors whose elements it reads."""
+        return tuple(self.operands)
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors that it reads, then its results."""
+        return (*self.reads, *self.results)
+
+    @property
+    def bodies(self) -> tuple[Region, ...]:
+        """The scalar bodies that run at each point."""
+        return ()
+
+    @property
+    def points(self) -> Size:
+        """The number of values that it selects from."""
+        raise NotImplementedError
+
+    @property
+    def units(self) -> Size:
+        """What threads can divide: the number of rows, or of groups of rows."""
+        return 1
+
+    @property
+    def parallel(self) -> int | None:
+        """The units that a thread takes at a time, where threads divide them."""
+        return None
+
+    def divide(self, units: int) -> None:
+        """Let threads take so many units at a time."""
+        raise NotImplementedError
+
+
+class RowsOp(SelectionOp):
+    """Base of the selections whose free indices count the rows, and whose reduced index counts the
+    values of a row."""
+
+    indices = prop_def(IndicesAttr)
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        return self.indices.parts
+
+    @property
+    def ranges(self) -> Mapping[str, Size]:
+        """The ranges of the indices by name."""
+        return self.indices.ranges
+
+    @property
+    def free(self) -> tuple[Index, ...]:
+        """The indices that count the rows, the outermost first."""
+        return tuple(index for index in self.index_list if not index.reduced)
+
+    @property
+    def along(self) -> Index:
+        """The index that counts the values of a row."""
+        return next(index for index in self.index_list if index.reduced)
+
+    @property
+    def rows(self) -> Size:
+        """The number of rows."""
+        return product(index.range for index in self.free)
+
+    @property
+    def points(self) -> Size:
+        return self.rows * self.along.range
+
+    @property
+    def units(self) -> Size:
+        return self.rows
+
+    def verify_rows(self, count: Size) -> None:
+        """Raise VerifyException unless one index is reduced, each is declared once, and ``count``
+        values can be selected of a row."""
+        if sum(index.reduced for index in self.index_list) != 1:
+            raise VerifyException(f"{self.name}: expected one index after the bar, that of a row")
+        if len({index.name for index in self.index_list}) != len(self.index_list):
+            raise VerifyException(f"{self.name}: an index is declared twice")
+        if always(count < 0) or always(count > self.along.range):
+            raise VerifyException(
+                f"{self.name}: expected the first 0 to {self.along.range} values of a row, found "
+                f"{count}"
+            )
+
+    def verify_body(
+        self, block: Block, expected: Sequence[Attribute], indices: Container[str]
+    ) -> Attribute:
+        """The type that a scalar body yields. Raises VerifyException unless it takes these types,
+        and has ops of scalars and of these indices."""
+        verify_arguments(self.name, block, expected)
+        for op in block.ops:
+            known = isinstance(op, IndexOp | SizeOp | YieldOp)
+            if not known and op.dialect_name() not in SCALAR_DIALECTS:
+                raise VerifyException(f"{self.name}: {op.name} does not belong into a body")
+            if isinstance(op, IndexOp) and op.index.data not in indices:
+                raise VerifyException(f"tile.index: the index {op.index.data} is not declared")
+        return yielded(block).type

@@ -1,0 +1,39 @@
+"""The statements that select values of rows, as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects import rt
+from tessella.dialects.tile import JoinOp, SelectionOp, SortOp, SuppressOp
+from tessella.lowering import sort, suppress
+from tessella.lowering.join import Join
+from tessella.lowering.values import Emitter
+from tessella.support.errors import InternalError
+
+
+def scratch_of(op: SelectionOp) -> Sequence[rt.Buffer]:
+    """The buffers that each thread needs."""
+    if isinstance(op, SortOp):
+        return sort.scratch_of(op)
+    return suppress.scratch_of(op) if isinstance(op, SuppressOp) else []
+
+
+def emit_selection(
+    emitter: Emitter,
+    op: SelectionOp,
+    buffers: Mapping[SSAValue, SSAValue],
+    scratch: Sequence[SSAValue],
+    share: tuple[SSAValue, SSAValue],
+) -> None:
+    """Append the loops over a share of the rows to the emitter's block."""
+    if isinstance(op, SortOp):
+        sort.Sort(emitter, op, buffers, scratch, share).emit()
+    elif isinstance(op, SuppressOp):
+        suppress.Suppress(emitter, op, buffers, scratch, share).emit()
+    elif isinstance(op, JoinOp):
+        Join(emitter, op, buffers).emit()
+    else:
+        raise InternalError(f"no loops for {op.name}")

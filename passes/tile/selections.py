@@ -1,0 +1,56 @@
+"""Schedules and cycles of the statements that select values of rows, by estimates."""
+
+from __future__ import annotations
+
+from tessella.dialects.tile import (
+    JoinOp,
+    SelectionOp,
+    SortingAttr,
+    SortOp,
+    SuppressOp,
+    Sweep,
+    SweepAttr,
+)
+from tessella.kernels.cost import CANDIDATES
+from tessella.passes.tile.sorting import best_sorting, sort_cycles
+from tessella.support.errors import InternalError
+from tessella.support.sizes import estimated
+from tessella.targets import Target
+
+READ = 2.0
+"""Cycles to look at a key."""
+TRIED = 60.0
+"""Cycles to take the best candidate, and to append it to those selected."""
+RULED = 14.0
+"""Cycles to compare a vector of those selected with a candidate."""
+JOINED = 4.0
+"""Cycles to write a row."""
+
+
+def schedule_selection(op: SelectionOp, target: Target) -> None:
+    """Choose the schedule of a statement that has none."""
+    if isinstance(op, SortOp) and op.schedule is None:
+        op.schedule = SortingAttr(best_sorting(op, target))
+    elif isinstance(op, SuppressOp) and op.schedule is None:
+        op.schedule = SweepAttr(Sweep(target.lanes(32)))
+
+
+def selection_cycles(op: SelectionOp) -> float:
+    """Cycles of a statement that has a schedule."""
+    if isinstance(op, SortOp):
+        return sort_cycles(op)
+    if isinstance(op, SuppressOp):
+        return estimated(op.rows) * _row_cycles(op)
+    if isinstance(op, JoinOp):
+        return JOINED * estimated(op.points)
+    raise InternalError(f"no estimate for {op.name}")
+
+
+def _row_cycles(op: SuppressOp) -> float:
+    """Cycles of one row, of which each candidate is compared with half of those selected."""
+    if op.schedule is None:
+        return 0.0
+    size = estimated(op.along.range)
+    tried = CANDIDATES * size
+    compared = min(estimated(op.count), tried) / 2 / op.schedule.data.lanes
+    return READ * size + tried * (TRIED + RULED * compared)

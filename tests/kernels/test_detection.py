@@ -1,0 +1,123 @@
+"""Non-maximum suppression against ONNX Runtime, for every vector width that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import pytest
+from onnx import TensorProto
+
+import tessella
+from tessella.dialects import nn
+from tessella.dialects.graph import Graph
+from tessella.dialects.interpret import interpret
+from tessella.driver.build import lower
+from tessella.driver.options import make_options
+from tessella.runtime.host import run
+from tests.frontends.onnx.models import one_node
+from tests.native import EVERYWHERE, GraphBuilder, build
+
+Array = npt.NDArray[Any]
+
+# batches, classes, boxes, most
+SHAPES = [(1, 1, 1, 1), (2, 3, 40, 7), (1, 2, 333, 333), (3, 1, 17, 100)]
+
+
+def _drawn(batches: int, classes: int, count: int, seed: int) -> dict[str, Array]:
+    """Boxes that overlap: some flipped, some without an area, infinite or with a NaN; scores with
+    many equal ones, zeros of both signs, infinities and NaN."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(0, 4, (batches, count, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0, 2, low.shape)], -1).astype(np.float32)
+    boxes[rng.random((batches, count)) < 0.3] = boxes[0, 0]
+    flipped = rng.random((batches, count)) < 0.2
+    boxes[flipped] = boxes[flipped][:, [2, 1, 0, 3]]
+    boxes[rng.random((batches, count)) < 0.05, 2:] = 0
+    for special in (np.nan, np.inf, -np.inf):
+        boxes[rng.random((batches, count, 4)) < 0.01] = special
+    scores = rng.integers(-3, 12, (batches, classes, count)).astype(np.float32) / 10
+    for special in (np.nan, np.inf, -np.inf, -0.0):
+        scores[rng.random(scores.shape) < 0.03] = special
+    return {"boxes": boxes, "scores": scores}
+
+
+def _theirs(feeds: Mapping[str, Array], centered: bool) -> Array:
+    proto = one_node("NonMaxSuppression", feeds, opset=11, center_point_box=int(centered))
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    session: Any = onnxruntime.InferenceSession(proto.SerializeToString())
+    return session.run(None, dict(feeds))[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize("target", EVERYWHERE)
+def test_boxes_that_are_kept(shape: tuple[int, int, int, int], centered: bool, target: str) -> None:
+    *sizes, most = shape
+    drawn = _drawn(*sizes, seed=most)
+
+    def make() -> Graph:
+        zero = np.zeros((), np.float32)
+        g = GraphBuilder(**drawn, most=np.zeros((), np.int64), overlap=zero, least=zero)
+        op = nn.NonMaxSuppressionOp.make(
+            [*g.inputs.values()], room=min(most, sizes[-1]), centered=centered
+        )
+        g.block.add_op(op)
+        return g.graph(op.selected, op.count)
+
+    model = build(make, target)
+    assert "tile.suppress" in model.as_text("tile")
+    for limit, overlap, least in ((most, 0.4, 0.1), (most, 0.0, -0.5), (most // 2, 0.9, 0.3)):
+        numbers = {
+            "most": np.array(limit),
+            "overlap": np.array(overlap, np.float32),
+            "least": np.array(least, np.float32),
+        }
+        feeds = {**drawn, **numbers}
+        selected, count = model.run(None, feeds)
+        theirs = _theirs(feeds, centered)
+        np.testing.assert_array_equal(selected[: int(count)], theirs)
+        assert not selected[int(count) :].any()
+        settings = {"room": min(most, sizes[-1]), "centered": centered}
+        host = run("nn.non_max_suppression", [*feeds.values()], settings)
+        np.testing.assert_array_equal(host[0], selected)
+        assert host[1] == count
+
+
+@pytest.mark.parametrize("least", [None, 0.1])
+def test_statements_mean_what_is_native(least: float | None) -> None:
+    drawn = _drawn(2, 2, 21, seed=1)
+    numbers: dict[str, Array] = {"most": np.array(9), "overlap": np.array(0.3, np.float32)}
+    if least is not None:
+        numbers["least"] = np.array(least, np.float32)
+    feeds = {**drawn, **numbers}
+
+    def make() -> Graph:
+        g = GraphBuilder(**feeds)
+        op = nn.NonMaxSuppressionOp.make([*g.inputs.values()], room=12, centered=False)
+        g.block.add_op(op)
+        return g.graph(op.selected, op.count)
+
+    lowered = lower(make(), make_options(), stop="tile")
+    at_tile = interpret(Graph(lowered.stages["tile"], lowered.weights, "tile"), feeds)
+    native = build(make, EVERYWHERE[0]).run(None, feeds)
+    host = run("nn.non_max_suppression", [*feeds.values()], {"room": 12, "centered": False})
+    for found in (at_tile, native):
+        for array, expected in zip(found, host, strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_any_number_of_threads_selects_the_same() -> None:
+    drawn = _drawn(2, 40, 2000, seed=2)
+    limits = {"most": np.array(50), "overlap": np.array(0.3, np.float32)}
+    proto = one_node("NonMaxSuppression", {**drawn, **limits}, opset=11, constants=[*limits])
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    model = tessella.compile(proto, threads=3)
+    (found,) = model.run(None, drawn)
+    assert "parallel" in next(x for x in model.as_text("tile").split("\n") if "tile.sweep" in x)
+    (alone,) = tessella.compile(proto, threads=1).run(None, drawn)
+    np.testing.assert_array_equal(found, alone)
+    np.testing.assert_array_equal(np.unique(found[:, 0] * 40 + found[:, 1]), range(80))
