@@ -143,7 +143,7 @@ CASTS: Mapping[str, Mapping[int, str]] = {
 
 WITHOUT_CODE = frozenset(
     """
-    as_uint reshape shape index gather scatter prng_step prng_state prng_value simple_reduce tuple
+    as_uint prng_step prng_state prng_value simple_reduce tuple
     element reverse_grad broadcast match builtin_softmax builtin_logsoftmax
     builtin_binary_crossentropy
     """.split()

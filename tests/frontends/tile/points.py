@@ -127,6 +127,8 @@ def expression(expr: syntax.Expr, scope: Mapping[str, Value]) -> Value:
             if expr.function in ("as_float", "as_int", "as_bool"):
                 bits = values[1] if len(values) > 1 else ""
                 return np.asarray(values[0]).astype(f"{expr.function[3:]}{bits}")
+            if expr.function in WHOLE:
+                return np.asarray(WHOLE[expr.function](*values))
             if not any(isinstance(v, np.ndarray) for v in values):
                 return of_numbers(expr.function, values)
             if expr.function == "cond":
@@ -193,6 +195,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "tanh": np.tanh,
 }
+
+
+def scatter(values: Array, indices: Array, like: Array) -> Array:
+    """The rows of the values, added to those of zeros."""
+    result = np.zeros((len(like), *values.shape[indices.ndim :]), values.dtype)
+    np.add.at(result, np.clip(indices, 0, max(len(like) - 1, 0)), values)
+    return result
+
+
+def argsort(x: Array, axis: int = -1, descending: int = 0, count: int | None = None) -> Array:
+    """Equal elements stay in order, also where the greatest come first."""
+    keys = -np.unique(x, return_inverse=True)[1].reshape(x.shape) if descending else x
+    places = np.argsort(keys, axis, kind="stable").astype(np.int32)
+    return places if count is None else np.moveaxis(np.moveaxis(places, axis, 0)[:count], 0, axis)
+
+
+WHOLE: dict[str, Callable[..., Any]] = {
+    "gather": lambda data, indices: np.take(data, indices, axis=0, mode="clip"),
+    "scatter": scatter,
+    "index": lambda x, axis: np.indices(x.shape, np.int32)[axis],
+    "shape": lambda x: np.asarray(x.shape, np.int32),
+    "reshape": lambda x, *shape: x.reshape(shape),
+    "argsort": argsort,
+}
+"""The functions of whole tensors."""
 
 
 # ** contractions **
