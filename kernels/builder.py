@@ -173,7 +173,7 @@ class KernelBuilder:
         splat: Callable[[SSAValue], float | None] = lambda _: None,
         derived: Callable[
             [SSAValue, Sequence[Size], Callable[[Array], Array]], SSAValue | None
-        ] = lambda *_: None,
+        ] = lambda value, shape, compute: None,
     ) -> None:
         self._block = block
         self.computes: str | None = None

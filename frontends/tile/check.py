@@ -26,9 +26,9 @@ from tessella.support.names import did_you_mean
 
 DIMENSION, TENSOR = "dimension", "tensor"
 _ARITIES: Mapping[str, tuple[int, int]] = {
-    **{name: (function.arity,) * 2 for name, function in FUNCTIONS.items()},
-    **{name: (1 + bool(types),) * 2 for name, types in CASTS.items()},
-    **{name: function.arity for name, function in TENSOR_FUNCTIONS.items()},
+    **{name: (f.arity, f.arity) for name, f in FUNCTIONS.items()},
+    **{name: (1 + bool(types), 1 + bool(types)) for name, types in CASTS.items()},
+    **{name: f.arity for name, f in TENSOR_FUNCTIONS.items()},
 }
 """How many arguments each function takes, at the least and at the most."""
 _MOST_SHOWN = 12
