@@ -187,7 +187,7 @@ class _Binder:
             raise self.source.error(
                 f"there is no native code for the type of the input {name.name!r}",
                 name.span,
-                expected="bool, int8, int16, int32, int64, float32 or float64",
+                expected="bool, float32, float64, or an integer of 8 to 64 bits",
                 found=str(spec.dtype),
                 hint="convert it with x.astype(...)",
             )

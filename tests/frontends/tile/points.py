@@ -95,8 +95,9 @@ def scan(statement: syntax.Scan, scope: Mapping[str, Value]) -> Scope:
 
 
 def common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """Floats before integers before booleans, then the wider."""
-    return max(dtypes, key=lambda dtype: ("bif".index(dtype.kind), dtype.itemsize))
+    """Floats before integers before booleans, then the wider, then the unsigned."""
+    kinds = {"b": 0, "i": 1, "u": 1, "f": 2}
+    return max(dtypes, key=lambda dtype: (kinds[dtype.kind], dtype.itemsize, dtype.kind == "u"))
 
 
 def typed(values: Sequence[Value], *, arithmetic: bool = True) -> list[Array]:
@@ -124,7 +125,7 @@ def expression(expr: syntax.Expr, scope: Mapping[str, Value]) -> Value:
             return np.asarray(value) if isinstance(value, np.generic) else value
         case syntax.Apply():
             values = [expression(argument, scope) for argument in expr.arguments]
-            if expr.function in ("as_float", "as_int", "as_bool"):
+            if expr.function in ("as_float", "as_int", "as_uint", "as_bool"):
                 bits = values[1] if len(values) > 1 else ""
                 return np.asarray(values[0]).astype(f"{expr.function[3:]}{bits}")
             if expr.function in WHOLE:
@@ -152,6 +153,8 @@ def divide(a: Any, b: Any) -> Any:
     """Floats as usual; integers toward zero, and 0 for a divisor of 0."""
     if isinstance(a, float) or isinstance(b, float) or np.asarray(a).dtype.kind == "f":
         return a / b
+    if np.asarray(a).dtype.kind == "u":
+        return np.where(b == 0, a * 0, a // np.where(b == 0, 1, b).astype(a.dtype))
     whole = np.trunc(np.asarray(a, float) / np.where(np.asarray(b) == 0, 1, b))
     result = np.where(np.asarray(b) == 0, 0, whole)
     return result.astype(np.asarray(a).dtype) if isinstance(a, np.ndarray) else int(result)
@@ -159,6 +162,8 @@ def divide(a: Any, b: Any) -> Any:
 
 def away_from_zero(x: Any) -> Any:
     """Rounded to the nearest integer, halves away from zero."""
+    if x.dtype.kind != "f":
+        return x
     return np.copysign(np.floor(np.abs(x) + 0.5), x).astype(x.dtype)
 
 
