@@ -78,8 +78,9 @@ def _bit_not(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def _bit_right(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    shift = arith.ShRUIOp if is_unsigned(a[0].type) else arith.ShRSIOp
-    return s.op(shift(*a))
+    x, bits = a
+    shift = arith.ShRUIOp if is_unsigned(x.type) else arith.ShRSIOp
+    return s.op(shift(x, bits))
 
 
 def _mad(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:

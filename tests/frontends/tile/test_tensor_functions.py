@@ -140,6 +140,14 @@ def test_a_layer_of_a_graph() -> None:
     same(run(text, x, source, target, w, k), np.maximum(sums @ k, 0))
 
 
+def test_gather_product_and_scatter_are_one_nest() -> None:
+    text = "function (X, S, T, W) -> (Y) { Y = scatter(gather(X, S) * W, T, X); }"
+    specs = [tessella.Spec((1000, 32)), *[tessella.Spec((9000,), np.int32)] * 2]
+    lowered = tessella.tile(text).lower(*specs, tessella.Spec((9000, 1))).as_text("tile")
+    assert (lowered.count("tile.kernel"), lowered.count("tile.contract")) == (1, 2)
+    assert "tile.extract" in lowered.split("tile.contract")[-1]
+
+
 UNFIT = [
     ("R = gather(A);", "gather", "wrong number of arguments of 'gather'", "2 arguments", "1"),
     ("R = argsort(A, 0, 0, 1, 1);", "argsort", "wrong number", "1 to 4 arguments", "5"),
