@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from xdsl.dialects.arith import AddiOp, CmpfOp, CmpiOp, IndexCastOp, MuliOp, SelectOp
 from xdsl.dialects.builtin import IndexType, TensorType, i32
@@ -32,6 +33,7 @@ from tessella.dialects.tile import (
     yielded,
 )
 from tessella.support.elements import ELEMENTS, Element, widens
+from tessella.support.errors import InternalError
 from tessella.support.sizes import Expr, Size
 
 Body = Callable[["Scalars", Sequence[SSAValue]], SSAValue]
@@ -129,8 +131,8 @@ def _cast_name(start: Element, end: Element) -> str:
     return "arith.extui" if unsigned else "arith.extsi"
 
 
-def _of_element(type: Tensor, element: Attribute) -> Tensor:
-    """The tensor with other elements."""
+def retyped(type: Tensor, element: Attribute) -> Tensor:
+    """The type of a tensor with other elements."""
     place = place_of(type)
     if place is None:
         return TensorType(element, type.shape)
@@ -152,6 +154,10 @@ def broadcast_access(shape: Sequence[Size], out: Sequence[Size], prefix: str = "
     return access_of(forms)
 
 
+def _alone(*_: object) -> NoReturn:
+    raise InternalError("a kernel that is built alone has no tensors outside")
+
+
 class KernelBuilder:
     """Adds statements to a kernel's block.
 
@@ -164,10 +170,12 @@ class KernelBuilder:
     def __init__(
         self,
         block: Block,
-        constant: Callable[[Array, str], SSAValue],
-        reshaped: Callable[[SSAValue, Sequence[Size]], SSAValue],
-        splat: Callable[[SSAValue], float | None],
-        derived: Callable[[SSAValue, Sequence[Size], Callable[[Array], Array]], SSAValue | None],
+        constant: Callable[[Array, str], SSAValue] = _alone,
+        reshaped: Callable[[SSAValue, Sequence[Size]], SSAValue] = _alone,
+        splat: Callable[[SSAValue], float | None] = lambda _: None,
+        derived: Callable[
+            [SSAValue, Sequence[Size], Callable[[Array], Array]], SSAValue | None
+        ] = lambda value, shape, compute: None,
     ) -> None:
         self._block = block
         self.computes: str | None = None
@@ -220,7 +228,7 @@ class KernelBuilder:
         made, post = yielded(region.block).type, None
         if made != type.element_type:
             if init is None and default is None:
-                type = _of_element(type, made)
+                type = retyped(type, made)
             else:
                 to = type.element_type
                 post = scalar_region([made], lambda block, args: Scalars(block).cast(args[0], to))
@@ -295,7 +303,7 @@ class KernelBuilder:
             lambda block, args: self._widened(Scalars(block), args, body),
         )
         keys, places = types
-        own = _of_element(keys, yielded(region.block).type)
+        own = retyped(keys, yielded(region.block).type)
         read = [(value, access_of(names)) for value in inputs]
         op = SortOp(
             [*rows, along],

@@ -26,6 +26,14 @@ def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
     return s.op(arith.SelectOp(negative, wrapped, index))
 
 
+def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
+    """An index as the coordinate that is nearest to it."""
+    index = s.op(arith.IndexCastOp(value, IndexType()))
+    first, last = s.like(0, index), s.size(extent - 1)
+    above = s.op(arith.SelectOp(s.op(arith.CmpiOp(index, first, "slt")), first, index))
+    return s.op(arith.SelectOp(s.op(arith.CmpiOp(above, last, "sgt")), last, above))
+
+
 @native(indexing.GatherOp, "gather", NCHW, elements=GATHERED)
 def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
     """R[a.., i.., b..] = D[a.., I[i..], b..]."""

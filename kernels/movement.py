@@ -11,7 +11,8 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW
 from tessella.dialects.nn import movement
-from tessella.dialects.nn.core import NnOp, dtype_of, shape_of
+from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, shape_of
+from tessella.dialects.sizes import dims
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
 from tessella.kernels.cost import copying, no_cost
@@ -26,9 +27,16 @@ from tessella.support.sizes import Size, bounds_of
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
 def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
     """A view, which has no code; inside a group R[forms] = X[forms] of digits that both have."""
-    type = k.result_type(op)
+    return rearranged(k, x, k.result_type(op))
+
+
+def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
+    """The elements of a tensor in another shape, in row-major order; by way of one dimension where
+    the shapes have no digits in common."""
     digits = common_digits(shape_of(x), shape_of(type))
-    assert digits is not None, "a reshape that is no view has no kernel"
+    if digits is None:
+        flat = Tensor(type.element_type, dims([prod(shape_of(type))]), type.encoding)
+        return rearranged(k, rearranged(k, x, flat), type)
     free = {f"r{i}": n for i, n in enumerate(digits)}
     read, written = (_of_digits(free, shape) for shape in (shape_of(x), shape_of(type)))
     return k.contract("=", free, {}, [(x, read)], (type, written), first)
@@ -179,11 +187,11 @@ def _read_once(op: NnOp) -> str | None:
 def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
     """One map for the interior, and for each border: R[low + d] = X[d], R[d] = X[low - d], .."""
     s, type = op.settings, k.result_type(op)
-    dims = [
+    parts = [
         _pieces(*sizes, s["mode"]) for sizes in zip(shape_of(x), s["low"], s["high"], strict=True)
     ]
     result = k.empty(type)
-    for part in product(*dims):
+    for part in product(*parts):
         free = {f"d{d}": piece.count for d, piece in enumerate(part)}
         reads: list[Form] = [
             piece.read.substitute({"i": Linear.of(f"d{d}")}) for d, piece in enumerate(part)

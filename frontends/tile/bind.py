@@ -4,9 +4,9 @@ every contraction in normal form."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain, count, zip_longest
 
 from tessella.dialects.nn.core import broadcast_shapes, shown
 from tessella.dialects.tile.maths import Affine, Bounded, Normal, normalize
@@ -27,9 +27,11 @@ from tessella.frontends.tile.expression import (
 from tessella.frontends.tile.reach import is_determined
 from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import (
+    Apply,
     Assignment,
     Constraint,
     Contraction,
+    Expr,
     Function,
     IndexName,
     Input,
@@ -39,14 +41,18 @@ from tessella.frontends.tile.syntax import (
     TensorRef,
     postorder,
 )
+from tessella.frontends.tile.tensor_functions import (
+    MAX_RANK,
+    TENSOR_FUNCTIONS,
+    MisfitError,
+    TensorFunction,
+)
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
 
 MAX_BYTES = 16 << 30
 """Of a tensor."""
-MAX_RANK = 64
-"""NumPy's limit."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,24 @@ class BoundScan:
     label: str
 
 
-BoundTensor = BoundContraction | BoundMap
+@dataclass(frozen=True)
+class BoundFunction:
+    """A function of whole tensors."""
+
+    name: str
+    spec: TensorSpec
+    function: TensorFunction
+    inputs: tuple[str, ...]
+    numbers: tuple[int, ...]
+    label: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors that it reads."""
+        return self.inputs
+
+
+BoundTensor = BoundContraction | BoundMap | BoundFunction
 BoundStatement = BoundTensor | BoundScan
 
 
@@ -164,7 +187,7 @@ class _Binder:
             raise self.source.error(
                 f"there is no native code for the type of the input {name.name!r}",
                 name.span,
-                expected="bool, int8, int16, int32, int64, float32 or float64",
+                expected="bool, float32, float64, or an integer of 8 to 64 bits",
                 found=str(spec.dtype),
                 hint="convert it with x.astype(...)",
             )
@@ -194,24 +217,83 @@ class _Binder:
 
     def statement(self, statement: Statement) -> Sequence[BoundStatement]:
         """What is to be computed: nothing for a number."""
-        bound = self._bound(statement)
-        for name, spec in chain(*(results_of(each).items() for each in bound)):
-            self._check_size(name, statement.name.span, spec)
-            self.scope[name] = spec
-        return bound
+        found: list[BoundStatement] = []
+        for bound in self._bound(statement):
+            for name, spec in results_of(bound).items():
+                self._check_size(name, statement.name.span, spec)
+                self.scope[name] = spec
+            found.append(bound)
+        return found
 
-    def _bound(self, statement: Statement) -> Sequence[BoundStatement]:
+    def _bound(self, statement: Statement) -> Iterator[BoundStatement]:
+        """One after another: each one's results are in scope when the next is bound."""
         match statement:
             case Contraction():
-                return [self._contraction(statement)]
+                yield self._contraction(statement)
             case Scan():
-                return self._scan(statement)
+                yield from self._scan(statement)
             case Assignment():
-                value = evaluate(statement.value, self.scope, self.source)
-                if isinstance(value, Scalars):
-                    return [BoundMap(statement.name.name, value, statement.label)]
-                self.scope[statement.name.name] = value
-                return []
+                yield from self._assignment(statement)
+
+    # ** assignments **
+
+    def _assignment(self, statement: Assignment) -> Iterator[BoundStatement]:
+        """Functions of whole tensors, each a statement of its own, and what is computed of them."""
+        name, label = statement.name.name, statement.label
+        parts = (f"{name}.{i}" for i in count(1))  # names that a program cannot have
+        stack: list[Expr] = []
+        for node in postorder(statement.value):
+            made = node
+            if isinstance(node, Apply):
+                arguments = [stack.pop() for _ in node.arguments][::-1]
+                made = replace(node, arguments=tuple(arguments))
+                if node.function in TENSOR_FUNCTIONS:
+                    target = name if node is statement.value else next(parts)
+                    made = yield from self._applied(made, target, parts, label)
+            stack.append(made)
+        if isinstance(self.scope.get(name), TensorSpec):
+            return
+        value = evaluate(stack.pop(), self.scope, self.source)
+        if isinstance(value, Scalars):
+            yield BoundMap(name, value, label)
+        else:
+            self.scope[name] = value
+
+    def _applied(
+        self, node: Apply, target: str, parts: Iterator[str], label: str
+    ) -> Generator[BoundStatement, None, Name]:
+        """A function of whole tensors, and arguments that have no name. Returns its result's."""
+        function = TENSOR_FUNCTIONS[node.function]
+        inputs: list[str] = []
+        for argument in node.arguments[: function.tensors]:
+            if isinstance(argument, Name) and isinstance(self.scope[argument.name], TensorSpec):
+                inputs.append(argument.name)
+                continue
+            value = evaluate(argument, self.scope, self.source)
+            if not isinstance(value, Scalars):
+                raise self.source.error(
+                    f"{node.function!r} takes a tensor here", argument.span, found=str(value)
+                )
+            inputs.append(next(parts))
+            yield BoundMap(inputs[-1], value, label)
+        numbers = tuple(
+            number(argument, self.scope, self.source)
+            for argument in node.arguments[function.tensors :]
+        )
+        try:
+            spec = function.spec([self._spec(each) for each in inputs], numbers)
+        except MisfitError as error:
+            given = len(node.arguments)
+            at = node.arguments[error.argument].span if error.argument < given else node.at
+            raise self.source.error(
+                f"{node.function!r}: {error.what}",
+                at,
+                expected=error.expected,
+                found=error.found,
+                hint=error.hint,
+            ) from None
+        yield BoundFunction(target, spec, function, tuple(inputs), numbers, label)
+        return Name(target, node.span)
 
     def number(self, output: Name) -> BoundMap | None:
         """The statement that makes a tensor of an output that is a number."""
@@ -315,7 +397,10 @@ class _Binder:
         )
 
     def _tensor(self, name: Name) -> TensorSpec:
-        spec = self.scope[name.name]
+        return self._spec(name.name)
+
+    def _spec(self, name: str) -> TensorSpec:
+        spec = self.scope[name]
         assert isinstance(spec, TensorSpec)
         return spec
 

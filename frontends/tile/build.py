@@ -42,6 +42,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.maths.intervals import Constraint
 from tessella.frontends.tile.bind import (
     BoundContraction,
+    BoundFunction,
     BoundMap,
     BoundProgram,
     BoundScan,
@@ -52,7 +53,7 @@ from tessella.frontends.tile.bind import (
 from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
-from tessella.kernels.builder import Scalars, broadcast_access
+from tessella.kernels.builder import KernelBuilder, Scalars, broadcast_access
 from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
@@ -152,7 +153,7 @@ class _Functions:
             builder.statement(statement)
         returned = [builder.values[name] for name in results]
         block.add_op(ReturnOp(returned))
-        labels = [statement.label for statement in statements]
+        labels = list(dict.fromkeys(statement.label for statement in statements))
         name = self._name("_".join(label.replace("'", "") for label in ("tile", *labels[:3])))
         inputs, outputs = ([v.type for v in group] for group in (block.args, returned))
         signature = FunctionType.from_lists(inputs, outputs)
@@ -233,6 +234,8 @@ class _Builder:
             value = self._add(EmptyOp(self._type(statement.spec)))
         elif isinstance(statement, BoundMap):
             value = self._assignment(statement)
+        elif isinstance(statement, BoundFunction):
+            value = self._function(statement)
         else:
             value = self._contraction(statement)
         self.define(statement.name, value)
@@ -283,6 +286,13 @@ class _Builder:
         operands = [self.values[name] for name in names]
         inputs = [(v, broadcast_access(shape_of(v), spec.shape)) for v in operands]
         return self._map(inputs, self._type(spec), body)
+
+    def _function(self, statement: BoundFunction) -> SSAValue:
+        operands = [self.values[name] for name in statement.inputs]
+        type = self._type(statement.spec)
+        return statement.function.build(
+            KernelBuilder(self.block), operands, statement.numbers, type
+        )
 
     def _rest(self, spec: TensorSpec, default: SSAValue | None) -> SSAValue:
         """A tensor of what elements hold that no point reaches: the default's, or zeros."""

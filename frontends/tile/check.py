@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, WITHOUT_CODE
@@ -20,10 +20,17 @@ from tessella.frontends.tile.syntax import (
     TensorRef,
     postorder,
 )
+from tessella.frontends.tile.tensor_functions import TENSOR_FUNCTIONS
 from tessella.support.errors import TileError
 from tessella.support.names import did_you_mean
 
 DIMENSION, TENSOR = "dimension", "tensor"
+_ARITIES: Mapping[str, tuple[int, int]] = {
+    **{name: (f.arity, f.arity) for name, f in FUNCTIONS.items()},
+    **{name: (1 + bool(types), 1 + bool(types)) for name, types in CASTS.items()},
+    **{name: f.arity for name, f in TENSOR_FUNCTIONS.items()},
+}
+"""How many arguments each function takes, at the least and at the most."""
 _MOST_SHOWN = 12
 """Names that an error lists."""
 
@@ -154,6 +161,10 @@ class _Checker:
             if isinstance(node, Name):
                 self._dimension(node)
             self._node(node)
+            if isinstance(node, Apply) and node.function in TENSOR_FUNCTIONS:
+                raise self.source.error(
+                    f"{node.function!r} gives a tensor", node.at, expected="a number"
+                )
 
     def _dimension(self, name: Name) -> None:
         if self.known.get(name.name) != DIMENSION:
@@ -167,7 +178,7 @@ class _Checker:
                 if node.name not in self.known:
                     raise self._unknown(node, "tensor or dimension", self.known)
                 kinds.add(self.known[node.name])
-            elif isinstance(node, Apply) and node.function in CASTS:
+            elif isinstance(node, Apply) and node.function in {*CASTS, *TENSOR_FUNCTIONS}:
                 kinds.add(TENSOR)
             self._node(node)
         return kinds
@@ -185,20 +196,21 @@ class _Checker:
 
     def _function(self, node: Apply) -> None:
         name, found = node.function, len(node.arguments)
-        if name not in FUNCTIONS and name not in CASTS:
+        if name not in _ARITIES:
             raise self._unknown_function(name, node.at)
-        arity = FUNCTIONS[name].arity if name in FUNCTIONS else 1 + bool(CASTS[name])
-        if found != arity:
-            plural = "" if arity == 1 else "s"
+        least, most = _ARITIES[name]
+        if not least <= found <= most:
+            count = str(least) if least == most else f"{least} to {most}"
+            plural = "" if most == 1 else "s"
             raise self.source.error(
                 f"wrong number of arguments of {name!r}",
                 node.at,
-                expected=f"{arity} argument{plural}",
+                expected=f"{count} argument{plural}",
                 found=str(found),
             )
 
     def _unknown_function(self, name: str, at: Span) -> TileError:
-        known = sorted([*FUNCTIONS, *CASTS])
+        known = sorted(_ARITIES)
         what = "there is no code for" if name in WITHOUT_CODE else "unknown function"
         return self.source.error(
             f"{what} {name!r}",

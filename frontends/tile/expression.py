@@ -25,8 +25,11 @@ Value = TensorSpec | Number
 Scope = Mapping[str, Value]
 """What names stand for: tensors, and numbers that are known."""
 
-_WIDER = [np.dtype(name) for name in "bool int8 int16 int32 int64 float32 float64".split()]
-"""A common type is the last of these: floats before integers, then the wider."""
+_WIDER = [
+    np.dtype(name)
+    for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
+]
+"""A common type is the last of these: floats before integers, then the wider, then the unsigned."""
 BOOL, INT, FLOAT = np.dtype(bool), np.dtype(np.int32), np.dtype(np.float32)
 _BITS = 64
 """Bits of the numerator and the denominator of a coefficient."""
@@ -279,7 +282,7 @@ class _Evaluation:
             dtype = INT
         if function.floating:
             dtype = common_dtype([dtype, FLOAT])
-        if dtype.kind not in function.kinds:
+        if dtype.kind.replace("u", "i") not in function.kinds:
             raise self.source.error(
                 f"{self._shown(node.at)!r} is not defined for {dtype.name}",
                 node.at,
@@ -328,6 +331,6 @@ def misfit(value: Number, dtype: DType) -> str | None:
     """What is wrong with a number as an element of a type, or None."""
     if dtype == BOOL:
         return None
-    limits = np.iinfo(dtype) if dtype.kind == "i" else np.finfo(dtype)
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
     fits = float(limits.min) <= value <= float(limits.max)
     return None if fits else f"a number does not fit into {dtype.name}"

@@ -10,6 +10,7 @@ from xdsl.dialects import math as scalar_math
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
+from tessella.dialects.elements import element_of, is_unsigned
 from tessella.dialects.nn.core import is_float
 from tessella.kernels.builder import Scalars
 from tessella.kernels.elementwise import apply
@@ -25,7 +26,7 @@ class ScalarFunction:
     arity: int
     body: Body
     kinds: str = "if"
-    """NumPy's kinds of the types that it is defined for."""
+    """NumPy's kinds of the types that it is defined for; `i` also of integers without a sign."""
     floating: bool = False
     """Whether integers and booleans become float32 first."""
     compares: bool = False
@@ -71,8 +72,15 @@ def _not_equal(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
 
 
 def _bit_not(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    ones = s.like(1 if a[0].type == i1 else -1, a[0])
-    return s.op(arith.XOrIOp(a[0], ones))
+    element = element_of(a[0].type)
+    ones = {"boolean": 1, "signed": -1, "unsigned": (1 << element.bits) - 1}[element.kind]
+    return s.op(arith.XOrIOp(a[0], s.like(ones, a[0])))
+
+
+def _bit_right(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+    x, bits = a
+    shift = arith.ShRUIOp if is_unsigned(x.type) else arith.ShRSIOp
+    return s.op(shift(x, bits))
 
 
 def _mad(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -125,7 +133,7 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
     "bit_xor": ScalarFunction(2, _one(arith.XOrIOp), "bi"),
     "bit_not": ScalarFunction(1, _bit_not, "bi"),
     "bit_left": ScalarFunction(2, _one(arith.ShLIOp), "i", check=_check_left),
-    "bit_right": ScalarFunction(2, _one(arith.ShRSIOp), "i", check=_check_bits),
+    "bit_right": ScalarFunction(2, _bit_right, "i", check=_check_bits),
     "ceil": _rounding(scalar_math.CeilOp),
     "floor": _rounding(scalar_math.FloorOp),
     "round": _rounding(scalar_math.RoundOp),
@@ -137,13 +145,14 @@ FUNCTIONS: Mapping[str, ScalarFunction] = {
 CASTS: Mapping[str, Mapping[int, str]] = {
     "as_float": {32: "float32", 64: "float64"},
     "as_int": {8: "int8", 16: "int16", 32: "int32", 64: "int64"},
+    "as_uint": {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64"},
     "as_bool": {},
 }
 """The casts: the types by number of bits, which is their second argument; `as_bool` has none."""
 
 WITHOUT_CODE = frozenset(
     """
-    as_uint reshape shape index gather scatter prng_step prng_state prng_value simple_reduce tuple
+    prng_step prng_state prng_value simple_reduce tuple
     element reverse_grad broadcast match builtin_softmax builtin_logsoftmax
     builtin_binary_crossentropy
     """.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tessella.frontends.trace import counting as counting  # fills the table of functions
 from tessella.frontends.trace.arguments import Spec
 from tessella.frontends.trace.creation import arange, full, ones, zeros
 from tessella.frontends.trace.elementwise import (
@@ -23,7 +24,7 @@ from tessella.frontends.trace.elementwise import (
     tanh,
     where,
 )
-from tessella.frontends.trace.indexing import take
+from tessella.frontends.trace.indexing import put_along_axis, take
 from tessella.frontends.trace.jitted import Jitted, Lowered, jit
 from tessella.frontends.trace.layers import avg_pool2d, conv2d, layer_norm, max_pool2d
 from tessella.frontends.trace.linear import matmul
@@ -37,6 +38,13 @@ from tessella.frontends.trace.movement import (
     transpose,
 )
 from tessella.frontends.trace.reduction import log_softmax, max, mean, min, prod, softmax, sum
+from tessella.frontends.trace.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+)
 from tessella.frontends.trace.sorting import argsort, sort
 
 __all__ = [
@@ -71,8 +79,14 @@ __all__ = [
     "minimum",
     "ones",
     "prod",
+    "put_along_axis",
     "relu",
     "reshape",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
     "sigmoid",
     "silu",
     "sin",

@@ -45,10 +45,40 @@ _IGNORED: Mapping[str, Any] = {
 """Parameters that may be given as long as they have these values."""
 
 
+_SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
+    np.add: ("y + {}", "segment_sum"),
+    np.multiply: ("y * {}", "segment_prod"),
+    np.maximum: ("np.maximum(y, {})", "segment_max"),
+    np.minimum: ("np.minimum(y, {})", "segment_min"),
+}
+"""What to write in place of the method ``at`` of ufuncs."""
+_CHOOSE = "choose elements with tessella.where(condition, x, other)"
+_OF_ELEMENTS: Mapping[Function | str, str] = {
+    np.nonzero: _CHOOSE,
+    np.flatnonzero: _CHOOSE,
+    np.argwhere: _CHOOSE,
+    np.compress: _CHOOSE,
+    np.extract: _CHOOSE,
+    np.unique: "sort with tessella.sort, or count with np.bincount(x, minlength=n)",
+}
+"""Functions whose results have shapes that depend on elements, and what else there is."""
+_PUT = "write y = tessella.put_along_axis(y, indices, values, axis)"
+_CHANGING: Mapping[Function | str, str] = {
+    np.put_along_axis: _PUT,
+    np.put: _PUT,
+    np.place: "write y = tessella.where(mask, values, y)",
+    np.putmask: "write y = tessella.where(mask, values, y)",
+    np.copyto: "write y = x, or y = tessella.where(mask, x, y)",
+}
+"""Functions that change an array, and what to write in their place."""
+
+
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
     """What ``ufunc(*inputs)`` means. Raises TessellaError where that is unknown."""
     if method == "accumulate" and ufunc in ACCUMULATIONS:
         return _called(f"np.{ufunc.__name__}.accumulate", ACCUMULATIONS[ufunc], inputs, kwargs)
+    if method == "at":
+        raise _writes(ufunc)
     known = UFUNCS.get(ufunc)
     if known is None or method != "__call__":
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -72,7 +102,7 @@ def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mappi
     name = function if isinstance(function, str) else _name(function)
     known = FUNCTIONS.get(function)
     if known is None:
-        raise _unknown(name)
+        raise _refused(name, function)
     args, kwargs = _translated(name, function, known, args, kwargs)
     result = known(*args, **kwargs)
     is_view = function in VIEWS and args and isinstance(args[0], Dispatched)
@@ -129,6 +159,30 @@ def _translated(
         elif key not in _IGNORED or value is not _IGNORED[key]:
             raise _wrong_argument(name, key)
     return (first[1],), translated
+
+
+def _writes(ufunc: np.ufunc) -> TessellaError:
+    name, instead = f"np.{ufunc.__name__}.at", _SEGMENTS.get(ufunc)
+    hint = "make a new array with tessella.put_along_axis or tessella.where"
+    if instead is not None:
+        symbol, function = instead
+        values = f"tessella.{function}(values, indices, len(y))"
+        hint = f"write y = {symbol.format(values)}"
+    return TessellaError(f"{name} changes an array, which a trace cannot follow", hint=hint)
+
+
+def _refused(name: str, function: Function | str) -> TessellaError:
+    if function in _OF_ELEMENTS:
+        return TessellaError(
+            f"the shape of what {name} gives depends on elements, which are not known while "
+            "tracing",
+            hint=f"apply it to the result, in NumPy, or {_OF_ELEMENTS[function]}",
+        )
+    if function in _CHANGING:
+        return TessellaError(
+            f"{name} changes an array, which a trace cannot follow", hint=_CHANGING[function]
+        )
+    return _unknown(name)
 
 
 def _unknown(name: str) -> TessellaError:

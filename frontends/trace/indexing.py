@@ -17,6 +17,7 @@ from tessella.frontends.ranges import Steps
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
+from tessella.frontends.trace.promote import cast as converted
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import Trace, Traced
 from tessella.support.conditions import decided
@@ -189,6 +190,27 @@ def _take_along_axis(
         v.expand((*shape[:along], v.shape[along], *shape[along + 1 :])) for v in (value, places)
     )
     return data.op(nn.GatherElementsOp, at, axis=along)
+
+
+@function
+def put_along_axis(
+    trace: Trace,
+    x: npt.ArrayLike,
+    indices: npt.ArrayLike,
+    values: npt.ArrayLike,
+    axis: SupportsIndex | None,
+) -> Value:
+    """A copy of x with values at the indices along an axis, or in the flattened x for None, as
+    ``np.put_along_axis`` writes them: of several for one element the last one stays."""
+    start, places = trace.lift(x), as_indices(trace, indices)
+    value = start if axis is not None else start.flat()
+    if value.rank != places.rank:
+        raise ShapeError("ranks differ", expected=str(value.rank), found=str(places.rank))
+    along = as_axis(axis or 0, value.rank)
+    at = places.expand((*value.shape[:along], places.shape[along], *value.shape[along + 1 :]))
+    given = converted(trace, values, value.dtype).expand(at.shape)
+    result = value.op(nn.ScatterElementsOp, at, given, axis=along, reduction="none")
+    return result.reshape(start.shape)
 
 
 def _np_take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:

@@ -23,7 +23,9 @@ from tessella.support.decisions import differs
 from tessella.support.errors import ShapeError
 
 
-def _dtype(reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None) -> DType:
+def reduced_dtype(
+    reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None = None
+) -> DType:
     """The dtype that NumPy's reduction has for arrays of this dtype."""
     return (
         np.dtype(dtype)
@@ -46,7 +48,7 @@ def sum(
 ) -> Value:
     """The sum over axes, or all elements."""
     value = trace.lift(x)
-    value = cast(trace, value, _dtype(np.sum, value, dtype))
+    value = cast(trace, value, reduced_dtype(np.sum, value, dtype))
     return _reduce(nn.ReduceSumOp, value, axis, keepdims)
 
 
@@ -60,7 +62,7 @@ def prod(
 ) -> Value:
     """The product over axes, or of all elements."""
     value = trace.lift(x)
-    value = cast(trace, value, _dtype(np.prod, value, dtype))
+    value = cast(trace, value, reduced_dtype(np.prod, value, dtype))
     return _reduce(nn.ReduceProdOp, value, axis, keepdims)
 
 
@@ -74,7 +76,7 @@ def mean(
 ) -> Value:
     """The mean over axes, or of all elements."""
     value = trace.lift(x)
-    value = cast(trace, value, _dtype(np.mean, value, dtype))
+    value = cast(trace, value, reduced_dtype(np.mean, value, dtype))
     return _reduce(nn.ReduceMeanOp, value, axis, keepdims)
 
 
@@ -119,7 +121,7 @@ def _var(
     ddof: float = 0,
 ) -> Traced:
     lifted = trace.lift(x)
-    value: Any = Traced(trace, cast(trace, lifted, _dtype(np.var, lifted, None)))
+    value: Any = Traced(trace, cast(trace, lifted, reduced_dtype(np.var, lifted, None)))
     centred = value - value.mean(axis=axis, keepdims=True)
     count = math.prod(value.shape[d] for d in as_axes(axis, value.ndim)) - ddof
     return (centred * centred).sum(axis=axis, keepdims=keepdims) / builtins.max(count, 0)
@@ -197,7 +199,7 @@ def _along(
 ) -> Value:
     """An op along an axis, in the dtype that NumPy has for it. Of booleans, sums and products are
     maxima and minima."""
-    found = _dtype(accumulate, x, dtype)
+    found = reduced_dtype(accumulate, x, dtype)
     if found == BOOL:
         op = _OF_BOOLEANS.get(op, op)
     return cast(trace, x, found).op(op, axis=axis, exclusive=False, reverse=False)

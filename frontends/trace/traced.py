@@ -234,6 +234,8 @@ class Traced(Dispatched):
     clip = _method(np.clip)
     dot = _method(np.dot)
     take = _method(np.take)
+    argsort = _method(np.argsort)
+    searchsorted = _method(np.searchsorted)
     squeeze = _method(np.squeeze)
     swapaxes = _method(np.swapaxes)
     ravel = _method(np.ravel)

@@ -42,8 +42,9 @@ __version__ = "0.1.0"
 _TRACED = """
     Jitted Lowered Spec abs arange argsort astype avg_pool2d broadcast_to clip concatenate
     conv2d cos erf exp expand_dims full gelu jit layer_norm log log_softmax matmul max
-    max_pool2d maximum mean min minimum ones prod relu reshape sigmoid silu sin softmax sort
-    sqrt squeeze stack sum take tanh transpose where zeros
+    max_pool2d maximum mean min minimum ones prod put_along_axis relu reshape segment_max
+    segment_mean segment_min segment_prod segment_sum sigmoid silu sin softmax sort sqrt squeeze
+    stack sum take tanh transpose where zeros
 """.split()
 
 _SESSION = """

@@ -5,6 +5,7 @@ Their numbers are small integers, so that sums and products are exact in any ord
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.frontends.tile import points
 from tests.frontends.tile.points import Array
 from tests.generators.choices import Choices
 
-DTYPES = "float32 float32 float32 float64 int32 int64 int8 bool".split()
+DTYPES = "float32 float32 float32 float64 int32 int64 int8 uint8 uint32 bool".split()
 MOST_POINTS = 20_000
 LARGEST = 1 << 22
 """Of the numbers in a program: float32 holds sums of such numbers exactly."""
@@ -203,7 +204,43 @@ class Sketch(Choices):
     def assignment(self) -> bool:
         """Try a random assignment; whether it was added."""
         shapes = [v.shape for v in self.scope.values() if isinstance(v, np.ndarray)]
-        text = f"T{len(self.statements)} = {self.expression(self.one_of((), *shapes), 3)};"
+        return self._assign(self.expression(self.one_of((), *shapes), 3))
+
+    def whole(self) -> bool:
+        """Try a function of a whole tensor; whether it was added."""
+        name = self.tensor(self.one_of(*DTYPES), unit=False)
+        shape = self.scope[name].shape
+        rank = len(shape)
+        kinds = ["shape", "reshape", *(["index", "argsort", "gather", "scatter"] if rank else [])]
+        match self.one_of(*kinds):
+            case "gather":
+                return self._assign(f"gather({name}, {self._places(self._shape(), shape[0])})")
+            case "scatter":
+                rows = self.between(1, self.largest)
+                places = self._places(shape[: self.between(0, rank)], rows)
+                like = self.input((rows, *self._shape()), "int8")
+                return self._assign(f"scatter({name}, {places}, {like})")
+            case "reshape":
+                sizes = self.random.sample(shape, rank)
+                joined = [math.prod(sizes[:2]), *sizes[2:]] if self.chance(50) else sizes
+                return self._assign(f"reshape({', '.join([name, *map(str, joined)])})")
+            case "index":
+                return self._assign(f"index({name}, {self.between(0, rank - 1)})")
+            case "argsort":
+                axis = self.between(0, rank - 1)
+                count = self.between(1, shape[axis])
+                return self._assign(f"argsort({name}, {axis}, {self.between(0, 1)}, {count})")
+            case _:
+                return self._assign(f"shape({name})")
+
+    def _places(self, shape: tuple[int, ...], rows: int) -> str:
+        """An input of indices, of which some are outside."""
+        values = self.integers(shape, -2, rows + 1)
+        return self.given(np.asarray(values, self.one_of("int32", "int32", "int64", "int8")))
+
+    def _assign(self, expression: str) -> bool:
+        """Add an assignment, unless it does not fit or its numbers are too large."""
+        text = f"T{len(self.statements)} = {expression};"
         program = self.text([*self.statements, text])
         try:
             tessella.tile(program).lower(*self.arrays)
@@ -238,7 +275,7 @@ class Sketch(Choices):
             inner.given(self.scope[name] if name in carried else self.scope[name][0])
         given = len(inner.inputs)
         for _ in range(self.between(1, 2)):
-            self.one_of(inner.contraction, inner.assignment)()
+            self.one_of(inner.contraction, inner.assignment, inner.whole)()
         made = [s.split("[")[0].split(" =")[0] for s in inner.statements]
         following = [inner.following(f"A{i}") for i in range(len(carried))]
         if not (made or following):
@@ -263,9 +300,10 @@ class Sketch(Choices):
         """What a step gives for a tensor that it carries: small numbers, of its type and shape."""
         dtype, shape = self.scope[name].dtype, self.scope[name].shape
         value = f"as_float({self.expression(shape, 2)}, 32) + as_float({name}, 32) * 0"
-        kind = {"b": "bool", "i": "int", "f": "float"}[dtype.kind]
+        kind = {"b": "bool", "i": "int", "u": "uint", "f": "float"}[dtype.kind]
         bits = "" if kind == "bool" else f", {dtype.itemsize * 8}"
-        return f"as_{kind}(max(min({value}, 2), -2){bits})"
+        least = 0 if kind == "uint" else -2
+        return f"as_{kind}(max(min({value}, 2), {least}){bits})"
 
     def _shape(self) -> tuple[int, ...]:
         return tuple(self.between(1, self.largest) for _ in range(self.one_of(0, 1, 1, 2)))
@@ -314,6 +352,8 @@ def sketch(seed: int, count: int, largest: int = 6) -> Sketch:
             made.scan()
         elif not made.scope or made.chance(60):
             made.contraction()
+        elif made.chance(40):
+            made.whole()
         else:
             made.assignment()
     if not made.statements:

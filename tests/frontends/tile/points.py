@@ -95,8 +95,9 @@ def scan(statement: syntax.Scan, scope: Mapping[str, Value]) -> Scope:
 
 
 def common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """Floats before integers before booleans, then the wider."""
-    return max(dtypes, key=lambda dtype: ("bif".index(dtype.kind), dtype.itemsize))
+    """Floats before integers before booleans, then the wider, then the unsigned."""
+    kinds = {"b": 0, "i": 1, "u": 1, "f": 2}
+    return max(dtypes, key=lambda dtype: (kinds[dtype.kind], dtype.itemsize, dtype.kind == "u"))
 
 
 def typed(values: Sequence[Value], *, arithmetic: bool = True) -> list[Array]:
@@ -124,9 +125,11 @@ def expression(expr: syntax.Expr, scope: Mapping[str, Value]) -> Value:
             return np.asarray(value) if isinstance(value, np.generic) else value
         case syntax.Apply():
             values = [expression(argument, scope) for argument in expr.arguments]
-            if expr.function in ("as_float", "as_int", "as_bool"):
+            if expr.function in ("as_float", "as_int", "as_uint", "as_bool"):
                 bits = values[1] if len(values) > 1 else ""
                 return np.asarray(values[0]).astype(f"{expr.function[3:]}{bits}")
+            if expr.function in WHOLE:
+                return np.asarray(WHOLE[expr.function](*values))
             if not any(isinstance(v, np.ndarray) for v in values):
                 return of_numbers(expr.function, values)
             if expr.function == "cond":
@@ -150,6 +153,8 @@ def divide(a: Any, b: Any) -> Any:
     """Floats as usual; integers toward zero, and 0 for a divisor of 0."""
     if isinstance(a, float) or isinstance(b, float) or np.asarray(a).dtype.kind == "f":
         return a / b
+    if np.asarray(a).dtype.kind == "u":
+        return np.where(b == 0, a * 0, a // np.where(b == 0, 1, b).astype(a.dtype))
     whole = np.trunc(np.asarray(a, float) / np.where(np.asarray(b) == 0, 1, b))
     result = np.where(np.asarray(b) == 0, 0, whole)
     return result.astype(np.asarray(a).dtype) if isinstance(a, np.ndarray) else int(result)
@@ -157,6 +162,8 @@ def divide(a: Any, b: Any) -> Any:
 
 def away_from_zero(x: Any) -> Any:
     """Rounded to the nearest integer, halves away from zero."""
+    if x.dtype.kind != "f":
+        return x
     return np.copysign(np.floor(np.abs(x) + 0.5), x).astype(x.dtype)
 
 
@@ -193,6 +200,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "tanh": np.tanh,
 }
+
+
+def scatter(values: Array, indices: Array, like: Array) -> Array:
+    """The rows of the values, added to those of zeros."""
+    result = np.zeros((len(like), *values.shape[indices.ndim :]), values.dtype)
+    np.add.at(result, np.clip(indices, 0, max(len(like) - 1, 0)), values)
+    return result
+
+
+def argsort(x: Array, axis: int = -1, descending: int = 0, count: int | None = None) -> Array:
+    """Equal elements stay in order, also where the greatest come first."""
+    keys = -np.unique(x, return_inverse=True)[1].reshape(x.shape) if descending else x
+    places = np.argsort(keys, axis, kind="stable").astype(np.int32)
+    return places if count is None else np.moveaxis(np.moveaxis(places, axis, 0)[:count], 0, axis)
+
+
+WHOLE: dict[str, Callable[..., Any]] = {
+    "gather": lambda data, indices: np.take(data, indices, axis=0, mode="clip"),
+    "scatter": scatter,
+    "index": lambda x, axis: np.indices(x.shape, np.int32)[axis],
+    "shape": lambda x: np.asarray(x.shape, np.int32),
+    "reshape": lambda x, *shape: x.reshape(shape),
+    "argsort": argsort,
+}
+"""The functions of whole tensors."""
 
 
 # ** contractions **

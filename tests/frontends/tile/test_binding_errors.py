@@ -37,14 +37,14 @@ the input 'A' has another number of dimensions
     ),
     (
         "function (A[N]) -> (R) { R = A; }",
-        (np.zeros(3, np.uint8),),
+        (np.zeros(3, np.float16),),
         """
 there is no native code for the type of the input 'A'
   where: 1:11
     function (A[N]) -> (R) { R = A; }
               ^
-  expected: bool, int8, int16, int32, int64, float32 or float64
-  found: uint8
+  expected: bool, float32, float64, or an integer of 8 to 64 bits
+  found: float16
   hint: convert it with x.astype(...)""",
     ),
     (

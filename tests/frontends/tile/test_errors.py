@@ -7,11 +7,12 @@ import pytest
 
 import tessella
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS
+from tessella.frontends.tile.tensor_functions import TENSOR_FUNCTIONS
 from tessella.support.errors import InputError, OptionError, TileError
 from tests.frontends.tile.checks import numbers
 
 FLOATS, MATRIX = numbers(3), numbers(3, 4)
-KNOWN = ", ".join(sorted([*FUNCTIONS, *CASTS]))
+KNOWN = ", ".join(sorted([*FUNCTIONS, *CASTS, *TENSOR_FUNCTIONS]))
 
 
 SYNTAX = [
@@ -216,11 +217,11 @@ unknown function 'relux'
   hint: did you mean 'relu'?""",
     ),
     (
-        "function (A[N]) -> (R) { R = gather(A, A); }",
+        "function (A[N]) -> (R) { R = reverse_grad(A); }",
         f"""
-there is no code for 'gather'
+there is no code for 'reverse_grad'
   where: 1:30
-    function (A[N]) -> (R) {{ R = gather(A, A); }}
+    function (A[N]) -> (R) {{ R = reverse_grad(A); }}
                                  ^
   expected: one of {KNOWN}""",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,9 @@ EXACT: dict[str, tuple[int, str]] = {
     "A >> B": (2, "i"),
     "A ? B : A": (2, "bif"),
 }
-DTYPES = "bool int8 int16 int32 int64 float32 float64".split()
+SIGNED = "int8 int16 int32 int64".split()
+UNSIGNED = "uint8 uint16 uint32 uint64".split()
+DTYPES = ["bool", *SIGNED, *UNSIGNED, "float32", "float64"]
 
 
 def inputs(dtype: str, count: int = 40) -> tuple[Array, Array]:
@@ -80,7 +83,8 @@ def inputs(dtype: str, count: int = 40) -> tuple[Array, Array]:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exact_functions(dtype: str) -> None:
     """All in one program; shifts by negative numbers, too."""
-    texts = [text for text, (_, kinds) in EXACT.items() if np.dtype(dtype).kind in kinds]
+    kind = np.dtype(dtype).kind.replace("u", "i")
+    texts = [text for text, (_, kinds) in EXACT.items() if kind in kinds]
     results = [f"R{i}" for i in range(len(texts))]
     body = " ".join(f"{name} = {text};" for name, text in zip(results, texts, strict=True))
     run(f"function (A, B) -> ({', '.join(results)}) {{ {body} }}", *inputs(dtype))
@@ -138,7 +142,7 @@ def test_operators_by_name() -> None:
     same(u, (a == b) & (a != 0) | (a >= b) & (b > 1) & (b <= 3))
 
 
-@pytest.mark.parametrize("dtype", "int8 int16 int32 int64".split())
+@pytest.mark.parametrize("dtype", SIGNED)
 def test_integers_at_their_limits(dtype: str) -> None:
     limits = np.iinfo(dtype)
     a = np.array([limits.min, limits.max, -1, 0, 1, 5, -5], dtype)
@@ -163,6 +167,21 @@ def test_integers_at_their_limits(dtype: str) -> None:
     assert right.tolist() == [x >> n for x, n in pairs]
 
 
+@pytest.mark.parametrize("dtype", UNSIGNED)
+def test_unsigned_integers_at_their_limits(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    a = np.array([0, 1, 5, limits.max, limits.max - 1, limits.max // 2 + 1, 9], dtype)
+    b = np.array([3, 0, limits.max, 7, 1, 2, limits.bits], dtype)
+    r, s, t = run(
+        "function (A, B) -> (R, S, T) { R = A > B ? A - B : A / B; S = ~A >> 1; T = A >> B; }",
+        a,
+        b,
+    )
+    assert (r.dtype, s.dtype, t.dtype) == (dtype,) * 3
+    run("function (A[N]) -> (S, P, M) { S[] = +(A[i]); P[] = *(A[i]); M[] = >(A[i]); }", a)
+    run("function (A[N]) -> (M, F) { M[] = <(A[i]); F = as_float(A, 64) + as_int(A, 64); }", a)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("first", DTYPES)
 @pytest.mark.parametrize("second", DTYPES)
@@ -175,7 +194,7 @@ def test_common_types(first: str, second: str) -> None:
             M[i : N] = =(A[i] == B[i]);
         }"""
     r, _, m = run(program, a, b)
-    order = [*DTYPES]
+    order = ["bool", *chain(*zip(SIGNED, UNSIGNED, strict=True)), "float32", "float64"]
     assert r.dtype == order[max(order.index(first), order.index(second))]
     assert m.dtype == bool
 
@@ -205,11 +224,14 @@ def test_numbers_take_the_type_of_tensors(expression: str, dtype: str, result: s
 @pytest.mark.sweep
 @pytest.mark.parametrize("start", DTYPES)
 @pytest.mark.parametrize(
-    "cast", ["float 32", "float 64", "int 8", "int 16", "int 32", "int 64", "bool"]
+    "cast",
+    ["float 32", "float 64", "int 8", "int 16", "int 32", "int 64", "uint 8", "uint 64", "bool"],
 )
 def test_casts(start: str, cast: str) -> None:
     kind, *bits = cast.split()
     a = inputs(start)[0]
+    if kind == "uint" and start[0] == "f":
+        a = np.abs(a)
     program = f"function (A) -> (R) {{ R = as_{kind}({', '.join(['A', *bits])}); }}"
     same(tessella.tile(program)(a), a.astype("".join([kind, *bits])))
 
@@ -218,6 +240,8 @@ def test_floats_that_integers_cannot_hold() -> None:
     x = np.array([1e10, -1e10, np.nan, 3.9, -3.9], np.float32)
     got = tessella.tile("function (A) -> (R) { R = as_int(A, 8); }")(x)
     assert got.tolist() == [127, -128, 0, 3, -3]
+    got = tessella.tile("function (A) -> (R) { R = as_uint(A, 16); }")(x)
+    assert got.tolist() == [65535, 0, 0, 3, 0]
 
 
 @pytest.mark.parametrize(

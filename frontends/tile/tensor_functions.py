@@ -1,0 +1,269 @@
+"""The functions of whole tensors: their types and their statements. Adding one is adding a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1, i8, i32, i64
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, shown, tensor_type
+from tessella.kernels.builder import Form, KernelBuilder, Scalars, retyped
+from tessella.kernels.indexing import clamped
+from tessella.kernels.movement import rearranged
+from tessella.runtime.specs import TensorSpec
+
+MAX_RANK = 64
+"""NumPy's limit."""
+
+_INT32 = np.dtype(np.int32)
+
+Specs = Sequence[TensorSpec]
+Numbers = Sequence[int]
+
+
+class MisfitError(ValueError):
+    """An argument that a function does not take."""
+
+    def __init__(
+        self,
+        argument: int,
+        what: str,
+        *,
+        expected: str,
+        found: str,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.argument = argument
+        self.what = what
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class TensorFunction:
+    """A function whose first arguments are tensors; numbers that are known beforehand follow."""
+
+    tensors: int
+    numbers: tuple[int, int]
+    """How many numbers it takes, at the least and at the most."""
+    spec: Callable[[Specs, Numbers], TensorSpec]
+    """The type of the result. Raises MisfitError."""
+    build: Callable[[KernelBuilder, Sequence[SSAValue], Numbers, Tensor], SSAValue]
+    """Adds statements to a kernel, for a result that has elements."""
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """How many arguments it takes, at the least and at the most."""
+        least, most = self.numbers
+        return self.tensors + least, self.tensors + most
+
+
+def _names(count: int, first: int = 0) -> list[str]:
+    return [f"d{i}" for i in range(first, first + count)]
+
+
+def _check_indices(spec: TensorSpec, argument: int) -> None:
+    if spec.dtype.kind not in "iu":
+        raise MisfitError(
+            argument,
+            "indices are integers",
+            expected="a tensor of integers",
+            found=spec.dtype.name,
+            hint="convert with as_int(x, 32)",
+        )
+
+
+def _axis(spec: TensorSpec, axis: int, argument: int) -> int:
+    """A dimension counted from the front."""
+    rank = len(spec.shape)
+    if not -rank <= axis < rank:
+        raise MisfitError(
+            argument,
+            "there is no such dimension",
+            expected=f"in [{-rank}, {rank})" if rank else "a tensor with dimensions",
+            found=f"{axis}, and a tensor of shape {shown(spec.shape)}",
+        )
+    return axis % rank
+
+
+# ** gather and scatter **
+
+
+def _gathered(specs: Specs, _: Numbers) -> TensorSpec:
+    data, indices = specs
+    _check_indices(indices, 1)
+    chosen = indices.numbers
+    if not data.shape:
+        raise MisfitError(
+            0, "the tensor has no rows", expected="at least one dimension", found="a scalar"
+        )
+    if data.shape[0] == 0 and 0 not in chosen:
+        raise MisfitError(
+            0, "the tensor has no rows", expected="at least one", found=shown(data.shape)
+        )
+    return TensorSpec((*chosen, *data.shape[1:]), data.dtype)
+
+
+def _gather(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
+    """R[i.., b..] = D[I[i..], b..]."""
+    data, indices = operands
+    rank = len(shape_of(indices))
+    free = dict(zip(_names(len(shape_of(type))), shape_of(type), strict=True))
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        at = clamped(s, a[0], shape_of(data)[0])
+        return s.extract(data, [at, *(s.index(n) for n in list(free)[rank:])])
+
+    return k.contract("=", free, {}, [(indices, list(free)[:rank])], (type, list(free)), body)
+
+
+def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
+    values, indices, like = specs
+    _check_indices(indices, 1)
+    rank = len(indices.shape)
+    if values.shape[:rank] != indices.shape:
+        raise MisfitError(
+            0,
+            "the first dimensions of the values are those of the indices",
+            expected=f"{shown(indices.shape)}, and others after it",
+            found=shown(values.shape),
+        )
+    if not like.shape:
+        raise MisfitError(
+            2, "the tensor has no rows", expected="at least one dimension", found="a scalar"
+        )
+    if like.shape[0] == 0 and 0 not in values.shape:
+        raise MisfitError(
+            2, "there are no rows to add to", expected="at least one", found=shown(like.shape)
+        )
+    return TensorSpec((like.shape[0], *values.shape[rank:]), values.dtype)
+
+
+def _scatter(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
+    """R[I[i..], b..] += V[i.., b..], from zeros."""
+    values, indices, _like = operands
+    rank, rows = len(shape_of(indices)), shape_of(type)[0]
+    zeros = k.map([], type, lambda s, _: s.constant(0, type.element_type))
+    if 0 in shape_of(values):
+        return zeros
+    free = dict(zip(_names(len(shape_of(values))), shape_of(values), strict=True))
+    names = list(free)
+    reduced = {name: free.pop(name) for name in names[:rank]}
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
+        return a[1], [clamped(s, a[0], rows)]
+
+    reads: list[tuple[SSAValue, Sequence[Form]]] = [(indices, names[:rank]), (values, names)]
+    out: list[Form] = ["at", *names[rank:]]
+    return k.scatter("+", (free, reduced), {"at": rows}, reads, (zeros, out), body)
+
+
+# ** places **
+
+
+def _indexed(specs: Specs, numbers: Numbers) -> TensorSpec:
+    _axis(specs[0], numbers[0], 1)
+    return TensorSpec(specs[0].shape, _INT32)
+
+
+def _index(
+    k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
+) -> SSAValue:
+    """R[.., d, ..] = d."""
+    name = f"d{numbers[0] % len(shape_of(operands[0]))}"
+    return k.map([], type, lambda s, _: s.op(arith.IndexCastOp(s.index(name), i32)))
+
+
+def _shaped(specs: Specs, _: Numbers) -> TensorSpec:
+    return TensorSpec((len(specs[0].shape),), _INT32)
+
+
+def _shape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
+    """R[d] = the size of dimension d."""
+    first, *others = shape_of(operands[0])
+
+    def body(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
+        size = s.size(first)
+        for d, other in enumerate(others, 1):
+            here = s.op(arith.CmpiOp(s.index("d0"), s.size(d), "eq"))
+            size = s.op(arith.SelectOp(here, s.size(other), size))
+        return s.op(arith.IndexCastOp(size, i32))
+
+    return k.map([], type, body)
+
+
+def _reshaped(specs: Specs, numbers: Numbers) -> TensorSpec:
+    shape = specs[0].numbers
+    for i, size in enumerate(numbers, 1):
+        if size < 0:
+            raise MisfitError(i, "a size is negative", expected="0 or more", found=str(size))
+    if math.prod(numbers) != math.prod(shape):
+        raise MisfitError(
+            0,
+            "the shapes have different numbers of elements",
+            expected=f"{math.prod(numbers)}, as {shown(numbers)} has",
+            found=f"{math.prod(shape)} in {shown(shape)}",
+        )
+    return TensorSpec(tuple(numbers), specs[0].dtype)
+
+
+def _reshape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
+    return rearranged(k, operands[0], type)
+
+
+# ** selections **
+
+
+def _sorted(specs: Specs, numbers: Numbers) -> TensorSpec:
+    """Of `argsort(x, axis, descending, count)`."""
+    shape, (along, _, count) = specs[0].numbers, _of_sort(specs[0], numbers)
+    return TensorSpec((*shape[:along], count, *shape[along + 1 :]), _INT32)
+
+
+def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, int]:
+    """The dimension, whether the greatest come first, and how many elements are selected."""
+    axis, descending, count = (*numbers, *(None,) * (3 - len(numbers)))
+    along = _axis(spec, -1 if axis is None else axis, 0 if axis is None else 1)
+    if descending not in (None, 0, 1):
+        raise MisfitError(
+            2, "there is no such order", expected="0 for ascending, or 1", found=str(descending)
+        )
+    size = spec.numbers[along]
+    if count is not None and not 0 <= count <= size:
+        raise MisfitError(
+            3, "there are not so many elements", expected=f"in [0, {size}]", found=str(count)
+        )
+    return along, bool(descending), size if count is None else count
+
+
+def _argsort(
+    k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
+) -> SSAValue:
+    """A sort along the dimension, whose key is the element."""
+    (x,) = operands
+    spec = TensorSpec(shape_of(x), dtype_of(x.type))
+    along, descending, count = _of_sort(spec, numbers)
+    element = tensor_type(x).element_type
+    key = i8 if element == i1 else element
+    types = [retyped(type, key), retyped(type, i64)]
+    _, places = k.sort(
+        shape_of(x), along, count, [x], types, lambda s, a: s.cast(a[0], key), descending=descending
+    )
+    return k.stored(places, type)
+
+
+TENSOR_FUNCTIONS: Mapping[str, TensorFunction] = {
+    "gather": TensorFunction(2, (0, 0), _gathered, _gather),
+    "scatter": TensorFunction(3, (0, 0), _scattered, _scatter),
+    "index": TensorFunction(1, (1, 1), _indexed, _index),
+    "shape": TensorFunction(1, (0, 0), _shaped, _shape),
+    "reshape": TensorFunction(1, (0, MAX_RANK), _reshaped, _reshape),
+    "argsort": TensorFunction(1, (0, 3), _sorted, _argsort),
+}

@@ -1,0 +1,140 @@
+"""Functions of NumPy that count: where elements belong among others, and how many do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.frontends.emitter import Value, where
+from tessella.frontends.trace.dispatch import FUNCTIONS
+from tessella.frontends.trace.function import function
+from tessella.frontends.trace.indexing import as_indices
+from tessella.frontends.trace.promote import common
+from tessella.frontends.trace.segments import reduced
+from tessella.frontends.trace.size import TracedSize, as_size
+from tessella.frontends.trace.traced import Trace, Traced
+from tessella.support.errors import ShapeError, TessellaError
+from tessella.support.sizes import bounds_of
+
+_INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
+
+
+def _vector(name: str, value: Value) -> Value:
+    if value.rank != 1:
+        raise ShapeError(
+            f"{name} is not a vector", expected="one dimension", found=str(value.shape)
+        )
+    return value
+
+
+@function
+def _bincount(
+    trace: Trace, x: npt.ArrayLike, weights: npt.ArrayLike | None = None, minlength: int = 0
+) -> Value:
+    """How often each number from 0 to minlength is there, or the sum of its weights."""
+    places, count = _vector("x of np.bincount", as_indices(trace, x)), as_size(minlength)
+    if type(count) is int and count < 1:
+        raise TessellaError(
+            "np.bincount of a traced array needs minlength: the shape of a result cannot depend "
+            "on elements",
+            hint="give minlength=n, with n greater than all elements; a greater one is an error "
+            "when the program runs",
+        )
+    places = where(places < 0, count, places)  # out of range, as no number counts from the back
+    if weights is None:
+        one = trace.emitter.splat(1, places.shape, _INT64)
+        return reduced(one, places, count, "add", _INT64)
+    values = _vector("weights", trace.lift(weights))
+    return reduced(values, places, count, "add", _FLOAT64)
+
+
+@function
+def _searchsorted(
+    trace: Trace,
+    a: npt.ArrayLike,
+    v: npt.ArrayLike,
+    side: str = "left",
+    sorter: npt.ArrayLike | None = None,
+) -> Value:
+    """A binary search of all elements of v at once, by as many steps as the longest a needs."""
+    if side not in ("left", "right"):
+        raise ShapeError("side is unknown", expected="'left' or 'right'", found=repr(side))
+    ordered, values = common(trace, a, v)
+    ordered = _vector("a of np.searchsorted", ordered)
+    if sorter is not None:
+        ordered = ordered.gather(as_indices(trace, sorter), 0)
+    return found_places(ordered, values, side)
+
+
+def found_places(ordered: Value, values: Value, side: str) -> Value:
+    """How many elements of an ordered vector are before each of the values: less than it, or for
+    ``right`` at most it. NaN is greater than all numbers."""
+    size = left = ordered.shape[0]
+    place = ordered.emitter.splat(0, values.shape, _INT64)
+    if left == 0:
+        return place
+    before = Value.__lt__ if side == "left" else Value.__le__
+    for _ in range((bounds_of(size)[1] - 1).bit_length()):
+        half = left // 2  # 0 after enough steps for the size that a call has
+        is_before = before(ordered.gather(place + (half - 1), 0), values)
+        place, left = where(is_before, place + half, place), left - half
+    place = place + before(ordered.gather(place, 0), values).cast(_INT64)
+    if not values.is_float:
+        return place
+    numbers = ordered.equals(ordered).cast(_INT64).sum([0]) if side == "left" else size
+    return where(values.equals(values), place, numbers)
+
+
+@function
+def _counts(
+    trace: Trace, x: npt.ArrayLike, edges: npt.ArrayLike, weights: npt.ArrayLike | None
+) -> Value:
+    """How many elements, or their weights, are between edges. The last edge belongs to the last
+    bin; what lies outside is counted in one bin more, which is left out."""
+    values, bounds = (each.flat() for each in common(trace, x, edges))
+    count = bounds.shape[0] - 1
+    place = found_places(bounds, values, "right") - 1
+    place = where(values.equals(bounds.part(0, count, 1)), count - 1, place)
+    place = where(place < 0, count, place)
+    if weights is None:
+        one = trace.emitter.splat(1, values.shape, _INT64)
+        return reduced(one, place, count + 1, "add", _INT64).part(0, 0, count)
+    given = trace.lift(weights).flat()
+    dtype = _FLOAT64 if given.is_float else given.dtype
+    total = reduced(given, place, count + 1, "add", dtype)
+    return total.part(0, 0, count).cast(given.dtype)
+
+
+def _histogram(
+    a: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: Any = None,
+) -> tuple[Any, Any]:
+    edges = _edges(a, bins, range)
+    counts: Any = _counts(a, edges, weights)
+    if density:
+        return counts / (edges[1:] - edges[:-1]).astype(float) / counts.sum(), edges
+    return counts, edges
+
+
+def _edges(a: Any, bins: Any, range: tuple[float, float] | None) -> Any:
+    """The edges of bins: those that are given, or as NumPy makes them of a range."""
+    if isinstance(bins, Traced) and bins.ndim:
+        return bins
+    if not isinstance(bins, str) and np.ndim(bins):
+        return np.histogram_bin_edges(np.empty(0), bins)
+    if isinstance(bins, str | Traced | TracedSize) or range is None:
+        raise TessellaError(
+            "np.histogram of a traced array needs bins that are known while tracing",
+            found=f"bins={bins!r}, range={range!r}",
+            hint="give a number of bins with range=(low, high), or an array of edges",
+        )
+    dtype = a.dtype if isinstance(a, Traced) else np.asarray(a).dtype
+    return np.histogram_bin_edges(np.empty(0, dtype), bins, range)
+
+
+FUNCTIONS.update({np.bincount: _bincount, np.searchsorted: _searchsorted, np.histogram: _histogram})
