@@ -25,7 +25,8 @@ def load_zentorch(path: Path, threads: int, network: str) -> Run:
     autocast, compiled and frozen."""
     torch: Any = importlib.import_module("torch")
     importlib.import_module("zentorch")
-    importlib.import_module("torch._inductor.config").freezing = True
+    inductor: Any = importlib.import_module("torch._inductor.config")
+    inductor.freezing = True
     networks: Any = importlib.import_module("tests.fixtures.networks")
     torch.set_num_threads(threads)
     how = networks.NETWORKS[network]

@@ -81,7 +81,8 @@ def _kept(
 
 def joined(places: Array, counts: Array) -> list[Array]:
     """The results of a join."""
-    is_value: Array = np.less(np.arange(places.shape[-1]), counts[..., None])
+    limits: Array = counts[..., None]
+    is_value: Array = np.less(np.arange(places.shape[-1]), limits)
     rows = np.zeros((places.size, places.ndim), np.int64)
     where = np.nonzero(is_value)
     count = len(where[0])
