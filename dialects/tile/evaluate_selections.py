@@ -81,8 +81,8 @@ def _kept(
 
 def joined(places: Array, counts: Array) -> list[Array]:
     """The results of a join."""
-    limits: Array = counts[..., None]
-    is_value: Array = np.less(np.arange(places.shape[-1]), limits)
+    order: Array = np.arange(int(places.shape[-1]))
+    is_value: Array = np.less(order, counts[..., None])
     rows = np.zeros((places.size, places.ndim), np.int64)
     where = np.nonzero(is_value)
     count = len(where[0])
