@@ -8,7 +8,7 @@ row, so that a further instruction is a row and a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -167,6 +167,25 @@ _ROWS = (
 
 INSTRUCTIONS = {row.name: row for row in _ROWS}
 """The rows by name, those that take the least time first."""
+
+
+def pairs_of(elements: Iterable[str], accumulated: str, target: Target) -> list[Elements]:
+    """The pairs of these elements that a target multiplies the fastest, in the order of the
+    instructions' operands; all pairs, where no instruction does."""
+    every = list(product(elements, repeat=2))
+    speeds = {
+        pair: max(
+            (
+                row.k * row.rate_on(target)
+                for row in of_product(*pair, accumulated, target)
+                if pair in row.operands
+            ),
+            default=0.0,
+        )
+        for pair in every
+    }
+    best = max(speeds.values())
+    return [pair for pair in every if speeds[pair] == best]
 
 
 def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -35,18 +36,42 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
 
 
-@pytest.mark.parametrize("a, b", [("u1", "i1"), ("i1", "u1"), ("i1", "i1"), ("u1", "u1")])
-def test_products_of_bytes(a: str, b: str, tmp_path: Path) -> None:
+BOTH, MIXED = "neon+dotprod", "neon+i8mm"
+
+
+@pytest.mark.parametrize(
+    "target, a, b, instruction",
+    [
+        *((MIXED, a, b, "usdot") for a in ("u1", "i1") for b in ("u1", "i1")),
+        (BOTH, "u1", "i1", "sdot"),
+        (BOTH, "i1", "i1", "sdot"),
+        (BOTH, "u1", "u1", "udot"),
+        (BOTH, "i1", "u1", "udot"),
+    ],
+)
+def test_products_of_bytes(target: str, a: str, b: str, instruction: str, tmp_path: Path) -> None:
     """The instructions that add up groups of products give NumPy's sums, tails of groups too."""
     x, w = (_bytes(dtype, shape) for dtype, shape in ((a, (7, 45)), (b, (45, 37))))
     y = x.astype(np.int32) @ w.astype(np.int32)
     node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
     proto = model([node], [value("x", x.shape, a)], [value("y", y.shape, "i4")], weights={"w": w})
-    program = in_c(proto, [x], [y], tmp_path, target="neon+i8mm", compiler=BUILD)
+    np.testing.assert_array_equal(_run(proto, [x], [y], target, instruction, tmp_path), y)
+
+
+def _run(
+    proto: onnx.ModelProto,
+    inputs: list[Array],
+    outputs: list[Array],
+    target: str,
+    instruction: str,
+    folder: Path,
+) -> Array:
+    """The result of a model whose code has an instruction."""
+    program = in_c(proto, inputs, outputs, folder, target=target, compiler=BUILD)
     (found,) = replace(program, emulator=[EMULATOR, "-cpu", "max"]).run()
-    np.testing.assert_array_equal(found, y)
-    code = subprocess.run([DISASSEMBLER, "-d", tmp_path / "m.o"], capture_output=True, check=True)
-    assert b"\tusdot\t" in code.stdout
+    code = subprocess.run([DISASSEMBLER, "-d", folder / "m.o"], capture_output=True, check=True)
+    assert f"\t{instruction}\t".encode() in code.stdout
+    return found
 
 
 def _bytes(dtype: str, shape: tuple[int, ...]) -> Array:

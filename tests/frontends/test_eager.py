@@ -467,7 +467,7 @@ def test_the_overhead_of_a_warm_call() -> None:
 def test_signatures_and_documentation() -> None:
     assert str(inspect.signature(ops.conv)) == (
         "(x, w, b=None, *, strides: tuple[int, ...] = ones, pads: tuple[int, ...] = zeros, "
-        "dilations: tuple[int, ...] = ones, groups: int = 1)"
+        "dilations: tuple[int, ...] = ones, groups: int = 1, sums: numpy.dtype | None = None)"
     )
     assert str(inspect.signature(ops.concat)) == "(*inputs, axis: int)"
     assert repr(ops.and_) == "tessella.ops.and_"
