@@ -37,9 +37,10 @@ def _dot(w: Writer, op: Operation) -> None:
 
 
 def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
-    """An operand as the intrinsic takes it: a group of values for each lane."""
+    """An operand as the intrinsic takes it: a group of values for each lane, or for each row or
+    column."""
     assert isinstance(source.type, VectorType)
-    element, size = element_of(source.type.element_type), row.k * lanes
+    element, size = element_of(source.type.element_type), row.k * row.columns(lanes)
     taken = ELEMENTS[row.takes] if row.takes else element
     if taken.bits != element.bits:
         widened = "zext" if element.kind == "unsigned" else "sext"

@@ -111,6 +111,12 @@ class Combine:
             return None
         return Dots(self.e, self.op, self.s, self.plan, self.bodies, self.loads, self.s.dot)
 
+    def by_rows(self, sums: Sequence[SSAValue], width: int) -> Sequence[SSAValue]:
+        """The sums of each row, of accumulators that may have some of several rows."""
+        if self._dots is None or self.s.height == 1:
+            return sums
+        return self._dots.by_rows(sums, width)
+
     @cached_property
     def _is_multiply_add(self) -> bool:
         return self.op.is_multiply_add

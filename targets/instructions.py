@@ -1,7 +1,8 @@
 """The instructions that add several products of narrow numbers to each lane of an accumulator.
 
-A row computes ``acc[n] += sum(a[k] * b[n, k])`` over a tile of ``n`` lanes and ``k`` values: of one
-operand a group of ``k`` values that all lanes share, of the other a group for each lane. A
+A row computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n`` columns and
+``k`` values. Most have one row: of one operand a group of ``k`` values that all lanes share, of the
+other a group for each lane. An accumulator of several rows has the columns of each side by side. A
 multiply-add, which needs no row, has ``k = 1``. Packing, schedules, costs and code follow from the
 row, so that a further instruction is a row and a test.
 """
@@ -43,6 +44,8 @@ class Instruction:
     """Products that it adds to each lane."""
     forms: Mapping[int, Form]
     """The intrinsics, keyed by the width of a vector in bits."""
+    m: int = 1
+    """Rows of its tile, a power of two. If there are several, the first operand has theirs."""
     takes: str = ""
     """The element to which operands are widened, where they are packed or when they are read; empty
     where they are taken as they are."""
@@ -65,6 +68,10 @@ class Instruction:
     def rate_on(self, target: Target) -> float:
         """How many start in the time of a multiply-add on a target."""
         return dict(target.rates).get(self.name, self.rate)
+
+    def columns(self, lanes: int) -> int:
+        """Columns of its tile, of which accumulators of so many lanes have all rows."""
+        return lanes // self.m
 
     def widens(self, element: str) -> bool:
         """Whether values of an element are widened first."""
@@ -130,6 +137,31 @@ _ROWS = (
         takes="i16",
         sums=True,
         rate=0.5,
+    ),
+    *(
+        Instruction(
+            name=name,
+            arch="arm",
+            operands=(pair,),
+            accumulates="i32",
+            k=8,
+            forms={128: Form(f"llvm.aarch64.neon.{name}.v4i32.v16i8", "i8mm")},
+            m=2,
+        )
+        for name, pair in (
+            ("smmla", ("i8", "i8")),
+            ("ummla", ("u8", "u8")),
+            ("usmmla", ("u8", "i8")),
+        )
+    ),
+    Instruction(
+        name="bfmmla",
+        arch="arm",
+        operands=(("bf16", "bf16"),),
+        accumulates="f32",
+        k=4,
+        forms={128: Form("llvm.aarch64.neon.bfmmla", "bf16")},
+        m=2,
     ),
     Instruction(
         name="usdot",

@@ -25,7 +25,7 @@ from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.dots import dots, widened
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
-from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.plan import multiplies_rows, plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
@@ -362,6 +362,9 @@ def _families(
         panel = _shared_panel(problem, vector, lanes)
         for vectors, rows in _shapes(problem, vector, lanes):
             if panel and (vectors % panel or (rows is not None and vectors > panel)):
+                continue
+            together = dot is not None and dot.row.m > 1
+            if together and not multiplies_rows(op, flat, dot, vector, rows):
                 continue
             if rows not in narrow:
                 narrow[rows] = TileFamily(problem, vector, lanes, rows, dot=dot)

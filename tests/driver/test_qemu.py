@@ -36,13 +36,16 @@ def test_the_example_knows_digits(tmp_path: Path) -> None:
         check_digits([EMULATOR, str(tmp_path / "program"), threads])
 
 
-BOTH, MIXED = "neon+dotprod", "neon+i8mm"
+BOTH, ROWS = "neon+dotprod", "neon+dotprod+i8mm"
 
 
 @pytest.mark.parametrize(
     "target, a, b, instruction",
     [
-        *((MIXED, a, b, "usdot") for a in ("u1", "i1") for b in ("u1", "i1")),
+        (ROWS, "u1", "i1", "usmmla"),
+        (ROWS, "i1", "i1", "smmla"),
+        (ROWS, "u1", "u1", "ummla"),
+        (ROWS, "i1", "u1", "ummla"),
         (BOTH, "u1", "i1", "sdot"),
         (BOTH, "i1", "i1", "sdot"),
         (BOTH, "u1", "u1", "udot"),

@@ -48,11 +48,11 @@ def product(
         (BYTES, "avx2", "avxvnni", "vpdpbusd"),
         (BYTES, "avx512", None, "vpmaddwd"),
         (BYTES, "avx2", None, "vpmaddwd"),
-        (BYTES, "neon", "i8mm", "usdot"),
+        (BYTES, "neon", "i8mm", "usmmla"),
         (BYTES, "neon", None, None),
         (HALVES, "avx512", "avx512bf16", "vdpbf16ps"),
         (HALVES, "avx512", None, None),
-        (HALVES, "neon", "bf16", "bfdot"),
+        (HALVES, "neon", "bf16", "bfmmla"),
     ],
 )
 def test_the_instruction_of_a_target(
