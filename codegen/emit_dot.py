@@ -45,11 +45,20 @@ def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: 
     if taken.bits != element.bits:
         widened = "zext" if element.kind == "unsigned" else "sext"
         value = w.cast(widened, value, value.type.of(taken.llvm))
+    to = _bfloat(size) if taken.name == "bf16" else vector(value.type.element, size)
     if value.type.lanes != size:
         shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
         value = w.broadcast(shared, lanes)
-    to = _bfloat(size) if taken.name == "bf16" else vector(taken.llvm, size)
-    return value if value.type is to else w.cast("bitcast", value, to)
+    value = value if value.type is to else w.cast("bitcast", value, to)
+    return _twice(w, value) if row.from_halves else value
+
+
+def _twice(w: Writer, value: Value) -> Value:
+    """A vector twice as long that begins with a vector."""
+    lanes, to = value.type.lanes, vector(value.type.element, 2 * value.type.lanes)
+    numbers = ", ".join(f"i32 {i}" if i < lanes else "i32 poison" for i in range(2 * lanes))
+    mask = f"<{2 * lanes} x i32> <{numbers}>"
+    return w.push(to, f"shufflevector {value.typed}, {value.type.text} poison, {mask}")
 
 
 @cache

@@ -39,11 +39,17 @@ class Dots:
         """The accumulator of a vector after a group of products."""
         if self.s.height > 1:
             return self._added_to_rows(point, row, u, old)
-        mask, groups = self.loads.mask(point, row, u), self.s.lanes
-        a, b = (self._operand(n, point, row, u, groups, mask) for n in range(self.plan.inputs))
+        mask = self.loads.mask(point, row, u)
+        a, b = (self._groups(n, point, row, u, mask) for n in range(self.plan.inputs))
         first, second = (b, a) if self._swaps else (a, b)
         new = self.e.op(DotOp(old, first, second, self.dot.instruction))
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
+
+    def _groups(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
+        """An operand's groups, or its values, which need not lie side by side."""
+        if self.dot.row.k > 1:
+            return self._operand(operand, point, row, u, self.s.lanes, mask)
+        return self.e.spread(self.loads.load(operand, point, row, u, mask))
 
     def _added_to_rows(self, point: Point, row: int, u: int, old: SSAValue) -> SSAValue:
         """The accumulator of the lanes of a vector that belong to a row, in all rows that the

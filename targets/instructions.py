@@ -3,8 +3,8 @@
 A row computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n`` columns and
 ``k`` values. Most have one row: of one operand a group of ``k`` values that all lanes share, of the
 other a group for each lane. An accumulator of several rows has the columns of each side by side. A
-multiply-add, which needs no row, has ``k = 1``. Packing, schedules, costs and code follow from the
-row, so that a further instruction is a row and a test.
+multiply-add has ``k = 1``: it needs a row only if it widens its operands. Packing, schedules, costs
+and code follow from the row, so that a further instruction is a row and a test.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ class Instruction:
     sums: bool = False
     """Whether the intrinsic returns the sum of the products, which another instruction adds to the
     accumulator."""
+    from_halves: bool = False
+    """Whether the intrinsic takes vectors twice as long as it needs, of which it reads the first
+    half."""
     rate: float = 1.0
     """How many start in the time of a multiply-add of floats, on most CPUs."""
 
@@ -194,6 +197,15 @@ _ROWS = (
         accumulates="f32",
         k=2,
         forms={128: Form("llvm.aarch64.neon.bfdot.v4f32.v8bf16", "bf16")},
+    ),
+    Instruction(
+        name="fmlal",
+        arch="arm",
+        operands=(("f16", "f16"),),
+        accumulates="f32",
+        k=1,
+        forms={128: Form("llvm.aarch64.neon.fmlal.v4f32.v8f16", "fp16fml")},
+        from_halves=True,
     ),
 )
 
