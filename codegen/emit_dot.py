@@ -50,14 +50,14 @@ def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: 
         shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
         value = w.broadcast(shared, lanes)
     value = value if value.type is to else w.cast("bitcast", value, to)
-    return _twice(w, value) if row.from_halves else value
+    return value if size == row.taken(lanes) else _extended(w, value, row.taken(lanes))
 
 
-def _twice(w: Writer, value: Value) -> Value:
-    """A vector twice as long that begins with a vector."""
-    lanes, to = value.type.lanes, vector(value.type.element, 2 * value.type.lanes)
-    numbers = ", ".join(f"i32 {i}" if i < lanes else "i32 poison" for i in range(2 * lanes))
-    mask = f"<{2 * lanes} x i32> <{numbers}>"
+def _extended(w: Writer, value: Value, size: int) -> Value:
+    """A longer vector that begins with a vector."""
+    given, to = value.type.lanes, vector(value.type.element, size)
+    numbers = ", ".join(f"i32 {i}" if i < given else "i32 poison" for i in range(size))
+    mask = f"<{size} x i32> <{numbers}>"
     return w.push(to, f"shufflevector {value.typed}, {value.type.text} poison, {mask}")
 
 

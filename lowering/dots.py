@@ -35,10 +35,11 @@ class Dots:
     loads: Loads
     dot: Dot
 
-    def added(self, point: Point, row: int, u: int, old: SSAValue) -> SSAValue:
-        """The accumulator of a vector after a group of products."""
+    def added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> SSAValue:
+        """The accumulator of a vector after a group of products, of which those of some rows
+        count."""
         if self.s.height > 1:
-            return self._added_to_rows(point, row, u, old)
+            return self._added_to_rows(point, row, u, old, rows)
         mask = self.loads.mask(point, row, u)
         a, b = (self._groups(n, point, row, u, mask) for n in range(self.plan.inputs))
         first, second = (b, a) if self._swaps else (a, b)
@@ -51,13 +52,18 @@ class Dots:
             return self._operand(operand, point, row, u, self.s.lanes, mask)
         return self.e.spread(self.loads.load(operand, point, row, u, mask))
 
-    def _added_to_rows(self, point: Point, row: int, u: int, old: SSAValue) -> SSAValue:
+    def _added_to_rows(
+        self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]
+    ) -> SSAValue:
         """The accumulator of the lanes of a vector that belong to a row, in all rows that the
-        instruction computes; rows beyond the last one are like it."""
+        instruction computes; of those that do not count, all values are 0."""
         number, columns = row % self.s.height, self.dot.row.columns(self.s.lanes)
         of_rows, of_lanes = sorted(range(2), key=lambda i: self.plan.operands[i].by_vector)
-        rows = (min(row - number + i, point.rows[-1]) for i in range(self.s.height))
-        a = [self._operand(of_rows, point, each, u, 1) for each in rows]
+        zeros = self._zeros(of_rows, self.dot.row.k)
+        a = [
+            self._operand(of_rows, point, each, u, 1) if each in rows else zeros
+            for each in range(row - number, row - number + self.s.height)
+        ]
         b = self._operand(of_lanes, point, 0, u, columns, first=number * columns)
         return self.e.op(DotOp(old, self._joined(a), b, self.dot.instruction))
 
@@ -115,12 +121,16 @@ class Dots:
             at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
         if left == 0:
             return self.e.add(vector.LoadOp, [buffer, at], type)
-        zero = self.e.constant(number(0, element), element)
-        zeros = self.e.shared(
-            ("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type))
-        )
-        mask = self._first(left, size)
+        zeros, mask = self._zeros(operand, size), self._first(left, size)
         return self.e.op(vector.MaskedLoadOp(buffer, [at], mask, zeros, type))
+
+    def _zeros(self, operand: int, size: int) -> SSAValue:
+        """So many zeros of an operand's element."""
+        buffer = self.loads.buffers[operand].type
+        assert isinstance(buffer, MemRefType)
+        element = buffer.element_type
+        type, zero = VectorType(element, [size]), self.e.constant(number(0, element), element)
+        return self.e.shared(("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type)))
 
     def _first(self, count: int, size: int) -> SSAValue:
         """A mask of the first values."""

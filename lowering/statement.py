@@ -293,9 +293,8 @@ class Statement:
         else:
             zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
-            rows = range(round_up(len(point.rows), self.s.height))
-            start = [zero] * (len(rows) * count)
-            sums = self._reduce(self.s.reduction, point, start, rows)
+            start = [zero] * (round_up(len(point.rows), self.s.height) * count)
+            sums = self._reduce(self.s.reduction, point, start, point.rows)
             if self.along is not None:
                 return  # they are stored on the way
             varying = self.s.vector is not None

@@ -76,6 +76,10 @@ class Instruction:
         """Columns of its tile, of which accumulators of so many lanes have all rows."""
         return lanes // self.m
 
+    def taken(self, lanes: int) -> int:
+        """Values of each vector that the intrinsic takes, for accumulators of so many lanes."""
+        return self.k * self.columns(lanes) * (2 if self.from_halves else 1)
+
     def widens(self, element: str) -> bool:
         """Whether values of an element are widened first."""
         return self.takes not in ("", element)

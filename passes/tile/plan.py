@@ -226,8 +226,8 @@ def multiplies_rows(
     op: ContractOp, flat: Flat, dot: Dot, vector: str | None, rows: str | None
 ) -> bool:
     """Whether an instruction can multiply groups of several rows by groups of lanes: one operand
-    moves with the rows and one with the lanes, in the order of the instruction's operands, and all
-    points count, in sums that are stored once."""
+    moves with the rows and one with the lanes, in the order of the instruction's operands, no point
+    is masked, and sums are stored once."""
     if vector is None or rows is None or op.is_scatter or op.running_index is not None:
         return False
     plan = plan_accesses(op, flat, vector, rows, dot)
@@ -236,7 +236,6 @@ def multiplies_rows(
     return (
         moves == [(True, False), (False, True)]
         and tuple(o.element for o in by_row) in dot.row.operands
-        and not plan.constraints.rows
         and not plan.constraints.masked
     )
 

@@ -85,13 +85,13 @@ def test_products_of_halves(
     np.testing.assert_array_equal(found.astype(np.float32), y.astype(np.float32))
 
 
-@pytest.mark.parametrize("kernel, pads", [(1, 0), (3, 1)])
-def test_convolutions_of_bytes(kernel: int, pads: int, tmp_path: Path) -> None:
-    """Pixels are rows, where none of them is left out."""
+@pytest.mark.parametrize("kernel, pads, point", [(1, 0, 3), (3, 1, 3), (3, 1, 0), (2, 1, 0)])
+def test_convolutions_of_bytes(kernel: int, pads: int, point: int, tmp_path: Path) -> None:
+    """Pixels are rows, of which some are in the padding."""
     x, w = _bytes("u1", (1, 13, 5, 7)), _bytes("i1", (10, 13, kernel, kernel))
     attributes = {"pads": [pads] * 4}
-    shape = (1, 10, 5, 7)
-    names, zero = ["x", "w", "zero"], np.array(3, np.uint8)
+    shape = (1, 10, 6 + 2 * pads - kernel, 8 + 2 * pads - kernel)
+    names, zero = ["x", "w", "zero"], np.array(point, np.uint8)
     node = helper.make_node("ConvInteger", names, ["y"], **attributes)
     ends = [value("x", x.shape, "u1")], [value("y", shape, "i4")]
     proto = model([node], *ends, weights={"w": w, "zero": zero})

@@ -489,6 +489,15 @@ def test_defaults_are_values_of_the_properties(name: str) -> None:
         assert to_python(attribute) == given
 
 
+def test_bytes_have_sums_of_32_bits() -> None:
+    a, b = np.full((2, 300), 255, np.uint8), np.full((300, 3), -128, np.int8)
+    found = ops.matmul(a, b, sums=np.int32)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
+    with pytest.raises(ShapeError, match="no sums of this element"):
+        ops.matmul(a, b, sums=np.float32)
+
+
 def test_stages() -> None:
     lowered = ops.matmul.lower(M, M, transpose_b=True)
     assert "nn.matmul" in lowered.as_text("nn")
