@@ -9,7 +9,7 @@ and code follow from the row, so that a further instruction is a row and a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -217,23 +217,24 @@ INSTRUCTIONS = {row.name: row for row in _ROWS}
 """The rows by name, those that take the least time first."""
 
 
-def pairs_of(elements: Iterable[str], accumulated: str, target: Target) -> list[Elements]:
+def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[Elements]:
     """The pairs of these elements that a target multiplies the fastest, in the order of the
     instructions' operands; all pairs, where no instruction does."""
-    every = list(product(elements, repeat=2))
-    speeds = {
-        pair: max(
-            (
-                row.k * row.rate_on(target)
-                for row in of_product(*pair, accumulated, target)
-                if pair in row.operands
-            ),
+    pairs = [(a, b) for a in elements for b in elements]
+    speeds = [
+        max(
+            (row.k * row.rate_on(target) for row in _in_order(*pair, accumulated, target)),
             default=0.0,
         )
-        for pair in every
-    }
-    best = max(speeds.values())
-    return [pair for pair in every if speeds[pair] == best]
+        for pair in pairs
+    ]
+    best = max(speeds)
+    return [pair for pair, speed in zip(pairs, speeds, strict=True) if speed == best]
+
+
+def _in_order(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
+    """The instructions that take these operands as they are."""
+    return (row for row in of_product(a, b, accumulated, target) if not row.swaps(a, b))
 
 
 def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:

@@ -91,13 +91,14 @@ class Bytes:
         """The pair of elements that takes the least beside the product: the fewest zero points of
         second factors, for which activations are summed, then the fewest bytes to turn."""
 
+        without_zero = {"i8"} if self._fits(b) else set[str]()
+        without_zero |= {b.element} if self.is_zero(b) else set[str]()
+        is_known = self.constants.value(b.x) is not None
+
         def beside(pair: Elements) -> tuple[bool, bool, bool]:
             first, second = pair
-            has_zero = not (second == "i8" and self._fits(b)) and not (
-                second == b.element and self.is_zero(b)
-            )
-            turns = second != b.element and self.constants.value(b.x) is None
-            return has_zero, first != a.element, turns
+            turns = second != b.element and not is_known
+            return second not in without_zero, first != a.element, turns
 
         return min(pairs, key=beside)
 

@@ -11,20 +11,22 @@ from tessella.runtime.host.registry import Array, kernel
 from tessella.runtime.host.windows import Ints, kernel_points
 
 
-def _factors(a: Array, b: Array, sums: npt.DTypeLike) -> tuple[Array, Array]:
+def _factors(a: Array, b: Array, sums: npt.DTypeLike | None) -> tuple[Array, Array]:
     """The operands of a product in the element of its sums; None is their own."""
     return (a, b) if sums is None else (a.astype(sums), b.astype(sums))
 
 
 @kernel("matmul")
-def matmul(a: Array, b: Array, *, transpose_b: bool, sums: npt.DTypeLike = None) -> Array:
+def matmul(a: Array, b: Array, *, transpose_b: bool, sums: npt.DTypeLike | None = None) -> Array:
     """NumPy's matmul; with `transpose_b`, b is [.., N, K]."""
     a, b = _factors(a, b, sums)
     return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
 
 
 @kernel("fc")
-def fc(x: Array, w: Array, b: Array, *, transpose_w: bool, sums: npt.DTypeLike = None) -> Array:
+def fc(
+    x: Array, w: Array, b: Array, *, transpose_w: bool, sums: npt.DTypeLike | None = None
+) -> Array:
     """x[.., K] * w[K, N] + b[N]; with `transpose_w`, w is [N, K]."""
     x, w = _factors(x, w, sums)
     return np.matmul(x, np.transpose(w) if transpose_w else w) + b
@@ -40,7 +42,7 @@ def conv(
     pads: Ints,
     dilations: Ints,
     groups: int,
-    sums: npt.DTypeLike = None,
+    sums: npt.DTypeLike | None = None,
 ) -> Array:
     """x[N, C, spatial..], w[O, C / groups, kernel..], b[O]: a matrix product per kernel element."""
     x, w = _factors(x, w, sums)

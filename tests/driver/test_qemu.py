@@ -89,10 +89,9 @@ def test_products_of_halves(
 def test_convolutions_of_bytes(kernel: int, pads: int, point: int, tmp_path: Path) -> None:
     """Pixels are rows, of which some are in the padding."""
     x, w = _bytes("u1", (1, 13, 5, 7)), _bytes("i1", (10, 13, kernel, kernel))
-    attributes = {"pads": [pads] * 4}
     shape = (1, 10, 6 + 2 * pads - kernel, 8 + 2 * pads - kernel)
     names, zero = ["x", "w", "zero"], np.array(point, np.uint8)
-    node = helper.make_node("ConvInteger", names, ["y"], **attributes)
+    node = helper.make_node("ConvInteger", names, ["y"], pads=[pads] * 4)
     ends = [value("x", x.shape, "u1")], [value("y", shape, "i4")]
     proto = model([node], *ends, weights={"w": w, "zero": zero})
     (y,) = ReferenceEvaluator(proto).run(None, {"x": x})
