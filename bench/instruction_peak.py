@@ -49,7 +49,7 @@ def _lines(row: Instruction, target: Target, count: int) -> Iterator[str]:
         row.forms[target.vector_bits].callee,
     )
     sums = f"<{lanes} x {ELEMENTS[row.accumulates].llvm}>"
-    factors = f"<{lanes * row.k} x {_taken(row)}>"
+    factors = f"<{row.taken(lanes)} x {_taken(row)}>"
     operands = (factors, factors) if row.sums else (sums, factors, factors)
     yield f"declare {sums} @{callee}({', '.join(operands)})"
     yield "define void @peak(ptr %from, ptr %to, i64 %bytes, i64 %repeats) #0 {"

@@ -37,18 +37,28 @@ def _dot(w: Writer, op: Operation) -> None:
 
 
 def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
-    """An operand as the intrinsic takes it: a group of values for each lane."""
+    """An operand as the intrinsic takes it: a group of values for each lane, or for each row or
+    column."""
     assert isinstance(source.type, VectorType)
-    element, size = element_of(source.type.element_type), row.k * lanes
+    element, size = element_of(source.type.element_type), row.k * row.columns(lanes)
     taken = ELEMENTS[row.takes] if row.takes else element
     if taken.bits != element.bits:
         widened = "zext" if element.kind == "unsigned" else "sext"
         value = w.cast(widened, value, value.type.of(taken.llvm))
+    to = _bfloat(size) if taken.name == "bf16" else vector(value.type.element, size)
     if value.type.lanes != size:
         shared = w.cast("bitcast", value, vector(f"i{row.k * value.type.bits}", 0))
         value = w.broadcast(shared, lanes)
-    to = _bfloat(size) if taken.name == "bf16" else vector(taken.llvm, size)
-    return value if value.type is to else w.cast("bitcast", value, to)
+    value = value if value.type is to else w.cast("bitcast", value, to)
+    return value if size == row.taken(lanes) else _extended(w, value, row.taken(lanes))
+
+
+def _extended(w: Writer, value: Value, size: int) -> Value:
+    """A longer vector that begins with a vector."""
+    given, to = value.type.lanes, vector(value.type.element, size)
+    numbers = ", ".join(f"i32 {i}" if i < given else "i32 poison" for i in range(size))
+    mask = f"<{size} x i32> <{numbers}>"
+    return w.push(to, f"shufflevector {value.typed}, {value.type.text} poison, {mask}")
 
 
 @cache

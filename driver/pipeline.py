@@ -72,7 +72,7 @@ def _stages(options: Options) -> Stages:
                 InferShapesPass(),
                 MoveQuantizationPass(),
                 # the weights of products are still bytes
-                IntegerProductsPass(),
+                IntegerProductsPass(target=options.target),
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),

@@ -5,7 +5,7 @@ A kernel declares a table of them, a row for each case:
     reads     computes  writes
     f32       f32       f32       a product of f32
     f16       f32       f16       one of f16, summed in f32
-    u8 i8     i32       i32       one of bytes, as dot products have it
+    u8 i8     i32       i32       one of bytes, as dot products have it, of any signs
 
 The pick asks it which ops and places a kernel serves, and code is built by it: what is narrower
 than the element of the arithmetic is widened when it is read, and a result is narrowed when it is
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
@@ -115,13 +116,13 @@ FLOATING = rows(FLOATS)
 """Operands and results of one float."""
 PRODUCTS = (
     *SAME,
-    Elements(("u8", "i8", "i32"), "i32", ("i32",)),
-    Elements(("u8", "i8"), "i32", ("i32",)),
-    Elements(("i8", "u8", "i32"), "i32", ("i32",)),
-    Elements(("i8", "u8"), "i32", ("i32",)),
+    *(
+        Elements((*pair, *bias), "i32", ("i32",))
+        for pair in product(("u8", "i8"), repeat=2)
+        for bias in ((), ("i32",))
+    ),
 )
-"""Products of operands of one element, and of u8 and i8, added up in i32, with or without a
-bias."""
+"""Products of operands of one element, and of bytes, added up in i32, with or without a bias."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))
 """Elements that indices pick."""
 SCATTERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index, T)))

@@ -10,7 +10,7 @@ from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.reach import GRANULE, reaches
 from tessella.passes.tile.parallel import is_divisible, tile_of
-from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.plan import multiplies_rows, plan_accesses
 from tessella.passes.tile.space import can_go_on, runs_in_lanes, tiles_end
 from tessella.passes.tile.tiles import has_ends
 from tessella.support.conditions import UndecidedSizeError
@@ -71,6 +71,10 @@ def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]
     )
     if s.dot is not None:
         yield from _dot_rules(op, flat, s, s.dot)
+        yield (
+            f"rows that {s.dot.row.name} can compute together",
+            s.height == 1 or multiplies_rows(op, flat, s.dot, s.vector, s.rows),
+        )
     yield from _access_rules(op, flat, s)
 
 

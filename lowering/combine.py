@@ -50,16 +50,24 @@ class Combine:
         width = self.s.vectors if self.plan.sums_lanes else point.vectors
         results = [Val(v, self._varies) for v in sums]
         self.panels.ask(point)
-        for row in rows:
+        for row in self._whole(rows):
             for u in range(point.vectors):
                 self._ask(point, row, u)
                 if self.op.is_map:
                     results.append(self._mapped(point, row, u))
                 else:
                     slot = row * width + u
-                    results[slot] = self._added(point, row, u, results[slot].ssa)
+                    results[slot] = self._added(point, row, u, results[slot].ssa, rows)
         self.loads.forget()
         return results
+
+    def _whole(self, rows: Sequence[int]) -> Sequence[int]:
+        """These rows, and those that an instruction computes together with them."""
+        height = self.s.height
+        if height == 1:
+            return rows
+        firsts = dict.fromkeys(row - row % height for row in rows)
+        return [first + i for first in firsts for i in range(height)]
 
     def _ask(self, point: Point, row: int, u: int) -> None:
         """Ask for the lines that other statements, or the next step, need at this vector."""
@@ -111,6 +119,12 @@ class Combine:
             return None
         return Dots(self.e, self.op, self.s, self.plan, self.bodies, self.loads, self.s.dot)
 
+    def by_rows(self, sums: Sequence[SSAValue], width: int) -> Sequence[SSAValue]:
+        """The sums of each row, of accumulators that may have some of several rows."""
+        if self._dots is None or self.s.height == 1:
+            return sums
+        return self._dots.by_rows(sums, width)
+
     @cached_property
     def _is_multiply_add(self) -> bool:
         return self.op.is_multiply_add
@@ -123,9 +137,9 @@ class Combine:
     def _number(self) -> arith.MaxnumfOp | None:
         return self.op.greatest_number
 
-    def _added(self, point: Point, row: int, u: int, old: SSAValue) -> Val:
+    def _added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> Val:
         if self._dots is not None:
-            return Val(self._dots.added(point, row, u, old), self._varies)
+            return Val(self._dots.added(point, row, u, old, rows), self._varies)
         mask, inputs = self.loads.mask(point, row, u), range(self.plan.inputs)
         if self._is_multiply_add:
             args = [self.loads.load_or_zero(n, point, row, u, mask) for n in inputs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from tessella.dialects.tile.attributes import Schedule
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
+from tessella.lowering.transpose import joined, transpose
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
 
@@ -33,13 +35,51 @@ class Dots:
     loads: Loads
     dot: Dot
 
-    def added(self, point: Point, row: int, u: int, old: SSAValue) -> SSAValue:
-        """The accumulator of a vector after a group of products."""
+    def added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> SSAValue:
+        """The accumulator of a vector after a group of products, of which those of some rows
+        count."""
+        if self.s.height > 1:
+            return self._added_to_rows(point, row, u, old, rows)
         mask = self.loads.mask(point, row, u)
-        a, b = (self._operand(n, point, row, u, mask) for n in range(self.plan.inputs))
+        a, b = (self._groups(n, point, row, u, mask) for n in range(self.plan.inputs))
         first, second = (b, a) if self._swaps else (a, b)
         new = self.e.op(DotOp(old, first, second, self.dot.instruction))
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
+
+    def _groups(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
+        """An operand's groups, or its values, which need not lie side by side."""
+        if self.dot.row.k > 1:
+            return self._operand(operand, point, row, u, self.s.lanes, mask)
+        return self.e.spread(self.loads.load(operand, point, row, u, mask))
+
+    def _added_to_rows(
+        self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]
+    ) -> SSAValue:
+        """The accumulator of the lanes of a vector that belong to a row, in all rows that the
+        instruction computes; of those that do not count, all values are 0."""
+        number, columns = row % self.s.height, self.dot.row.columns(self.s.lanes)
+        of_rows, of_lanes = sorted(range(2), key=lambda i: self.plan.operands[i].by_vector)
+        zeros = self._zeros(of_rows, self.dot.row.k)
+        a = [
+            self._operand(of_rows, point, each, u, 1) if each in rows else zeros
+            for each in range(row - number, row - number + self.s.height)
+        ]
+        b = self._operand(of_lanes, point, 0, u, columns, first=number * columns)
+        return self.e.op(DotOp(old, self._joined(a), b, self.dot.instruction))
+
+    def _joined(self, groups: Sequence[SSAValue]) -> SSAValue:
+        key = ("joined", *groups)
+        return self.bodies.cached(key, lambda: Val(joined(self.e, groups))).ssa
+
+    def by_rows(self, sums: Sequence[SSAValue], width: int) -> list[SSAValue]:
+        """The sums of each row, of accumulators of several: so many vectors of each row."""
+        height, columns = self.s.height, self.dot.row.columns(self.s.lanes)
+        result = list(sums)
+        for first in range(0, len(sums), height * width):
+            for u in range(width):
+                at = slice(first + u, first + height * width, width)
+                result[at] = transpose(self.e, sums[at], self.s.lanes, columns)
+        return result
 
     @cached_property
     def _swaps(self) -> bool:
@@ -48,11 +88,23 @@ class Dots:
         assert found is not None
         return self.dot.row.swaps(found.a.name, found.b.name) is True
 
-    def _operand(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
-        """An operand's groups: one for each lane, or the one that they share."""
+    def _operand(
+        self,
+        operand: int,
+        point: Point,
+        row: int,
+        u: int,
+        groups: int,
+        mask: Val | None = None,
+        *,
+        first: int = 0,
+    ) -> SSAValue:
+        """An operand's groups: those of so many lanes from the first one on, or the one that they
+        share."""
         plan, pos = self.plan.operands[operand], self.loads.address(operand, point, row, u)
         guard = mask if plan.guards else None
-        groups, left = (self.s.lanes, 0) if plan.by_vector else (1, point.left)
+        groups, left = (groups, 0) if plan.by_vector else (1, point.left)
+        pos += first * plan.stride
         return self.bodies.cached(
             ("groups", operand, pos, left, guard and guard.ssa),
             lambda: Val(self._load(operand, pos, groups, left, guard)),
@@ -69,12 +121,16 @@ class Dots:
             at = self.e.op(SelectOp(guard.ssa, at, self.e.index(0)))
         if left == 0:
             return self.e.add(vector.LoadOp, [buffer, at], type)
-        zero = self.e.constant(number(0, element), element)
-        zeros = self.e.shared(
-            ("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type))
-        )
-        mask = self._first(left, size)
+        zeros, mask = self._zeros(operand, size), self._first(left, size)
         return self.e.op(vector.MaskedLoadOp(buffer, [at], mask, zeros, type))
+
+    def _zeros(self, operand: int, size: int) -> SSAValue:
+        """So many zeros of an operand's element."""
+        buffer = self.loads.buffers[operand].type
+        assert isinstance(buffer, MemRefType)
+        element = buffer.element_type
+        type, zero = VectorType(element, [size]), self.e.constant(number(0, element), element)
+        return self.e.shared(("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type)))
 
     def _first(self, count: int, size: int) -> SSAValue:
         """A mask of the first values."""

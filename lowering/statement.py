@@ -44,7 +44,7 @@ from tessella.passes.tile.tiles import (
 )
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.decisions import at_most, known
-from tessella.support.sizes import Expr, Size, ceil_div, expression, product, symbols_of
+from tessella.support.sizes import Expr, Size, ceil_div, expression, product, round_up, symbols_of
 
 FEW = 0.75
 """The share of the rows that interior tiles run, from which on those of the boundary are few. It
@@ -293,7 +293,7 @@ class Statement:
         else:
             zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
-            start = [zero] * (len(point.rows) * count)
+            start = [zero] * (round_up(len(point.rows), self.s.height) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
             if self.along is not None:
                 return  # they are stored on the way
@@ -302,6 +302,7 @@ class Statement:
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
                 sums = [self._over_lanes(group) for group in groups]
                 varying = False
+            sums = self.combine.by_rows(sums, count)[: len(point.rows) * count]
             values = [Val(v, varying) for v in sums]
         self.stores.emit(point, values)
 

@@ -13,19 +13,23 @@ from xdsl.ir import SSAValue
 from tessella.lowering.values import Emitter
 
 
-def transpose(e: Emitter, vectors: Sequence[SSAValue], lanes: int) -> list[SSAValue]:
+def transpose(
+    e: Emitter, vectors: Sequence[SSAValue], lanes: int, side_by_side: int = 1
+) -> list[SSAValue]:
     """The columns of a square block whose first rows are these vectors. The other rows are
-    arbitrary.
+    arbitrary. So many lanes side by side may be one element.
 
     One stage for each bit of the lanes' numbers, of which there is a power of two, swaps it between
     row and lane (J. O. Eklundh, "A fast computer method for matrix transposing", 1972): at most
     ``lanes log2(lanes)`` shuffles of two vectors.
     """
-    rows: list[SSAValue | None] = [*vectors, *[None] * (lanes - len(vectors))]
+    height = lanes // side_by_side
+    rows: list[SSAValue | None] = [*vectors, *[None] * (height - len(vectors))]
     bit = 1
-    while bit < lanes:
-        for i in (i for i in range(lanes) if not i & bit):
-            rows[i], rows[i + bit] = _exchange(e, rows[i], rows[i + bit], bit, lanes)
+    while bit < height:
+        for i in (i for i in range(height) if not i & bit):
+            pair = rows[i], rows[i + bit]
+            rows[i], rows[i + bit] = _exchange(e, *pair, bit * side_by_side, lanes)
         bit *= 2
     return [row for row in rows if row is not None]
 
@@ -81,6 +85,25 @@ def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
             result = shuffle(e, result, row, mask)
         chunks.append(result)
     return chunks
+
+
+def joined(e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
+    """A power of two of equal vectors, one after the other."""
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [_concat(e, a, b) for a, b in pairs]
+    return vectors[0]
+
+
+def _concat(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
+    assert isinstance(a.type, VectorType)
+    (size,) = a.type.get_shape()
+    op = vector.ShuffleOp.create(
+        operands=[a, b],
+        result_types=[VectorType(a.type.element_type, [2 * size])],
+        properties={"mask": _mask(tuple(range(2 * size)))},
+    )
+    return e.op(op)
 
 
 def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:

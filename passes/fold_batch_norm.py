@@ -29,7 +29,7 @@ weights of 1e30: zeros of the input would become NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,7 @@ from xdsl.traits import Commutative
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import Array, NnOp, shape_of
+from tessella.dialects.nn.core import Array, NnOp, PyValue, shape_of
 from tessella.dialects.nn.elementwise import AddOp, BinaryOp, DivOp, MulOp, NegOp, SqrtOp, SubOp
 from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, ConvTransposeOp, FcOp, MatmulOp
@@ -291,9 +291,10 @@ def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> 
     """Replace the op after the host by the host with new parameters."""
     op = host.op
     operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
-    kind, properties = type(op), op.setting_properties
+    kind: type[NnOp] = type(op)
+    properties: Mapping[str, PyValue | None] = op.setting_properties
     if isinstance(op, MatmulOp) and shift is not None:
-        kind, properties = FcOp, {"transpose_w": op.transpose_b}
+        kind, properties = FcOp, {"transpose_w": op.transpose_b, "sums": op.sums}
     new = kind.make(operands, node=node_of(op), **properties)
     record_fusion(new, FoldBatchNormPass.name, [op, by])
     _put(new, by)

@@ -4,7 +4,7 @@
     %w = nn.dequantize %b, %sb, %zb : f32
     %y = nn.conv %x, %w, %bias
     ->
-    %1 = nn.conv %a, %b : i32
+    %1 = nn.conv %a, %b sums i32 : i32
     %2 = nn.sub %1, %za * sum(%b) - %bias / (%sa * %sb)
     %3 = nn.cast %2 : f32
     %y = nn.mul %3, %sa * %sb
@@ -14,9 +14,10 @@ point (``MatMulInteger``, ``QLinearConv``):
 
     %y = nn.matmul (nn.sub (nn.cast %a), %za), (nn.cast %b)      -> nn.sub (nn.matmul %a, %b), ..
 
-The first factor becomes unsigned and the second one signed (``passes/quantized/factors.py``), and
-zero points become corrections of the sums (``passes/quantized/products.py``), of which all that
-depends on constants is computed by ``fold-constants``. What follows the product are elementwise
+The factors get the signs that an instruction of the target takes (``targets/instructions.py``), if
+they have others by 128 more or less (``passes/quantized/factors.py``). Zero points become
+corrections of the sums (``passes/quantized/products.py``), of which all that depends on constants
+is computed by ``fold-constants``. What follows the product are elementwise
 ops, which ``fuse-elementwise`` computes in its registers: the scale, an activation, a residual and
 the rounding to bytes.
 
@@ -36,6 +37,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from tessella import targets
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn import elementwise as ew
@@ -44,7 +46,7 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.linear import ConvOp, MatmulOp
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.quantized.factors import Bytes, Factor, factor_of
+from tessella.passes.quantized.factors import BYTES, Bytes, Factor, factor_of, flipped
 from tessella.passes.quantized.products import (
     Product,
     length,
@@ -57,6 +59,7 @@ from tessella.passes.writer import Writer, replace
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import at_most
 from tessella.support.sizes import estimated
+from tessella.targets.instructions import Elements, pairs_of
 
 MOST = (2**31 - 1) // 255**2
 """The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""
@@ -73,9 +76,12 @@ class IntegerProductsPass(ProgramPass):
     name = "integer-products"
     stages = ("nn", "placed")
 
+    target: str = "native"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pairs = pairs_of(BYTES, "i32", targets.resolve(self.target))
         for function in functions(op):
-            rewriter = _Rewriter(weights_of(ctx))
+            rewriter = _Rewriter(weights_of(ctx), pairs)
             for inner in list(function.body.block.ops):
                 if isinstance(inner, Product) and inner.kernel is None and inner.parent:
                     rewriter.visit(inner)
@@ -85,9 +91,11 @@ class IntegerProductsPass(ProgramPass):
 class _Rewriter:
     """Rewrites the products of one function."""
 
-    def __init__(self, weights: WeightStore) -> None:
+    def __init__(self, weights: WeightStore, pairs: Sequence[Elements]) -> None:
         self.constants = Constants(weights)
         self.bytes = Bytes(self.constants)
+        self.pairs = pairs
+        """The elements of products that the target multiplies the fastest."""
 
     def visit(self, op: Product) -> None:
         """Replace a product of bytes."""
@@ -101,7 +109,7 @@ class _Rewriter:
         if a.scale is None:
             if bias is not None or not self._is_integer(op):
                 return
-            total = product(w, op, a, b, self.bytes)
+            total = product(w, op, a, b, self.bytes, self.pairs)
         else:
             if not at_most(length(op), MOST) or not self._pays(op, b):
                 return
@@ -126,7 +134,7 @@ class _Rewriter:
         assert a.scale is not None
         assert b.scale is not None
         element = element_of(op.res.type).name
-        total = product(w, op, a, b, self.bytes)
+        total = product(w, op, a, b, self.bytes, self.pairs)
         left = w.shaped(a.scale, ()) if isinstance(op, ConvOp) else a.scale
         scale = w.mul(left, second_as_result(w, op, b.scale))
         if bias is not None:
@@ -151,13 +159,12 @@ class _Rewriter:
         return bool((whole & (np.abs(count) < 2**24)).all())
 
     def finish(self, ops: Sequence[Operation]) -> None:
-        """Let what else reads signed bytes read the unsigned ones that were made of them."""
+        """Let what else reads bytes read those of the other sign that were made of them."""
         rescaler = Rescaler(self.constants)
         for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
                 w = Writer(op)
-                zero = w.add(w.cast(op.zero, "u8"), w.splat(128, "u8"))
-                x = self.bytes.turned[op.x]
+                x, zero = self.bytes.turned[op.x], flipped(w, op.zero)
                 replace(op, w.op(ew.DequantizeOp, x, op.scale, zero))
             elif isinstance(op, ew.QuantizeOp):
                 rescaler.rescale(op)

@@ -6,7 +6,7 @@ from tessella.targets.family import Family, Jump, Level, Patch, distance, fits
 from tessella.targets.target import KIB, Target
 
 _TRIPLES = {"Linux": "aarch64-unknown-linux-gnu", "Darwin": "arm64-apple-darwin-elf"}
-_FEATURES = {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16"}
+_FEATURES = {"asimddp": "dotprod", "i8mm": "i8mm", "bf16": "bf16", "asimdfhm": "fp16fml"}
 
 NEON = Target(
     name="neon",

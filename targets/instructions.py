@@ -1,14 +1,15 @@
 """The instructions that add several products of narrow numbers to each lane of an accumulator.
 
-A row computes ``acc[n] += sum(a[k] * b[n, k])`` over a tile of ``n`` lanes and ``k`` values: of one
-operand a group of ``k`` values that all lanes share, of the other a group for each lane. A
-multiply-add, which needs no row, has ``k = 1``. Packing, schedules, costs and code follow from the
-row, so that a further instruction is a row and a test.
+A row computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n`` columns and
+``k`` values. Most have one row: of one operand a group of ``k`` values that all lanes share, of the
+other a group for each lane. An accumulator of several rows has the columns of each side by side. A
+multiply-add has ``k = 1``: it needs a row only if it widens its operands. Packing, schedules, costs
+and code follow from the row, so that a further instruction is a row and a test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -43,12 +44,17 @@ class Instruction:
     """Products that it adds to each lane."""
     forms: Mapping[int, Form]
     """The intrinsics, keyed by the width of a vector in bits."""
+    m: int = 1
+    """Rows of its tile, a power of two. If there are several, the first operand has theirs."""
     takes: str = ""
     """The element to which operands are widened, where they are packed or when they are read; empty
     where they are taken as they are."""
     sums: bool = False
     """Whether the intrinsic returns the sum of the products, which another instruction adds to the
     accumulator."""
+    from_halves: bool = False
+    """Whether the intrinsic takes vectors twice as long as it needs, of which it reads the first
+    half."""
     rate: float = 1.0
     """How many start in the time of a multiply-add of floats, on most CPUs."""
 
@@ -65,6 +71,14 @@ class Instruction:
     def rate_on(self, target: Target) -> float:
         """How many start in the time of a multiply-add on a target."""
         return dict(target.rates).get(self.name, self.rate)
+
+    def columns(self, lanes: int) -> int:
+        """Columns of its tile, of which accumulators of so many lanes have all rows."""
+        return lanes // self.m
+
+    def taken(self, lanes: int) -> int:
+        """Values of each vector that the intrinsic takes, for accumulators of so many lanes."""
+        return self.k * self.columns(lanes) * (2 if self.from_halves else 1)
 
     def widens(self, element: str) -> bool:
         """Whether values of an element are widened first."""
@@ -131,6 +145,31 @@ _ROWS = (
         sums=True,
         rate=0.5,
     ),
+    *(
+        Instruction(
+            name=name,
+            arch="arm",
+            operands=(pair,),
+            accumulates="i32",
+            k=8,
+            forms={128: Form(f"llvm.aarch64.neon.{name}.v4i32.v16i8", "i8mm")},
+            m=2,
+        )
+        for name, pair in (
+            ("smmla", ("i8", "i8")),
+            ("ummla", ("u8", "u8")),
+            ("usmmla", ("u8", "i8")),
+        )
+    ),
+    Instruction(
+        name="bfmmla",
+        arch="arm",
+        operands=(("bf16", "bf16"),),
+        accumulates="f32",
+        k=4,
+        forms={128: Form("llvm.aarch64.neon.bfmmla", "bf16")},
+        m=2,
+    ),
     Instruction(
         name="usdot",
         arch="arm",
@@ -163,10 +202,39 @@ _ROWS = (
         k=2,
         forms={128: Form("llvm.aarch64.neon.bfdot.v4f32.v8bf16", "bf16")},
     ),
+    Instruction(
+        name="fmlal",
+        arch="arm",
+        operands=(("f16", "f16"),),
+        accumulates="f32",
+        k=1,
+        forms={128: Form("llvm.aarch64.neon.fmlal.v4f32.v8f16", "fp16fml")},
+        from_halves=True,
+    ),
 )
 
 INSTRUCTIONS = {row.name: row for row in _ROWS}
 """The rows by name, those that take the least time first."""
+
+
+def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[Elements]:
+    """The pairs of these elements that a target multiplies the fastest, in the order of the
+    instructions' operands; all pairs, where no instruction does."""
+    pairs = [(a, b) for a in elements for b in elements]
+    speeds = [
+        max(
+            (row.k * row.rate_on(target) for row in _in_order(*pair, accumulated, target)),
+            default=0.0,
+        )
+        for pair in pairs
+    ]
+    best = max(speeds)
+    return [pair for pair, speed in zip(pairs, speeds, strict=True) if speed == best]
+
+
+def _in_order(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
+    """The instructions that take these operands as they are."""
+    return (row for row in of_product(a, b, accumulated, target) if not row.swaps(a, b))
 
 
 def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:

@@ -14,8 +14,8 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 BOOL = IntegerType(1)
-MIXED = {attribute_of("u8"), attribute_of("i8")}
-"""Elements whose products are added up in i32."""
+BYTES = {attribute_of("u8"), attribute_of("i8")}
+"""Elements whose products may be added up in i32, whatever their signs."""
 
 
 def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
@@ -26,18 +26,26 @@ def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> No
         raise ShapeError(f"{op.name}: element types differ", found=" and ".join(map(str, elements)))
 
 
-def product_element(op: NnOp, a: SSAValue, b: SSAValue, *others: SSAValue) -> Attribute:
-    """The element of a product of two operands, which other operands have too: their own if it is
-    one, or i32 of u8 and i8."""
-    first, second = (tensor_type(x).element_type for x in (a, b))
-    if {first, second} == MIXED:
-        check_same_element(op, (*others,))
-        if others and tensor_type(others[0]).element_type != i32:
-            raise ShapeError(f"{op.name}: expected i32 beside u8 and i8", found=str(others[0].type))
-        return i32
-    check_same_element(op)
-    check_number(op, a)
-    return first
+def product_element(
+    op: NnOp, sums: Attribute | None, a: SSAValue, b: SSAValue, *others: SSAValue
+) -> Attribute:
+    """The element of a product of two operands, which other operands have too: the element of the
+    sums if the op has one, which is i32 of bytes, or else that of all operands."""
+    if sums is None:
+        check_same_element(op)
+        check_number(op, a)
+        return tensor_type(a).element_type
+    factors = [tensor_type(x).element_type for x in (a, b)]
+    if sums != i32 or not BYTES.issuperset(factors):
+        raise ShapeError(
+            f"{op.name}: no sums of this element",
+            expected="sums in i32 of products of ui8 and i8",
+            found=f"sums in {sums} of products of {factors[0]} and {factors[1]}",
+        )
+    for other in others:
+        if tensor_type(other).element_type != sums:
+            raise ShapeError(f"{op.name}: expected {sums} beside the sums", found=str(other.type))
+    return sums
 
 
 def check_float(op: NnOp, value: SSAValue) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, IntegerAttr, TensorType
+from xdsl.ir import TypeAttribute
 from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -119,7 +121,11 @@ def transposed_extent(
 
 @irdl_op_definition
 class MatmulOp(NnOp):
-    """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K]."""
+    """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K].
+
+    `sums` is the element of the sums and of the result: i32 of bytes, signed or not. Without it
+    operands and result have one element.
+    """
 
     name = "nn.matmul"
     TRANSPOSES: ClassVar[str | None] = "transpose_b"
@@ -127,11 +133,12 @@ class MatmulOp(NnOp):
     a = operand_def(base(TensorType))
     b = operand_def(base(TensorType))
     transpose_b = prop_def(BoolAttr)
+    sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
     traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
-        element = product_element(self, self.a, self.b)
+        element = product_element(self, self.sums, self.a, self.b)
         a, b = shape_of(self.a), shape_of(self.b)
         if len(a) < 2 or len(b) < 2:
             raise ShapeError("nn.matmul takes matrices", found=f"{self.a.type} and {self.b.type}")
@@ -161,7 +168,10 @@ class MatmulOp(NnOp):
 
 @irdl_op_definition
 class FcOp(NnOp):
-    """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K]."""
+    """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K].
+
+    `sums` is the element of the sums, the bias and the result, as of a matrix product.
+    """
 
     name = "nn.fc"
     TRANSPOSES: ClassVar[str | None] = "transpose_w"
@@ -170,11 +180,12 @@ class FcOp(NnOp):
     w = operand_def(base(TensorType))
     b = operand_def(base(TensorType))
     transpose_w = prop_def(BoolAttr)
+    sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
     traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
-        element = product_element(self, self.x, self.w, self.b)
+        element = product_element(self, self.sums, self.x, self.w, self.b)
         x, w, b = shape_of(self.x), shape_of(self.w), shape_of(self.b)
         if len(x) < 1 or len(w) != 2:
             raise ShapeError(
@@ -204,7 +215,8 @@ class FcOp(NnOp):
 class ConvOp(NnOp):
     """A convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], and a bias b[O].
 
-    `pads` lists the padding before each spatial dimension, then after each.
+    `pads` lists the padding before each spatial dimension, then after each. `sums` is the element
+    of the sums, the bias and the result, as of a matrix product.
     """
 
     name = "nn.conv"
@@ -216,12 +228,13 @@ class ConvOp(NnOp):
     pads = prop_def(DenseArrayBase[I64])
     dilations = prop_def(DenseArrayBase[I64])
     groups = prop_def(IntegerAttr[I64])
+    sums = opt_prop_def(TypeAttribute)
     res = result_def(base(TensorType))
     traits = traits_def(Pure(), SumsProducts())
 
     def infer(self) -> Sequence[Tensor]:
         biases = () if self.b is None else (self.b,)
-        element = product_element(self, self.x, self.w, *biases)
+        element = product_element(self, self.sums, self.x, self.w, *biases)
         rank, settings = _check_window(self), self.settings
         x, w, groups = shape_of(self.x), shape_of(self.w), settings["groups"]
         fit = groups > 0 and not w[0] % groups and not differs(x[1], w[1] * groups)
@@ -322,7 +335,7 @@ def _check_window(op: ConvOp | ConvTransposeOp) -> int:
     if rank < 1 or len(w) != len(x):
         raise ShapeError(f"{op.name}: ranks differ", found=f"x {x}, w {w}")
     for name, values in op.settings.items():
-        if name != "groups":
+        if name not in ("groups", "sums"):
             check_length(op, name, values, rank * (2 if name == "pads" else 1))
     return rank
 

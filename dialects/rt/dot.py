@@ -28,7 +28,9 @@ class DotOp(IRDLOperation):
            : vector<16xi32>, vector<4xui8>, vector<64xi8>
 
     One operand has a group of k values for each lane, side by side, or both have; the other has one
-    group that all lanes share. Integers wrap.
+    group that all lanes share. An instruction on several rows adds ``sum(a[m, k] * b[n, k])`` to
+    ``acc[m, n]``: it has a group of ``a`` for each row and one of ``b`` for each column. Integers
+    wrap.
     """
 
     name = "rt.dot"
@@ -69,7 +71,14 @@ class DotOp(IRDLOperation):
                 f"added to {acc}"
             )
         sizes = {row.k, row.k * lanes}
-        if not (a[1] in sizes and b[1] in sizes and row.k * lanes in (a[1], b[1])):
+        if row.m > 1:
+            tile = row.m * row.k, row.columns(lanes) * row.k
+            if (a[1], b[1]) != tile or lanes % row.m:
+                raise VerifyException(
+                    f"rt.dot: expected groups of {row.k} for {row.m} rows, and for the columns of "
+                    f"{lanes} lanes, found {a[1]} and {b[1]} values"
+                )
+        elif not (a[1] in sizes and b[1] in sizes and row.k * lanes in (a[1], b[1])):
             raise VerifyException(
                 f"rt.dot: expected groups of {row.k}, one or one for each of {lanes} lanes, found "
                 f"{a[1]} and {b[1]} values"

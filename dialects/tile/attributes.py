@@ -480,6 +480,11 @@ class Schedule:
         return self.dot.row.k if self.dot is not None and self.dot.index == name else 1
 
     @property
+    def height(self) -> int:
+        """Number of rows that one instruction computes."""
+        return self.dot.row.m if self.dot is not None else 1
+
+    @property
     def width(self) -> int:
         """Number of elements of the vector index in one register tile."""
         return self.lanes * self.vectors

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import PropertyDef
+from xdsl.irdl import OptPropertyDef, PropertyDef
 
 from tessella.dialects.nn.core import (
     ByRank,
@@ -110,6 +110,10 @@ class Settings:
     def __init__(self, op: type[NnOp]) -> None:
         self._op = op
         self._kinds = {n: _kind(op, n, p) for n, p in op.setting_defs().items()}
+        self._defaults = {
+            **{n: None for n, p in op.setting_defs().items() if isinstance(p, OptPropertyDef)},
+            **op.DEFAULTS,
+        }
 
     def parameters(self) -> list[Parameter]:
         """How they are given: by keyword."""
@@ -117,8 +121,10 @@ class Settings:
             Parameter(
                 name,
                 Parameter.KEYWORD_ONLY,
-                default=self._op.DEFAULTS.get(name, Parameter.empty),
-                annotation=kind.type,
+                default=self._defaults.get(name, Parameter.empty),
+                annotation=kind.type
+                if self._defaults.get(name, 0) is not None
+                else kind.type | None,
             )
             for name, kind in self._kinds.items()
         ]
@@ -147,14 +153,16 @@ class Settings:
             for name, value in self._op.DEFAULTS.items()
         }
         every = {**defaults, **values}
-        missing = [name for name in self._kinds if name not in every]
+        missing = [name for name in self._kinds if name not in {*every, *self._defaults}]
         if missing:
             raise OptionError(
                 f"{self._op.name} needs the setting {', '.join(map(repr, missing))}",
                 hint=f"pass {', '.join(f'{n}=...' for n in missing)}",
             )
         every |= {name: _from_front(every[name], rank) for name in _AXES if name in every}
-        return {name: kind.attribute(every[name]) for name, kind in self._kinds.items()}
+        return {
+            name: kind.attribute(every[name]) for name, kind in self._kinds.items() if name in every
+        }
 
     def _converted(self, name: str, value: Any) -> PyValue:
         kind = self._kinds[name]

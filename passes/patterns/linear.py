@@ -46,7 +46,8 @@ def _layer(m: Match) -> NnOp | None:
     if vector is None:
         return None
     x = m.reshaped(m["x"], (*shape[:-1], shape_of(m["x"])[-1]))
-    return m.make(FcOp, x, m["w"], vector, transpose_w=m.op("product").transpose_b)
+    inner: MatmulOp = m.op("product")
+    return m.make(FcOp, x, m["w"], vector, transpose_w=inner.transpose_b, sums=inner.sums)
 
 
 def _vector(m: Match, bias: SSAValue, size: Size) -> SSAValue | None:

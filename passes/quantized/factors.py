@@ -5,12 +5,13 @@
     %f = nn.sub %i, %z               the factor x - zero
     %f = nn.dequantize %x, %s, %zero     the factor (x - zero) * s
 
-The instructions that multiply bytes take unsigned numbers on one side and signed ones on the other:
-``unsigned`` and ``signed`` give a factor in these, with 128 more or less in its zero point.
+Instructions multiply bytes of certain signs: ``Bytes.first`` and ``Bytes.second`` give a factor in
+these, with 128 more or less in its zero point.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from tessella.dialects.nn.movement import ConcatOp
 from tessella.dialects.nn.pooling import MaxPoolOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.writer import Writer
+from tessella.targets.instructions import Elements
 
 BYTES = ("u8", "i8")
 SHIFT = 128
@@ -70,63 +72,91 @@ def _narrow(value: SSAValue) -> SSAValue | None:
     return op.x if element_of(op.x.type).name in BYTES else None
 
 
+def flipped(w: Writer, value: SSAValue) -> SSAValue:
+    """Bytes of the other sign with the highest bit flipped: 128 more or less."""
+    if element_of(value.type).name == "i8":
+        return w.add(w.cast(value, "u8"), w.splat(SHIFT, "u8"))
+    return w.cast(w.add(value, w.splat(SHIFT, "u8")), "i8")
+
+
 class Bytes:
     """Factors of one function in the bytes that products take. It remembers what it has turned."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.turned: dict[SSAValue, SSAValue] = {}
-        """Unsigned bytes by the signed ones that they are, plus 128."""
+        """Bytes of the other sign by the bytes that they are, plus or minus 128."""
+
+    def pair(self, a: Factor, b: Factor, pairs: Sequence[Elements]) -> Elements:
+        """The pair of elements that takes the least beside the product: the fewest zero points of
+        second factors, for which activations are summed, then the fewest bytes to turn."""
+
+        without_zero = {"i8"} if self._fits(b) else set[str]()
+        without_zero |= {b.element} if self.is_zero(b) else set[str]()
+        is_known = self.constants.value(b.x) is not None
+
+        def beside(pair: Elements) -> tuple[bool, bool, bool]:
+            first, second = pair
+            turns = second != b.element and not is_known
+            return second not in without_zero, first != a.element, turns
+
+        return min(pairs, key=beside)
+
+    def is_zero(self, factor: Factor) -> bool:
+        """Whether the zero point is known to be 0."""
+        known = None if factor.zero is None else self.constants.value(factor.zero)
+        return factor.zero is None or (known is not None and not known.any())
 
     def zero(self, w: Writer, factor: Factor) -> SSAValue | None:
         """The zero point in 32 bits; None if it is known to be 0."""
-        if factor.zero is None:
+        if factor.zero is None or self.is_zero(factor):
             return None
-        known = self.constants.value(factor.zero)
-        return None if known is not None and not known.any() else w.cast(factor.zero, "i32")
+        return w.cast(factor.zero, "i32")
 
-    def unsigned(self, w: Writer, factor: Factor) -> Factor:
-        """The factor with bytes of u8, and its zero point in 32 bits."""
-        zero = self.zero(w, factor)
-        if factor.element == "u8":
-            return replace(factor, zero=zero)
-        moved = w.splat(SHIFT, "i32") if zero is None else w.add(zero, SHIFT)
-        return replace(factor, x=self.raised(factor.x), zero=moved)
+    def first(self, w: Writer, factor: Factor, element: str) -> Factor:
+        """The factor with bytes of an element, and its zero point in 32 bits. They are made where
+        they are quantized."""
+        if factor.element == element:
+            return replace(factor, zero=self.zero(w, factor))
+        return replace(factor, x=self.other(factor.x), zero=self._moved(w, factor, element))
 
-    def signed(self, w: Writer, factor: Factor) -> Factor:
-        """The factor with bytes of i8, and its zero point in 32 bits: none, if all differences are
-        known and fit."""
-        point = self.zero(w, factor)
-        if self._fits(factor):
+    def second(self, w: Writer, factor: Factor, element: str) -> Factor:
+        """The factor with bytes of an element, and its zero point in 32 bits: none, if all
+        differences are known and fit."""
+        if element == "i8" and self._fits(factor):
+            point = self.zero(w, factor)
             wide = w.cast(factor.x, "i32")
             whole = wide if point is None else w.sub(wide, point)
             return replace(factor, x=w.cast(whole, "i8"), zero=None)
-        if factor.element == "i8":
-            return replace(factor, zero=point)
-        lowered = w.cast(w.add(factor.x, w.splat(SHIFT, "u8")), "i8")
-        moved = w.splat(-SHIFT, "i32") if point is None else w.sub(point, SHIFT)
-        return replace(factor, x=lowered, zero=moved)
+        if factor.element == element:
+            return replace(factor, zero=self.zero(w, factor))
+        return replace(factor, x=flipped(w, factor.x), zero=self._moved(w, factor, element))
 
-    def raised(self, value: SSAValue) -> SSAValue:
-        """Signed bytes plus 128, as unsigned ones: made unsigned where they are quantized, if they
-        only move between there and here."""
+    def _moved(self, w: Writer, factor: Factor, element: str) -> SSAValue:
+        """The zero point of the bytes of the other sign, in 32 bits."""
+        point, distance = self.zero(w, factor), SHIFT if element == "u8" else -SHIFT
+        return w.splat(distance, "i32") if point is None else w.add(point, distance)
+
+    def other(self, value: SSAValue) -> SSAValue:
+        """Bytes of the other sign: made so where they are quantized, if they only move between
+        there and here."""
         known = self.turned.get(value)
         if known is not None:
             return known
         op = value.owner
-        found = self._raised_by(op) if isinstance(op, NnOp) else None
+        found = self._other_by(op) if isinstance(op, NnOp) else None
         if found is None:
             here = Writer.behind(value, op if isinstance(op, NnOp) else None)
-            found = here.add(here.cast(value, "u8"), here.splat(SHIFT, "u8"))
+            found = flipped(here, value)
         self.turned[value] = found
         return found
 
-    def _raised_by(self, op: NnOp) -> SSAValue | None:
-        """The op on unsigned bytes; None where it computes with them."""
+    def _other_by(self, op: NnOp) -> SSAValue | None:
+        """The op on bytes of the other sign; None where it computes with them."""
         w = Writer(op)
         if isinstance(op, ew.QuantizeOp):
             x, scale, zero = op.operands
-            return w.op(ew.QuantizeOp, x, scale, w.add(w.cast(zero, "u8"), w.splat(SHIFT, "u8")))
+            return w.op(ew.QuantizeOp, x, scale, flipped(w, zero))
         moves = op.get_trait(MovesElements)
         if isinstance(op, MaxPoolOp):
             moved = op.operands[:1]
@@ -134,9 +164,9 @@ class Bytes:
             return None
         else:
             moved = op.operands if isinstance(op, ConcatOp) else op.operands[:1]
-        raised = [self.raised(x) for x in moved]
-        others = op.operands[len(raised) :]
-        return w.op(type(op), *raised, *others, **op.setting_properties)
+        others = [self.other(x) for x in moved]
+        rest = op.operands[len(others) :]
+        return w.op(type(op), *others, *rest, **op.setting_properties)
 
     def _fits(self, factor: Factor) -> bool:
         """Whether all differences are known and signed bytes."""

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn import elementwise as ew
@@ -24,6 +25,7 @@ from tessella.passes.quantized.factors import Bytes, Factor
 from tessella.passes.writer import Writer
 from tessella.support.decisions import known, known_all
 from tessella.support.sizes import Size
+from tessella.targets.instructions import Elements
 
 Product = ConvOp | MatmulOp | FcOp
 PATTERN = "integer-products"
@@ -62,13 +64,17 @@ def length(op: Product) -> Size:
     return math.prod(shape[d] for d in reduced_axes(op)[1])
 
 
-def product(w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes) -> SSAValue:
-    """The product of what is unsigned and what is signed, in 32 bits, without scales."""
-    a, b = bytes.unsigned(w, a), bytes.signed(w, b)
+def product(
+    w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes, pairs: Sequence[Elements]
+) -> SSAValue:
+    """The product in bytes of one of these pairs of elements, summed in 32 bits, without scales."""
+    first, second = bytes.pair(a, b, pairs)
+    a, b = bytes.first(w, a, first), bytes.second(w, b, second)
     kind: type[NnOp] = MatmulOp
     settings: Mapping[str, PyValue] = {"transpose_b": turned(op)}
     if isinstance(op, ConvOp):
         kind, (a, settings) = ConvOp, _padded(w, op, a, bytes)
+    settings = {**settings, "sums": i32}
     total = w.op(kind, a.x, b.x, **settings)
     made = total.owner
     assert isinstance(made, NnOp)
@@ -77,9 +83,8 @@ def product(w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes) -> SSAVa
     if correction is not None:
         total = w.sub(total, correction)
     if b.zero is not None:
-        total = w.sub(
-            total, w.mul(_sum_of_first(w, op, a, settings), second_as_result(w, op, b.zero))
-        )
+        sums = _sum_of_first(w, op, a, b, settings)
+        total = w.sub(total, w.mul(sums, second_as_result(w, op, b.zero)))
     return total
 
 
@@ -94,12 +99,14 @@ def _of_second(w: Writer, op: Product, a: Factor, b: Factor) -> SSAValue | None:
     return w.mul(total, a.zero)
 
 
-def _sum_of_first(w: Writer, op: Product, a: Factor, settings: Mapping[str, PyValue]) -> SSAValue:
+def _sum_of_first(
+    w: Writer, op: Product, a: Factor, b: Factor, settings: Mapping[str, PyValue]
+) -> SSAValue:
     """sum a, where it broadcasts to the result."""
     if not isinstance(op, ConvOp):
         return w.sum(w.cast(a.x, "i32"), reduced_axes(op)[0])
     outs, *window = known_all(shape_of(op.w))
-    ones = w.splat(1, "i8", (1 if op.settings["groups"] == 1 else outs, *window))
+    ones = w.splat(1, b.element, (1 if op.settings["groups"] == 1 else outs, *window))
     return w.op(ConvOp, a.x, ones, **settings)
 
 
@@ -120,5 +127,5 @@ def _padded(w: Writer, op: ConvOp, a: Factor, bytes: Bytes) -> tuple[Factor, Map
     if known_zero is None:
         inside = w.splat(True, "bool", (1, 1, *shape_of(a.x)[2:]))
         inside = w.op(PadOp, inside, low=low, high=high, mode="constant", value=0.0)
-        x = w.op(ew.WhereOp, inside, x, w.cast(a.zero, "u8"))
+        x = w.op(ew.WhereOp, inside, x, w.cast(a.zero, a.element))
     return replace(a, x=x), {**settings, "pads": _none(op)}

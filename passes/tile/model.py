@@ -39,7 +39,7 @@ from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_acce
 from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
-from tessella.support.sizes import estimated
+from tessella.support.sizes import estimated, round_up
 from tessella.targets import Target
 
 # "Without it": how many of 500 kernels have other schedules, and what these take more by the model
@@ -275,14 +275,20 @@ class Model:
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
         """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
         if s.dot is not None:
-            products = rows * vectors / s.dot.row.rate_on(self.target) / self.target.fma_ports
-            return products + self._widened_groups(s, s.dot, rows, vectors)
+            products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
+            ops = products + self._joined_groups(s, rows)
+            return ops / self.target.fma_ports + self._widened_groups(s, s.dot, rows, vectors)
         ops = rows * vectors * self.ops
         if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
             ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
         if self._widens:
             ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
+
+    def _joined_groups(self, s: Schedule, rows: int) -> int:
+        """Operations that join the groups of rows that an instruction computes together."""
+        whole = round_up(rows, s.height)
+        return whole - whole // s.height
 
     def _widened_groups(self, s: Schedule, dot: Dot, rows: int, vectors: int) -> float:
         """Cycles to widen the groups that a point reads for an instruction that takes wider
@@ -361,7 +367,7 @@ class Model:
             return vectors * self._square_loads(s, a)
         count = float((rows if o.by_row else 1) * (vectors if o.by_vector else 1))
         if o.by_vector:
-            count *= self._vector_loads(s, o, a)
+            count *= self._vector_loads(s, o, a) * s.height
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _square_loads(self, s: Schedule, a: FlatAccess[int]) -> float:
@@ -463,12 +469,13 @@ class Model:
         """Number of vector registers that a register tile holds at once."""
         if self.is_map:
             return s.lanes if self.plan(s).has_transposes else 0
-        return s.row_tile * self._held_by_row(s) + self._held_by_all(s)
+        rows = round_up(s.row_tile, s.height)
+        return rows * self._held_by_row(s) + self._held_by_all(s)
 
     def most_rows(self, s: Schedule) -> int:
         """The rows of the largest register tile of a contraction that fits into the registers."""
         left = self.target.vector_registers - self._held_by_all(s)
-        return left // self._held_by_row(s)
+        return left // self._held_by_row(s) // s.height * s.height
 
     def _held_by_row(self, s: Schedule) -> int:
         """Registers of one row: its accumulators, and its share of a column of each window."""
@@ -481,7 +488,7 @@ class Model:
         compared = 3 if self.op.aggregation.data in "<>" else 0
         summed = s.dot is not None and s.dot.row.sums
         if not plan.windows:
-            return plan.shared * s.vectors + 1 + compared + summed
+            return plan.shared * s.vectors * s.height + 1 + compared + summed
         bounded = self.bounded(s)
         points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
         weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)

@@ -222,6 +222,24 @@ def plan_accesses(
     return AccessPlan(operands, flat.inputs, extracts, constraints, sums, runs, writes)
 
 
+def multiplies_rows(
+    op: ContractOp, flat: Flat, dot: Dot, vector: str | None, rows: str | None
+) -> bool:
+    """Whether an instruction can multiply groups of several rows by groups of lanes: one operand
+    moves with the rows and one with the lanes, in the order of the instruction's operands, no point
+    is masked, and sums are stored once."""
+    if vector is None or rows is None or op.is_scatter or op.running_index is not None:
+        return False
+    plan = plan_accesses(op, flat, vector, rows, dot)
+    by_row = sorted(plan.read, key=lambda o: o.by_vector)
+    moves = [(o.by_row, o.by_vector) for o in by_row]
+    return (
+        moves == [(True, False), (False, True)]
+        and tuple(o.element for o in by_row) in dot.row.operands
+        and not plan.constraints.masked
+    )
+
+
 def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
     """The inputs that are read vector by vector, each element once."""
     if vector is None or flat.constraints:
@@ -248,7 +266,7 @@ def _operand(
     a = flat.accesses[number]
     return OperandPlan(
         access=_access(op, flat, number, value, vector, rows)
-        if dot is None or vector is None
+        if dot is None or vector is None or dot.row.k == 1
         else _grouped(a, vector, dot),
         stride=a.lane_stride(vector) if vector is not None else 0,
         row_stride=a.stride(rows) if rows is not None else 0,

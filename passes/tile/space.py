@@ -25,7 +25,7 @@ from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.dots import dots, widened
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.packing import argument_of
-from tessella.passes.tile.plan import plan_accesses
+from tessella.passes.tile.plan import multiplies_rows, plan_accesses
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
@@ -363,9 +363,16 @@ def _families(
         for vectors, rows in _shapes(problem, vector, lanes):
             if panel and (vectors % panel or (rows is not None and vectors > panel)):
                 continue
+            if dot is not None and not _multiplies(op, flat, dot, vector, rows):
+                continue
             if rows not in narrow:
                 narrow[rows] = TileFamily(problem, vector, lanes, rows, dot=dot)
             yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows], panel, dot)
+
+
+def _multiplies(op: ContractOp, flat: Flat, dot: Dot, vector: str, rows: str | None) -> bool:
+    """Whether an instruction can multiply what tiles of these rows read."""
+    return dot.row.m == 1 or multiplies_rows(op, flat, dot, vector, rows)
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:

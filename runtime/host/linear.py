@@ -5,27 +5,30 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from tessella.runtime.host.registry import Array, kernel
 from tessella.runtime.host.windows import Ints, kernel_points
 
 
-def _factors(a: Array, b: Array) -> tuple[Array, Array]:
-    """The operands of a product in the element of its result: i32 of u8 and i8."""
-    return (a, b) if a.dtype == b.dtype else (a.astype(np.int32), b.astype(np.int32))
+def _factors(a: Array, b: Array, sums: npt.DTypeLike | None) -> tuple[Array, Array]:
+    """The operands of a product in the element of its sums; None is their own."""
+    return (a, b) if sums is None else (a.astype(sums), b.astype(sums))
 
 
 @kernel("matmul")
-def matmul(a: Array, b: Array, *, transpose_b: bool) -> Array:
+def matmul(a: Array, b: Array, *, transpose_b: bool, sums: npt.DTypeLike | None = None) -> Array:
     """NumPy's matmul; with `transpose_b`, b is [.., N, K]."""
-    a, b = _factors(a, b)
+    a, b = _factors(a, b, sums)
     return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
 
 
 @kernel("fc")
-def fc(x: Array, w: Array, b: Array, *, transpose_w: bool) -> Array:
+def fc(
+    x: Array, w: Array, b: Array, *, transpose_w: bool, sums: npt.DTypeLike | None = None
+) -> Array:
     """x[.., K] * w[K, N] + b[N]; with `transpose_w`, w is [N, K]."""
-    x, w = _factors(x, w)
+    x, w = _factors(x, w, sums)
     return np.matmul(x, np.transpose(w) if transpose_w else w) + b
 
 
@@ -39,9 +42,10 @@ def conv(
     pads: Ints,
     dilations: Ints,
     groups: int,
+    sums: npt.DTypeLike | None = None,
 ) -> Array:
     """x[N, C, spatial..], w[O, C / groups, kernel..], b[O]: a matrix product per kernel element."""
-    x, w = _factors(x, w)
+    x, w = _factors(x, w, sums)
     rank = x.ndim - 2
     padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
     columns = zip(padded.shape[2:], w.shape[2:], strides, dilations, strict=True)

@@ -35,16 +35,30 @@ def machines(row: Instruction) -> list[Target]:
 
 
 CASES = [
-    pytest.param(row, pair, target, id=f"{row.name}-{'-'.join(pair)}-{target.feature_string}")
+    pytest.param(
+        row,
+        pair,
+        target,
+        shared,
+        id=f"{row.name}-{'-'.join(pair)}-{target.feature_string}-{shared}",
+    )
     for row in INSTRUCTIONS.values()
     for pair in row.operands
     for target in machines(row)
+    for shared in ([None, 0, 1] if row.m == 1 else [None])
 ]
+
+
+def groups_of(row: Instruction, lanes: int, shared: int | None) -> list[int]:
+    """The number of groups of both operands."""
+    if row.m > 1:
+        return [row.m, row.columns(lanes)]
+    return [1 if i == shared else lanes for i in range(2)]
 
 
 def source(row: Instruction, pair: tuple[str, str], lanes: int, shared: int | None) -> str:
     """A kernel of one dot product; all lanes share the group of an operand of this number."""
-    sizes = [row.k * (1 if i == shared else lanes) for i in range(2)]
+    sizes = [row.k * groups for groups in groups_of(row, lanes, shared)]
     names = [*pair, row.accumulates]
     elements = [str(attribute_of(name)) for name in names]
     a, b, c = (f"{n}x{e}" for n, e in zip((*sizes, lanes), elements, strict=True))
@@ -70,8 +84,7 @@ def numbers(name: str, size: int, seed: int) -> Array:
     return random.integers(limits.min, limits.max, size, DTYPES[name], endpoint=True)
 
 
-@pytest.mark.parametrize("shared", [None, 0, 1])
-@pytest.mark.parametrize("row, pair, target", CASES)
+@pytest.mark.parametrize("row, pair, target, shared", CASES)
 def test_dot(row: Instruction, pair: tuple[str, str], target: Target, shared: int | None) -> None:
     """The instruction is in the code; where this machine has it, the sums are NumPy's."""
     lanes = target.vector_bits // 32
@@ -80,7 +93,7 @@ def test_dot(row: Instruction, pair: tuple[str, str], target: Target, shared: in
     assert row.name.removeprefix("v") in assembly(text, target)
     if not targets.can_run(target):
         return
-    sizes = [row.k * (1 if i == shared else lanes) for i in range(2)]
+    sizes = [row.k * groups for groups in groups_of(row, lanes, shared)]
     a, b = (numbers(name, n, i) for i, (name, n) in enumerate(zip(pair, sizes, strict=True)))
     c = numbers(row.accumulates, lanes, 2)
     exact = (widened(x).astype(np.int64).reshape(-1, row.k) for x in (a, b))

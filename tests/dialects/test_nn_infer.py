@@ -315,6 +315,10 @@ WINDOW = ("kernel_shape", "strides", "dilations", "output_pads")
 def _property(name: str, length: int, constraint: str, tame: bool) -> st.SearchStrategy[Any]:
     ints = st.sampled_from([0, 1, 1, 2]) if tame else INTS
     numbers = st.sampled_from([0.5, 1.0, 2.0]) if tame else FLOATS
+    if name == "sums":
+        return st.sampled_from([None, *DTYPES]).map(
+            lambda x: None if x is None else element_type(x)
+        )
     if name == "to":
         return st.sampled_from(DTYPES).map(element_type)
     if name == "scales":

@@ -467,7 +467,7 @@ def test_the_overhead_of_a_warm_call() -> None:
 def test_signatures_and_documentation() -> None:
     assert str(inspect.signature(ops.conv)) == (
         "(x, w, b=None, *, strides: tuple[int, ...] = ones, pads: tuple[int, ...] = zeros, "
-        "dilations: tuple[int, ...] = ones, groups: int = 1)"
+        "dilations: tuple[int, ...] = ones, groups: int = 1, sums: numpy.dtype | None = None)"
     )
     assert str(inspect.signature(ops.concat)) == "(*inputs, axis: int)"
     assert repr(ops.and_) == "tessella.ops.and_"
@@ -487,6 +487,15 @@ def test_defaults_are_values_of_the_properties(name: str) -> None:
         attribute = to_attribute(given)
         assert properties[setting].constr.verifies(attribute)
         assert to_python(attribute) == given
+
+
+def test_bytes_have_sums_of_32_bits() -> None:
+    a, b = np.full((2, 300), 255, np.uint8), np.full((300, 3), -128, np.int8)
+    found = ops.matmul(a, b, sums=np.int32)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
+    with pytest.raises(ShapeError, match="no sums of this element"):
+        ops.matmul(a, b, sums=np.float32)
 
 
 def test_stages() -> None:

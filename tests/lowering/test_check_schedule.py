@@ -133,17 +133,21 @@ def test_schedules_of_other_statements(schedule: str, expected: str) -> None:
     assert expected in error.value.expected
 
 
+EIGHTS = "packed<[1 floordiv 16, 0 floordiv 8, 1 mod 16, 0 mod 8]>"
+
+
 def byte_product(
     schedule: str,
     b: str = "packed<[1 floordiv 16, 0 floordiv 4, 1 mod 16, 0 mod 4]>",
     access: str = "m, k",
+    tile: str = "vector n 16 by 1 rows m 4",
 ) -> str:
     shape = "x".join("20" if name == "m" else "8" for name in access.split(", "))
     return f"""
     tile.kernel @k(%a: tensor<{shape}xui8>, %b: tensor<8x32xi8, #place.at<x86, i8, {b}>>)
         -> (tensor<20x32xi32>) {{
       %r = tile.contract + [m: 20, n: 32 | k: 8] (%a[{access}], %b[k, n]) -> [m, n] schedule
-          #tile.schedule<[n, m] reduce [k] vector n 16 by 1 rows m 4 {schedule}> {{
+          #tile.schedule<[n, m] reduce [k] {tile} {schedule}> {{
       ^bb0(%x: ui8, %y: i8):
         %u = arith.extui %x : ui8 to i32
         %v = arith.extsi %y : i8 to i32
@@ -167,6 +171,10 @@ def byte_product(
             ),
             False,
         ),
+        (byte_product("dot k usmmla", b=EIGHTS), True),
+        (byte_product("dot k usmmla"), False),
+        (byte_product("dot k usmmla", b=EIGHTS, tile="vector n 16 by 1"), False),
+        (byte_product("dot k usdot", tile="vector n 16 by 1"), True),
     ],
 )
 def test_groups_of_a_dot_product_lie_side_by_side(text: str, fits: bool) -> None:

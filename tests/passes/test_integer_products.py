@@ -20,6 +20,7 @@ from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, ops, sample
 
 Make = Callable[[GraphBuilder], Sequence[SSAValue]]
+VNNI, DOTPROD = "avx512+avx512vnni", "neon+dotprod"
 CONV = {"strides": (1, 1), "pads": (1, 0, 1, 2), "dilations": (1, 1), "groups": 1}
 
 
@@ -36,18 +37,25 @@ def dequantized(g: GraphBuilder, x: SSAValue, scale: Array, zero: Array) -> SSAV
     return g.op(nn.DequantizeOp, [x, g.weight(scale), g.weight(zero)])
 
 
-def rewrite(make: Make, inputs: dict[str, Array], *, within: float = 0.0) -> Graph:
+def rewrite(
+    make: Make, inputs: dict[str, Array], *, within: float = 0.0, target: str = VNNI
+) -> Graph:
     """The program after the pass; asserts that it computes the same, floats up to rounding."""
 
     def graph() -> Graph:
         g = GraphBuilder(**inputs)
         return g.graph(*make(g))
 
-    found = apply(graph(), IntegerProductsPass(), FoldConstantsPass())
+    found = apply(graph(), IntegerProductsPass(target), FoldConstantsPass())
     for y, wanted in zip(interpret(found, inputs), interpret(graph(), inputs), strict=True):
         assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_allclose(y.astype(np.float64), wanted, rtol=1e-5, atol=within + 1e-6)
     return found
+
+
+def signs(graph: Graph) -> set[tuple[str, ...]]:
+    """The elements of the factors of products."""
+    return {tuple(element_of(x.type).name for x in op.operands[:2]) for op in products(graph)}
 
 
 def products(graph: Graph) -> list[NnOp]:
@@ -67,8 +75,9 @@ BYTES = [("uint8", 117), ("uint8", 0), ("int8", -3), ("int8", 0)]
 @pytest.mark.parametrize("element, point", BYTES)
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("target", [VNNI, DOTPROD])
 def test_matmul(
-    element: str, point: int, weight: str, zero: int, per_channel: bool, turned: bool
+    element: str, point: int, weight: str, zero: int, per_channel: bool, turned: bool, target: str
 ) -> None:
     w = draw(1, weight, *((6, 7) if turned else (7, 6)))
     columns = ((6, 1) if turned else (6,)) if per_channel else ()
@@ -78,13 +87,18 @@ def test_matmul(
         b = dequantized(g, g.weight(w), steps(2, *columns), np.full(columns, zero, weight))
         return [g.op(nn.MatmulOp, [a, b], transpose_b=turned)]
 
-    assert is_integer(rewrite(make, {"x": draw(0, element, 2, 5, 7)}))
+    graph = rewrite(make, {"x": draw(0, element, 2, 5, 7)}, target=target)
+    assert is_integer(graph)
+    assert signs(graph) <= ({("u8", "i8")} if target == VNNI else {("i8", "i8"), ("u8", "u8")})
 
 
 @pytest.mark.parametrize("weight, zero", [("int8", 0), ("uint8", 128), ("uint8", 99)])
 @pytest.mark.parametrize("element, point", BYTES)
 @pytest.mark.parametrize("groups, outs", [(1, 6), (4, 4), (2, 6)])
-def test_conv(element: str, point: int, weight: str, zero: int, groups: int, outs: int) -> None:
+@pytest.mark.parametrize("target", [VNNI, DOTPROD])
+def test_conv(
+    element: str, point: int, weight: str, zero: int, groups: int, outs: int, target: str
+) -> None:
     w, bias = draw(1, weight, outs, 4 // groups, 3, 2), draw(3, "int16", outs).astype(np.int32)
     scales = steps(2, outs, 1, 1, 1)
 
@@ -94,7 +108,9 @@ def test_conv(element: str, point: int, weight: str, zero: int, groups: int, out
         c = dequantized(g, g.weight(bias), (steps(0) * scales).reshape(-1), np.array(0, np.int32))
         return [g.op(nn.ConvOp, [a, b, c], **{**CONV, "groups": groups})]
 
-    assert is_integer(rewrite(make, {"x": draw(0, element, 2, 4, 5, 6)}, within=1e-4))
+    graph = rewrite(make, {"x": draw(0, element, 2, 4, 5, 6)}, within=1e-4, target=target)
+    assert is_integer(graph)
+    assert signs(graph) <= ({("u8", "i8")} if target == VNNI else {("i8", "i8"), ("u8", "u8")})
 
 
 def test_a_bias_of_whole_steps_is_added_to_integers() -> None:
@@ -178,11 +194,17 @@ def test_the_scale_of_what_follows_goes_into_that_of_the_product() -> None:
     assert not any(isinstance(op, nn.DivOp) for op in ops(graph))
 
 
-def test_signed_activations_become_unsigned_where_they_are_quantized() -> None:
+@pytest.mark.parametrize(
+    "element, target, wanted",
+    [("int8", VNNI, "u8"), ("int8", DOTPROD, "i8"), ("uint8", DOTPROD, "i8")],
+)
+def test_activations_get_the_sign_of_products_where_they_are_quantized(
+    element: str, target: str, wanted: str
+) -> None:
     w = draw(1, "int8", 4, 4, 1, 1)
 
     def make(g: GraphBuilder) -> list[SSAValue]:
-        scale, zero = g.weight(steps(0) * 20), g.weight(np.array(-5, np.int8))
+        scale, zero = g.weight(steps(0) * 20), g.weight(np.array(5, element))
         q = g.op(nn.QuantizeOp, [g.inputs["x"], scale, zero])
         pool = {"kernel_shape": (2, 2), "strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1)}
         p = g.op(nn.MaxPoolOp, [q], **pool, ceil_mode=False)
@@ -191,7 +213,7 @@ def test_signed_activations_become_unsigned_where_they_are_quantized() -> None:
         y = g.op(nn.ConvOp, [a, b], **{**CONV, "pads": (0,) * 4})
         return [g.op(nn.AddOp, [y, a])]
 
-    graph = rewrite(make, {"x": sample(0, 1, 4, 5, 6)}, within=1e-4)
+    graph = rewrite(make, {"x": sample(0, 1, 4, 5, 6)}, within=1e-4, target=target)
     reduced = apply(graph, EliminateIdentitiesPass())
     left = [op for op in ops(reduced) if isinstance(op, nn.QuantizeOp | nn.MaxPoolOp)]
-    assert {element_of(op.results[0].type).name for op in left} == {"u8"}
+    assert {element_of(op.results[0].type).name for op in left} == {wanted}

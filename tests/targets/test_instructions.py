@@ -8,12 +8,13 @@ import pytest
 
 from tessella import targets
 from tessella.support.elements import ELEMENTS
-from tessella.targets.instructions import INSTRUCTIONS, Instruction, of_product
+from tessella.targets.instructions import INSTRUCTIONS, Instruction, of_product, pairs_of
 
 
 @pytest.mark.parametrize("row", INSTRUCTIONS.values(), ids=lambda row: row.name)
 def test_rows(row: Instruction) -> None:
-    assert row.k > 1
+    assert row.k > 1 or any(name != row.accumulates for name in row.operands[0])
+    assert row.m in (1, 2)
     assert row.rate > 0
     assert row.accumulates in ELEMENTS
     assert {name for pair in row.operands for name in pair} <= ELEMENTS.keys()
@@ -26,6 +27,22 @@ def test_a_target_without_the_feature() -> None:
     assert "vpdpbusd" in [row.name for row in of_product("u8", "i8", "i32", has)]
     assert "vpdpbusd" not in [row.name for row in of_product("u8", "i8", "i32", plain)]
     assert not any(of_product("f32", "f32", "f32", has))
+
+
+@pytest.mark.parametrize(
+    "target, pairs",
+    [
+        ("avx512+avx512vnni", [("u8", "i8")]),
+        ("avx2+avxvnni", [("u8", "i8")]),
+        ("neon+dotprod", [("u8", "u8"), ("i8", "i8")]),
+        ("neon+i8mm", [("u8", "u8"), ("u8", "i8"), ("i8", "i8")]),
+        ("neon", [("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i8", "i8")]),
+    ],
+)
+def test_the_signs_that_a_target_multiplies_the_fastest(
+    target: str, pairs: list[tuple[str, str]]
+) -> None:
+    assert pairs_of(("u8", "i8"), "i32", targets.get(target)) == pairs
 
 
 def test_the_order_of_operands() -> None:

@@ -1,9 +1,10 @@
-// RUN: tessella-opt %s -p integer-products,fold-constants,eliminate-identities --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'integer-products{target="avx512+avx512vnni"},fold-constants,eliminate-identities' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'integer-products{target="neon+dotprod"},fold-constants,eliminate-identities' --split-input-file | filecheck %s --check-prefix=ARM
 
 // A product without zero points.
 
 // CHECK-LABEL: func.func @symmetric
-// CHECK:         %[[Y:.*]] = nn.matmul %{{.*}}, %{{.*}} {nn.pattern = "integer-products", nn.consumed = ["nn.matmul"]} : tensor<2x3xi32>
+// CHECK:         %[[Y:.*]] = nn.matmul %{{.*}}, %{{.*}} sums i32 {nn.pattern = "integer-products", nn.consumed = ["nn.matmul"]} : tensor<2x3xi32>
 // CHECK:         %[[F:.*]] = nn.cast %[[Y]] to f32
 // CHECK:         nn.mul %[[F]]
 func.func @symmetric(%x: tensor<2x4xui8>) -> tensor<2x3xf32> {
@@ -23,7 +24,7 @@ func.func @symmetric(%x: tensor<2x4xui8>) -> tensor<2x3xf32> {
 
 // CHECK-LABEL: func.func @padded
 // CHECK:         nn.pad %x low [0, 0, 1, 1] high [0, 0, 1, 1] value 7.0 : tensor<1x2x6x6xui8>
-// CHECK:         %[[Y:.*]] = nn.conv %{{.*}}, %{{.*}} {nn.pattern
+// CHECK:         %[[Y:.*]] = nn.conv %{{.*}}, %{{.*}} sums i32 {nn.pattern
 // CHECK:         %[[C:.*]] = nn.splat 378 : i32 : tensor<1x3x1x1xi32>
 // CHECK:         nn.sub %[[Y]], %[[C]] : tensor<1x3x4x4xi32>
 func.func @padded(%x: tensor<1x2x4x4xui8>) -> tensor<1x3x4x4xf32> {
@@ -49,6 +50,30 @@ func.func @activations(%x: tensor<2x4xui8>, %w: tensor<4x3xi8>) -> tensor<2x3xf3
   %v = nn.splat 0 : i8 : tensor<i8>
   %a = nn.dequantize %x, %s, %z : tensor<2x4xf32>
   %b = nn.dequantize %w, %s, %v : tensor<4x3xf32>
+  %c = nn.matmul %a, %b : tensor<2x3xf32>
+  func.return %c : tensor<2x3xf32>
+}
+
+// -----
+
+// Signed activations become unsigned ones where the instruction of the target takes these. Where it
+// takes signed ones, they stay, and nothing is taken off the sums.
+
+// CHECK-LABEL: func.func @signed
+// CHECK:         nn.cast %x to ui8
+// CHECK:         nn.matmul %{{.*}}, %{{.*}} sums i32 {{.*}} : tensor<2x3xi32>
+// CHECK:         nn.sub
+// ARM-LABEL:   func.func @signed
+// ARM-NOT:       nn.add
+// ARM:           %[[Y:.*]] = nn.matmul %x, %{{.*}} sums i32 {{.*}} : tensor<2x3xi32>
+// ARM-NOT:       nn.sub
+// ARM:           nn.cast %[[Y]] to f32
+func.func @signed(%x: tensor<2x4xi8>) -> tensor<2x3xf32> {
+  %s = nn.splat 0.5 : f32 : tensor<f32>
+  %z = nn.splat 0 : i8 : tensor<i8>
+  %w = nn.splat 3 : i8 : tensor<4x3xi8>
+  %a = nn.dequantize %x, %s, %z : tensor<2x4xf32>
+  %b = nn.dequantize %w, %s, %z : tensor<4x3xf32>
   %c = nn.matmul %a, %b : tensor<2x3xf32>
   func.return %c : tensor<2x3xf32>
 }

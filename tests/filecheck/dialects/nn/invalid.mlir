@@ -72,6 +72,30 @@ func.func @inner(%a: tensor<2x3xf32>) {
 
 // -----
 
+func.func @no_sums(%a: tensor<2x4xui8>, %b: tensor<4x5xi8>) {
+  // expected-error@+1 {{nn.matmul: element types differ}}
+  %0 = nn.matmul %a, %b : tensor<2x5xi32>
+  func.return
+}
+
+// -----
+
+func.func @sums(%a: tensor<2x4xi16>, %b: tensor<4x5xi8>) {
+  // expected-error@+1 {{nn.matmul: no sums of this element}}
+  %0 = nn.matmul %a, %b sums i32 : tensor<2x5xi32>
+  func.return
+}
+
+// -----
+
+func.func @bias(%a: tensor<2x4xi8>, %b: tensor<4x5xi8>, %c: tensor<5xi8>) {
+  // expected-error@+1 {{nn.fc: expected i32 beside the sums}}
+  %0 = nn.fc %a, %b, %c sums i32 : tensor<2x5xi32>
+  func.return
+}
+
+// -----
+
 func.func @channels(%x: tensor<1x3x8xf32>, %w: tensor<4x2x3xf32>) {
   // expected-error@+1 {{nn.conv: channels do not fit}}
   %0 = nn.conv %x, %w : tensor<1x4x6xf32>

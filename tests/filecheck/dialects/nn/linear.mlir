@@ -23,3 +23,19 @@ func.func @convolutions(%x: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>, %b: te
   %2 = nn.conv_transpose %x, %v, %b strides [1, 2] pads [1, 0, 1, 0] output_pads [0, 1] groups 2 : tensor<1x6x8x18xf32>
   func.return
 }
+
+// Bytes of any signs have sums in 32 bits.
+
+// CHECK-LABEL: func.func @sums(
+// CHECK-NEXT:    %0 = nn.matmul %a, %b sums i32 : tensor<2x5xi32>
+// CHECK-NEXT:    %1 = nn.fc %a, %b, %c sums i32 : tensor<2x5xi32>
+// CHECK-NEXT:    %2 = nn.matmul %b, %b transpose_b true : tensor<4x4xi8>
+// CHECK-NEXT:    %3 = nn.conv %x, %x, %d sums i32 : tensor<1x1x1xi32>
+// CHECK-NEXT:    func.return
+func.func @sums(%a: tensor<2x4xui8>, %b: tensor<4x5xi8>, %c: tensor<5xi32>, %d: tensor<1xi32>, %x: tensor<1x2x3xi8>) {
+  %0 = nn.matmul %a, %b sums i32 : tensor<2x5xi32>
+  %1 = nn.fc %a, %b, %c sums i32 : tensor<2x5xi32>
+  %2 = nn.matmul %b, %b transpose_b true : tensor<4x4xi8>
+  %3 = nn.conv %x, %x, %d sums i32 : tensor<1x1x1xi32>
+  func.return
+}

@@ -55,6 +55,12 @@ rt.segment @s(%a: memref<16xf32>) outs(%c: memref<16xf32>) threads(%thread, %thr
 
 // -----
 
+%c, %a, %b = "test.op"() : () -> (vector<4xi32>, vector<8xi8>, vector<16xi8>)
+// expected-error@+1 {{expected groups of 8 for 2 rows, and for the columns of 4 lanes, found 8 and 16 values}}
+%r = rt.dot %c, %a, %b {instruction = "smmla"} : vector<4xi32>, vector<8xi8>, vector<16xi8> -> vector<4xi32>
+
+// -----
+
 %c, %a, %b = "test.op"() : () -> (vector<16xi32>, vector<4xui8>, vector<64xi8>)
 // expected-error@+1 {{expected a result of vector<16xi32>, found vector<8xi32>}}
 %r = rt.dot %c, %a, %b {instruction = "vpdpbusd"} : vector<16xi32>, vector<4xui8>, vector<64xi8> -> vector<8xi32>
