@@ -5,21 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from xdsl.dialects.arith import AddfOp, AndIOp, DivfOp, MulfOp, SubfOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.arith import (
+    AddfOp,
+    AddiOp,
+    AndIOp,
+    DivfOp,
+    IndexCastOp,
+    MinSIOp,
+    MulfOp,
+    SubfOp,
+)
+from xdsl.dialects.builtin import IndexType, i32
+from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects import nn
-from tessella.dialects.arith import CmpfOp, SelectOp
+from tessella.dialects.arith import CmpfOp, CmpiOp, SelectOp
 from tessella.dialects.layout import NCHW
-from tessella.dialects.nn.core import shape_of
-from tessella.kernels.builder import KernelBuilder, Scalars
+from tessella.dialects.nn.core import shape_of, tensor
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATS, T, Table, rows
 from tessella.kernels.registry import native
 from tessella.support.conditions import always
+from tessella.support.sizes import Size
 
 DETECTED: Table = rows(
     (name for name in FLOATS if name != "f64"), reads=(T, T, "i64", T), writes=("i64",)
 )
+
+
+SAMPLED: Table = rows(FLOATS, reads=(T, T, "i64"))
+MOST = 1 << 30
+"""The extent of an image, whose places are numbers of 32 bits."""
 
 
 def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
@@ -112,3 +128,119 @@ def _overlaps(
 def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
     height, width = (s.op(SubfOp(high, low)) for low, high in box)
     return s.op(MulfOp(height, width))
+
+
+# ** regions **
+
+
+def _samples(op: nn.RoiAlignOp) -> str | None:
+    """The reason why a kernel does not sample regions."""
+    if op.settings["samples"] == 0:
+        return "how many points a region has depends on its size"
+    extents = shape_of(op.x)[2:]
+    return None if all(always(e < MOST) for e in extents) else "an image may be too large"
+
+
+@native(nn.RoiAlignOp, "roi_align", NCHW, elements=SAMPLED, applies=_samples)
+def roi_align(
+    k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
+) -> SSAValue:
+    """The points of regions along each dimension; R[r, c, p, q] = +(the values at these points of
+    X[B[r], c]), or the greatest of them; divided by their number."""
+    type, settings = k.result_type(op), op.settings
+    count, channels, *sizes = shape_of(type)
+    samples, element = settings["samples"], k.computed(type.element_type)
+    extents = shape_of(x)[2:]
+    points = [_points(k, op, rois, d, extents[d], element) for d in range(2)]
+    is_mean = settings["mode"] == "avg"
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        image = s.op(IndexCastOp(a[0], IndexType()))
+        taps = [_taps(s, at, extent) for at, extent in zip(a[1:], extents, strict=True)]
+        total: SSAValue | None = None
+        for y, v in taps[0]:
+            for at, w in taps[1]:
+                own = s.cast(s.extract(x, [image, s.index("c"), y, at]), element)
+                value = s.op(MulfOp(s.op(MulfOp(v, w)), own))
+                if total is None:
+                    total = value
+                else:
+                    total = s.op(AddfOp(total, value)) if is_mean else _greatest(s, total, value)
+        assert total is not None
+        return total
+
+    free: dict[str, Size] = {"r": count, "c": channels, "p": sizes[0], "q": sizes[1]}
+    found = k.contract(
+        "+" if is_mean else ">",
+        free,
+        {"i": samples, "j": samples},
+        [(batches, ["r"]), (points[0], ["r", "p", "i"]), (points[1], ["r", "q", "j"])],
+        (type, [*free]),
+        body,
+    )
+    if not is_mean or samples == 1:
+        return found
+    return k.map([found], type, lambda s, a: s.op(DivfOp(a[0], s.like(samples**2, a[0]))))
+
+
+def _points(
+    k: KernelBuilder,
+    op: nn.RoiAlignOp,
+    rois: SSAValue,
+    dimension: int,
+    extent: Size,
+    element: Attribute,
+) -> SSAValue:
+    """Where the points of regions are along a dimension, [regions, size, samples]; -1 for those
+    that are beyond the image."""
+    settings = op.settings
+    samples, size = settings["samples"], settings["sizes"][dimension]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        low, high = (s.op(MulfOp(end, s.like(settings["scale"], end))) for end in a)
+        if settings["half_pixel"]:
+            low, high = (s.op(SubfOp(end, s.like(0.5, end))) for end in (low, high))
+        length = s.op(SubfOp(high, low))
+        if not settings["half_pixel"]:
+            length = _greatest(s, length, s.like(1.0, length))
+        part = s.op(DivfOp(length, s.like(size, length)))
+        number, inner = (_float(s, s.index(name), element) for name in ("p", "i"))
+        start = s.op(AddfOp(low, s.op(MulfOp(number, part))))
+        middle = s.op(AddfOp(inner, s.like(0.5, inner)))
+        moved = s.op(DivfOp(s.op(MulfOp(middle, part)), s.like(samples, part)))
+        at = s.op(AddfOp(start, moved))
+        above = s.op(CmpfOp(at, s.like(-1.0, at), "oge"))
+        below = s.op(CmpfOp(at, _float(s, s.size(extent), element), "ole"))
+        inside = s.op(AndIOp(above, below))
+        kept = _greatest(s, at, s.like(0.0, at))
+        return s.op(SelectOp(inside, kept, s.like(-1.0, at)))
+
+    shape = (shape_of(rois)[0], size, samples)
+    free = dict(zip(("r", "p", "i"), shape, strict=True))
+    ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", 1 - dimension + d]) for d in (0, 2)]
+    return k.contract("=", free, {}, ends, (tensor(element, shape), [*free]), body)
+
+
+Tap = tuple[SSAValue, SSAValue]
+"""Of a point: the place of an element beside it, and its weight."""
+
+
+def _taps(s: Scalars, at: SSAValue, extent: Size) -> tuple[Tap, Tap]:
+    """The elements around a point; their weights are 0 beyond the image."""
+    last = s.op(IndexCastOp(s.op(AddiOp(s.size(extent), s.like(-1, s.size(0)))), i32))
+    zero, one = s.like(0.0, at), s.like(1.0, at)
+    inside = s.op(CmpfOp(at, zero, "oge"))
+    kept = s.op(SelectOp(inside, at, zero))
+    low = s.op(MinSIOp(s.cast(kept, i32), last))
+    high = s.op(MinSIOp(s.op(AddiOp(low, s.like(1, low))), last))
+    rest = s.op(SubfOp(kept, s.cast(low, at.type)))
+    is_last = s.op(CmpiOp(low, last, "eq"))
+    far = s.op(SelectOp(is_last, zero, rest))
+    near = s.op(SelectOp(inside, s.op(SubfOp(one, far)), zero))
+    first, second = (s.op(IndexCastOp(place, IndexType())) for place in (low, high))
+    return (first, near), (second, far)
+
+
+def _float(s: Scalars, index: SSAValue, element: Attribute) -> SSAValue:
+    """An index as a float."""
+    return s.cast(s.op(IndexCastOp(index, i32)), element)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    I64,
+    BoolAttr,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.irdl import (
     base,
     irdl_op_definition,
@@ -17,7 +26,14 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_float, check_same_element, check_shape
+from tessella.dialects.nn.checks import (
+    check_choice,
+    check_float,
+    check_least,
+    check_length,
+    check_same_element,
+    check_shape,
+)
 from tessella.dialects.nn.core import (
     Defaults,
     NnOp,
@@ -27,7 +43,7 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
-from tessella.dialects.sizes import size_def
+from tessella.dialects.sizes import size_def, sizes_def
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
 
@@ -80,3 +96,49 @@ class NonMaxSuppressionOp(NnOp):
                 found=str(room),
             )
         return [tensor(i64, (scores[0] * scores[1] * room, 3)), tensor(i64, ())]
+
+
+ROI_MODES = ("avg", "max")
+
+
+@irdl_op_definition
+class RoiAlignOp(NnOp):
+    """Regions of images, each sampled at points of a grid: [regions, channels, *sizes].
+
+    `rois[region]` are the low x and y and the high x and y, times `scale`; with `half_pixel`, the
+    center of an element is half a pixel from its corner, else a region is a pixel wide and high at
+    least. `batches[region]` is its image of `x[batch, channel, y, x]`. Each element of the result
+    is the average, or the greatest, of the values at `samples` by `samples` points that divide its
+    part of the region; of as many as the part has pixels where `samples` is 0. A value mixes the
+    four elements around its point; in the mode `max`, it is the greatest of them times their
+    weights. It is 0 beyond the image, as is the result of a region without points.
+    """
+
+    name = "nn.roi_align"
+    DEFAULTS: ClassVar[Defaults] = {"scale": 1.0, "samples": 0, "mode": "avg", "half_pixel": True}
+    x = operand_def(base(TensorType))
+    rois = operand_def(base(TensorType))
+    batches = operand_def(base(TensorType))
+    sizes = sizes_def()
+    scale = prop_def(FloatAttr[Float64Type])
+    samples = prop_def(IntegerAttr[I64])
+    mode = prop_def(StringAttr)
+    half_pixel = prop_def(BoolAttr)
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        settings, shape = self.settings, shape_of(self.x)
+        check_float(self, self.x)
+        check_same_element(self, [self.x, self.rois])
+        check_choice(self, "mode", settings["mode"], ROI_MODES)
+        check_length(self, "sizes", settings["sizes"], 2)
+        check_least(self, "sizes", settings["sizes"], 1)
+        check_least(self, "samples", [settings["samples"]], 0)
+        if tensor_type(self.batches).element_type != i64 or len(shape_of(self.batches)) != 1:
+            raise ShapeError(f"{self.name}: batches list i64", found=str(self.batches.type))
+        count = shape_of(self.batches)[0]
+        check_shape(self, self.rois, (count, 4))
+        if len(shape) != 4 or not all(decided(extent >= 1) for extent in shape[2:]):
+            raise ShapeError(f"{self.name}: expected images", found=str(self.x.type))
+        return [tensor(tensor_type(self.x).element_type, (count, shape[1], *settings["sizes"]))]

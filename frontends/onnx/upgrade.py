@@ -103,6 +103,10 @@ def _constant(call: Call, value: int | Sequence[int], dtype: npt.DTypeLike = np.
     return call.constant(np.array(value, dtype))
 
 
+def _corner_pixels(call: Call) -> Call:
+    return call.replaced(coordinate_transformation_mode="output_half_pixel")
+
+
 def _pads(call: Call) -> Call:
     return call.replaced(pads=call.integers("paddings"), paddings=None)
 
@@ -284,6 +288,7 @@ _UPGRADES = dict(
         *_each(
             "Pad", Upgrade(2, _pads), Upgrade(11, _integers(pads=1)), Upgrade(11, _numbers(value=2))
         ),
+        *_each("RoiAlign", Upgrade(16, _corner_pixels)),
         *_each("ReduceSum Squeeze Unsqueeze", Upgrade(13, _AXES)),
         *_each(
             "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tessella.runtime.host.registry import Array, kernel
+from tessella.support.errors import ExecutionError
 
 
 class _Boxes(NamedTuple):
@@ -76,3 +77,66 @@ def _overlaps(box: _Boxes, others: _Boxes, overlap: Array) -> Array:
     union = box.areas + others.areas - common
     has_area = (box.areas > 0) & (others.areas > 0) & (union > 0)
     return (sides > 0).all(1) & (common > 0) & has_area & (common / union > overlap)
+
+
+class _Taps(NamedTuple):
+    """The two elements around each point along a dimension, [points], and their weights."""
+
+    places: tuple[Array, Array]
+    weights: tuple[Array, Array]
+
+
+@kernel("roi_align")
+def roi_align(
+    x: Array,
+    rois: Array,
+    batches: Array,
+    *,
+    sizes: tuple[int, int],
+    scale: float,
+    samples: int,
+    mode: str,
+    half_pixel: bool,
+) -> Array:
+    """Regions of images, each sampled at points of a grid."""
+    if ((batches < 0) | (batches >= len(x))).any():
+        raise ExecutionError("a region is of an image that is not there", found=str(batches))
+    result = np.zeros((len(rois), x.shape[1], *sizes), x.dtype)
+    moved = rois * x.dtype.type(scale) - x.dtype.type(0.5 if half_pixel else 0)
+    for roi, batch, into in zip(moved, batches, result, strict=True):
+        ends = zip(roi[1::-1], roi[:1:-1], x.shape[2:], sizes, strict=True)
+        taps, counts = zip(*(_taps(*each, samples, half_pixel) for each in ends), strict=True)
+        if min(counts) > 0:
+            values = _values(x[batch], *taps, np.add if mode == "avg" else np.maximum)
+            points = values.reshape(len(values), sizes[0], counts[0], sizes[1], counts[1])
+            into[...] = points.mean((2, 4)) if mode == "avg" else points.max((2, 4))
+    return result
+
+
+def _taps(
+    low: Any, high: Any, extent: int, size: int, samples: int, half_pixel: bool
+) -> tuple[_Taps, int]:
+    """The points of a region along a dimension, and how many each element of the result has."""
+    length = high - low if half_pixel else np.maximum(high - low, low.dtype.type(1))
+    part = length / low.dtype.type(size)
+    count = samples or max(0, int(np.ceil(part)))
+    numbers = np.arange(size * count)
+    inner = (numbers % max(count, 1) + 0.5).astype(low.dtype) * part / max(count, 1)
+    at = low + (numbers // max(count, 1)).astype(low.dtype) * part + inner.astype(low.dtype)
+    inside = (at >= -1) & (at <= extent)
+    at = np.where(inside, np.maximum(at, 0), 0)
+    first = np.minimum(at.astype(np.int64), extent - 1)
+    at = np.where(first == extent - 1, first, at).astype(low.dtype)
+    weight = np.where(inside, at - first, 0).astype(low.dtype)
+    weights = np.where(inside, 1 - weight, 0).astype(low.dtype), weight
+    return _Taps((first, np.minimum(first + 1, extent - 1)), weights), count
+
+
+def _values(x: Array, rows: _Taps, columns: _Taps, join: np.ufunc) -> Array:
+    """What the elements around each point are together: [channels, rows, columns]."""
+    total: Any = None
+    for y, v in zip(*rows, strict=True):
+        for at, w in zip(*columns, strict=True):
+            value = x[:, y[:, None], at] * (v[:, None] * w)
+            total = value if total is None else join(total, value)
+    return total
