@@ -40,8 +40,8 @@ OTHERS: Mapping[str, Load] = {"onnxruntime": load_onnxruntime, "openvino": load_
 
 TURN = 0.02
 """Seconds of calls in a turn."""
-SLOW = 0.5
-"""Seconds: contestants of which one call takes longer are timed in one turn, of one call."""
+SLOW = 1.0
+"""Seconds: contestants of which one call takes longer are measured by one call each."""
 GOAL = 0.9
 """The ratio that each op should have at the least."""
 SLOWEST = 10
@@ -149,10 +149,10 @@ def _close(ours: Array, theirs: Array) -> bool:
 
 def _timed(calls: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, float]:
     """Medians in milliseconds."""
-    if max(map(_seconds, calls.values())) > SLOW:
-        timings = interleave(calls, repeat=1, warmup=0)
-    else:
-        timings = interleave(calls, repeat=repeat, turn=TURN)
+    once = {peer: _seconds(call) for peer, call in calls.items()}
+    if max(once.values()) > SLOW:
+        return {peer: seconds * 1e3 for peer, seconds in once.items()}
+    timings = interleave(calls, repeat=repeat, turn=TURN)
     return {peer: timing.median * 1e3 for peer, timing in timings.items()}
 
 

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.arith import CmpfOp, CmpiOp, SelectOp
-from tessella.dialects.layout import NCHW
+from tessella.dialects.layout import NCHW, NHWC
 from tessella.dialects.nn.core import shape_of, tensor
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATS, T, Table, rows
@@ -141,7 +141,7 @@ def _samples(op: nn.RoiAlignOp) -> str | None:
     return None if all(always(e < MOST) for e in extents) else "an image may be too large"
 
 
-@native(nn.RoiAlignOp, "roi_align", NCHW, elements=SAMPLED, applies=_samples)
+@native(nn.RoiAlignOp, "roi_align", NHWC, NCHW, elements=SAMPLED, applies=_samples)
 def roi_align(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:

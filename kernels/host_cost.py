@@ -141,6 +141,13 @@ def _suppression(op: NnOp, target: Target) -> float:
     return batches * classes * (10 * CALL + kept * (30 * CALL + 20 * CANDIDATES * boxes))
 
 
+def _regions(op: NnOp, target: Target) -> float:
+    """Of each region, the elements around its points are gathered one after the other."""
+    samples = estimated(op.settings["samples"]) or 2
+    points = estimated(product(shape_of(op.results[0]))) * samples**2
+    return estimated(shape_of(op.operands[1])[0]) * 80 * CALL + 4 * 10.0 * points
+
+
 def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
     """Work for each index, which touches so many lines of memory."""
 
@@ -187,6 +194,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     **dict.fromkeys(("nn.scatter_elements", "nn.scatter_nd"), _by_index(8, 44.0, 6)),
     "nn.topk": _sort,
     "nn.non_max_suppression": _suppression,
+    "nn.roi_align": _regions,
     "nn.max_pool": Windows(4, 3.0),
     "nn.avg_pool": Windows(7, 6.0, padded=3),
     **dict.fromkeys(("nn.matmul", "nn.fc"), _product),

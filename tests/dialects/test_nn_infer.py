@@ -62,6 +62,20 @@ def boxes(count: int, most: Attribute = i64) -> list[SSAValue]:
     return operands((f32, (3, count, 4)), (f32, (3, 2, 8)), (most, ()), (f32, ()))
 
 
+REGIONS: dict[str, Any] = {
+    "sizes": (2, 3),
+    "scale": 1.0,
+    "samples": 2,
+    "mode": "avg",
+    "half_pixel": True,
+}
+
+
+def regions(element: Attribute) -> list[SSAValue]:
+    """Images, regions, and their images as elements of a type."""
+    return operands((f32, (1, 2, 5, 5)), (f32, (4, 4)), (element, (4,)))
+
+
 def documented() -> dict[str, tuple[list[str], set[str]]]:
     """Operands and properties of each op by the table in the documentation."""
     rows: dict[str, tuple[list[str], set[str]]] = {}
@@ -180,6 +194,9 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("do not fit together", nn.NonMaxSuppressionOp, boxes(9), {"room": 1, "centered": False}),
     ("room is out of range", nn.NonMaxSuppressionOp, boxes(8), {"room": 9, "centered": False}),
     ("most is an i64", nn.NonMaxSuppressionOp, boxes(8, i32), {"room": 1, "centered": False}),
+    ("has the wrong length", nn.RoiAlignOp, regions(i64), REGIONS | {"sizes": (2,)}),
+    ("unknown mode", nn.RoiAlignOp, regions(i64), REGIONS | {"mode": "sum"}),
+    ("batches list i64", nn.RoiAlignOp, regions(i32), REGIONS),
     ("does not broadcast", nn.LayerNormOp, floats((2, 1), (3,)), {"axis": 1, "epsilon": 0.0}),
     ("out of range", nn.RmsNormOp, floats((2, 3), (3,)), {"axis": 2, "epsilon": 0.0}),
     ("wrong shape", nn.GroupNormOp, floats((2, 3, 4), (4,), (3,)), {"epsilon": 0.0, "groups": 3}),

@@ -118,6 +118,10 @@ SPECIAL: dict[type[NnOp], Example] = {
         (np.abs(normal(2, 9, 4)), normal(2, 3, 9), np.array(4), np.array(0.1, np.float32)),
         {"room": 5, "centered": True},
     ),
+    nn.RoiAlignOp: Example(
+        (X, np.abs(normal(3, 4)), np.array([0, 0, 0])),
+        {"sizes": (2, 3), "scale": 2.0, "samples": 2, "mode": "max", "half_pixel": False},
+    ),
     nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
     nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),
     nn.GroupNormOp: Example((X, *CHANNELS[:2]), {"epsilon": 0.1, "groups": 1}),

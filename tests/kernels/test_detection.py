@@ -1,4 +1,4 @@
-"""Non-maximum suppression against ONNX Runtime, for every vector width that runs here."""
+"""Suppressed boxes and sampled regions against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tessella.dialects.interpret import interpret
 from tessella.driver.build import lower
 from tessella.driver.options import make_options
 from tessella.runtime.host import run
+from tessella.support.errors import ExecutionError
 from tests.frontends.onnx.models import one_node
-from tests.native import EVERYWHERE, GraphBuilder, build
+from tests.native import EVERYWHERE, RUNNABLE, GraphBuilder, build
 
 Array = npt.NDArray[Any]
 
@@ -121,3 +122,43 @@ def test_any_number_of_threads_selects_the_same() -> None:
     (alone,) = tessella.compile(proto, threads=1).run(None, drawn)
     np.testing.assert_array_equal(found, alone)
     np.testing.assert_array_equal(np.unique(found[:, 0] * 40 + found[:, 1]), range(80))
+
+
+def _regions(count: int, seed: int) -> dict[str, Array]:
+    """Images, and regions of them: some beyond them, some empty, some with their ends exchanged."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-4, 15, (count, 2))
+    rois = np.concatenate([low, low + rng.uniform(-3, 12, low.shape)], 1).astype(np.float32)
+    rois[:3] = [[0, 0, 0, 0], [2, 3, 2, 3], [30, 30, 90, 60]]
+    x = rng.standard_normal((3, 5, 13, 17)).astype(np.float32)
+    return {"x": x, "rois": rois, "batches": rng.integers(0, 3, count)}
+
+
+@pytest.mark.parametrize("samples", [0, 1, 3])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("where", ["half_pixel", "output_half_pixel", None])
+def test_regions(samples: int, mode: str, where: str | None) -> None:
+    """ONNX Runtime warns of its mode `max`, which ONNX has taken over."""
+    feeds = _regions(19, seed=samples)
+    settings = {"sampling_ratio": samples, "mode": mode, "spatial_scale": 0.5}
+    settings |= {"output_height": 3, "output_width": 4}
+    if where is not None:
+        settings["coordinate_transformation_mode"] = where
+    proto = one_node("RoiAlign", feeds, opset=16 if where else 10, **settings)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    (wanted,) = session.run(None, feeds)
+    for target in RUNNABLE:
+        model = tessella.compile(proto, target=target)
+        np.testing.assert_allclose(model.run(None, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
+        assert not model.explain().coverage.in_numpy or samples == 0
+
+
+def test_a_region_of_no_image_is_refused() -> None:
+    feeds = _regions(4, seed=1)
+    for samples in (0, 2):
+        proto = one_node("RoiAlign", feeds, opset=16, sampling_ratio=samples)
+        model = tessella.compile(proto)
+        with pytest.raises(ExecutionError, match="RoiAlign_0"):
+            model.run(None, {**feeds, "batches": np.array([0, 1, 3, 2])})

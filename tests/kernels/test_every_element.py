@@ -96,6 +96,11 @@ CASES: Sequence[Case] = (
         [("T", 2, 9, 4), ("T", 2, 3, 9), ("index",), ("T",)],
         {"room": 5, "centered": True},
     ),
+    (
+        nn.RoiAlignOp,
+        [IMAGE, ("T", 3, 4), ("zeros", 3)],
+        {"sizes": (2, 3), "scale": 1.0, "samples": 2, "mode": "avg", "half_pixel": True},
+    ),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),
@@ -158,6 +163,8 @@ def test_every_op_is_here() -> None:
 
 
 def _array(tag: str, shape: Sequence[int], element: str, seed: int) -> Array:
+    if tag == "zeros":
+        return np.zeros(shape, np.int64)
     if tag == "index":
         return np.asarray(np.random.default_rng(seed).integers(0, 4, shape))
     array = sample(element if tag in ("T", "positive") else tag, *shape, seed=seed)
