@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i1
 
 from tessella.dialects.elements import element_of, find_element
 from tessella.dialects.place import PlaceAttr
-from tessella.dialects.tile import ContractOp, Dot, Schedule
+from tessella.dialects.tile import ContractOp, Dot, ExtractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
@@ -303,7 +303,7 @@ class TileFamily:
             return 1
         if s.dot is not None and s.dot.row.sums:
             return 1
-        body = s.row_tile * s.vectors * 3 // 2 + 1
+        body = s.row_tile * s.vectors * self._instructions * 3 // 2 + 1
         # the positions of a window share what they load; broadcasts that are shared are spilled
         largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
@@ -322,6 +322,12 @@ class TileFamily:
         if model.page_cycles(s) > 1:
             most = min(most, FAR_UNROLL)
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
+
+    @property
+    def _instructions(self) -> int:
+        """Those of a point, in multiply-adds: many where a body computes coordinates."""
+        ops = [*self.op.combine.block.ops]
+        return len(ops) if any(isinstance(op, ExtractOp) for op in ops) else 1
 
     def _ahead(self, s: Schedule) -> int:
         """Registers that hold what LLVM loads for the next point of an unrolled reduction: some of
