@@ -215,10 +215,9 @@ def _points(
         kept = _greatest(s, at, s.like(0.0, at))
         return s.op(SelectOp(inside, kept, s.like(-1.0, at)))
 
-    shape = (shape_of(rois)[0], size, samples)
-    free = dict(zip(("r", "p", "i"), shape, strict=True))
+    free: dict[str, Size] = {"r": shape_of(rois)[0], "p": size, "i": samples}
     ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", 1 - dimension + d]) for d in (0, 2)]
-    return k.contract("=", free, {}, ends, (tensor(element, shape), [*free]), body)
+    return k.contract("=", free, {}, ends, (tensor(element, [*free.values()]), [*free]), body)
 
 
 Tap = tuple[SSAValue, SSAValue]

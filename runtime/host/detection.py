@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +81,9 @@ def _overlaps(box: _Boxes, others: _Boxes, overlap: Array) -> Array:
     return (sides > 0).all(1) & (common > 0) & has_area & (common / union > overlap)
 
 
+_MOST_POINTS = 1 << 20
+
+
 class _Taps(NamedTuple):
     """The two elements around each point along a dimension, [points], and their weights."""
 
@@ -105,10 +110,10 @@ def roi_align(
     moved = rois * x.dtype.type(scale) - x.dtype.type(0.5 if half_pixel else 0)
     for roi, batch, into in zip(moved, batches, result, strict=True):
         ends = zip(roi[1::-1], roi[:1:-1], x.shape[2:], sizes, strict=True)
-        taps, counts = zip(*(_taps(*each, samples, half_pixel) for each in ends), strict=True)
-        if min(counts) > 0:
-            values = _values(x[batch], *taps, np.add if mode == "avg" else np.maximum)
-            points = values.reshape(len(values), sizes[0], counts[0], sizes[1], counts[1])
+        (rows, high), (columns, wide) = (_taps(*each, samples, half_pixel) for each in ends)
+        if high > 0 and wide > 0:
+            values = _values(x[batch], rows, columns, np.add if mode == "avg" else np.maximum)
+            points = values.reshape(len(values), sizes[0], high, sizes[1], wide)
             into[...] = points.mean((2, 4)) if mode == "avg" else points.max((2, 4))
     return result
 
@@ -119,7 +124,13 @@ def _taps(
     """The points of a region along a dimension, and how many each element of the result has."""
     length = high - low if half_pixel else np.maximum(high - low, low.dtype.type(1))
     part = length / low.dtype.type(size)
-    count = samples or max(0, int(np.ceil(part)))
+    count = samples or (max(0, int(np.ceil(part))) if np.isfinite(part) else 0)
+    if size * count > _MOST_POINTS:
+        raise ExecutionError(
+            "a region is too large",
+            expected=f"at most {_MOST_POINTS} points along a dimension",
+            found=str(size * count),
+        )
     numbers = np.arange(size * count)
     inner = (numbers % max(count, 1) + 0.5).astype(low.dtype) * part / max(count, 1)
     at = low + (numbers // max(count, 1)).astype(low.dtype) * part + inner.astype(low.dtype)
@@ -134,9 +145,6 @@ def _taps(
 
 def _values(x: Array, rows: _Taps, columns: _Taps, join: np.ufunc) -> Array:
     """What the elements around each point are together: [channels, rows, columns]."""
-    total: Any = None
-    for y, v in zip(*rows, strict=True):
-        for at, w in zip(*columns, strict=True):
-            value = x[:, y[:, None], at] * (v[:, None] * w)
-            total = value if total is None else join(total, value)
-    return total
+    around = itertools.product(zip(*rows, strict=True), zip(*columns, strict=True))
+    values = (x[:, y[:, None], at] * (v[:, None] * w) for (y, v), (at, w) in around)
+    return functools.reduce(join, values)

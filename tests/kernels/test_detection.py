@@ -140,8 +140,13 @@ def _regions(count: int, seed: int) -> dict[str, Array]:
 def test_regions(samples: int, mode: str, where: str | None) -> None:
     """ONNX Runtime warns of its mode `max`, which ONNX has taken over."""
     feeds = _regions(19, seed=samples)
-    settings = {"sampling_ratio": samples, "mode": mode, "spatial_scale": 0.5}
-    settings |= {"output_height": 3, "output_width": 4}
+    settings: dict[str, Any] = {
+        "sampling_ratio": samples,
+        "mode": mode,
+        "spatial_scale": 0.5,
+        "output_height": 3,
+        "output_width": 4,
+    }
     if where is not None:
         settings["coordinate_transformation_mode"] = where
     proto = one_node("RoiAlign", feeds, opset=16 if where else 10, **settings)
@@ -153,6 +158,16 @@ def test_regions(samples: int, mode: str, where: str | None) -> None:
         model = tessella.compile(proto, target=target)
         np.testing.assert_allclose(model.run(None, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
         assert not model.explain().coverage.in_numpy or samples == 0
+
+
+def test_regions_that_are_too_large_or_no_numbers() -> None:
+    feeds = _regions(4, seed=1)
+    model = tessella.compile(one_node("RoiAlign", feeds, opset=16, output_height=2))
+    large, nan = np.array(feeds["rois"]), np.array(feeds["rois"])
+    large[1, 3], nan[1, 3] = 1e9, np.nan
+    with pytest.raises(ExecutionError, match="a region is too large"):
+        model.run(None, {**feeds, "rois": large})
+    assert not model.run(None, {**feeds, "rois": nan})[0][1].any()
 
 
 def test_a_region_of_no_image_is_refused() -> None:
