@@ -19,7 +19,7 @@ as a call of a library's function (``runtime.library``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -27,6 +27,7 @@ from inspect import signature
 from typing import Any
 
 from xdsl.ir import SSAValue
+from xdsl.irdl import OptPropertyDef
 
 from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
@@ -359,34 +360,46 @@ def called(
 
 
 def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostKernel]:
-    """Declare a Python function as a kernel, which also has these limits."""
-
-    def applies(op: Any) -> str | None:
-        return limits(op) or kernel.applies(op)
+    """Declare a Python function as a kernel, which also has these limits. It serves no op with a
+    property that it does not take."""
 
     def declare(function: HostKernel) -> HostKernel:
-        _check_signature(kernel, function)
+        untaken = _untaken(kernel, function)
+
+        def applies(op: Any) -> str | None:
+            given = next((name for name in untaken if name in op.properties), None)
+            return f"takes no {given}" if given else limits(op) or kernel.applies(op)
+
+        def run(*operands: Any, **settings: Any) -> Any:
+            return function(*operands, **{k: settings[k] for k in settings.keys() - untaken})
+
         key = f"{kernel.op.name}/{kernel.name}"
         register(replace(kernel, applies=applies, function=key))
-        return host_function(key)(function)
+        host_function(key)(run if untaken else function)
+        return function
 
     return declare
 
 
-def _check_signature(kernel: Kernel, function: HostKernel) -> None:
-    """Raise InternalError for a function that does not take the properties of its op by name."""
+def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
+    """The optional properties of the op that a function does not take. Raises InternalError for one
+    that does not take the others by name."""
     parameters = signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
+        return frozenset()
     taken = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
-    wanted = kernel.op.setting_defs().keys()
-    missing, unknown = wanted - taken.keys(), {k for k in taken if taken[k]} - wanted
+    defs = kernel.op.setting_defs()
+    optional = {name for name in defs if isinstance(defs[name], OptPropertyDef)}
+    wanted = [name for name in defs if name not in optional]
+    missing = {*wanted} - taken.keys()
+    unknown = {k for k in taken if taken[k]} - defs.keys()
     if missing or unknown:
         raise InternalError(
             f"the kernel {kernel.name} of {kernel.op.name} has other keywords than the op",
             expected=", ".join(wanted) or "none",
             found=", ".join(taken) or "none",
         )
+    return optional - taken.keys()
 
 
 def generated_limits(op: NnOp) -> str | None:

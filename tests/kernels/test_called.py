@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tessella import ops
 from tessella.dialects import nn
 from tessella.dialects.layout import NHWC
 from tessella.dialects.nn.core import NnOp
@@ -94,6 +95,12 @@ def test_its_cost_decides(register: Register) -> None:
 def test_its_elements_and_predicate_decide(register: Register, options: Any) -> None:
     register(negative, **options)
     assert entry(product())["kernel"] == "matmul"
+
+
+def test_it_serves_no_op_with_a_property_that_it_does_not_take(register: Register) -> None:
+    register(negative)
+    product = ops.matmul(np.ones((2, 3), np.uint8), np.ones((3, 2), np.int8), sums=np.int32)
+    np.testing.assert_array_equal(product, np.full((2, 2), 3, np.int32))
 
 
 def test_results_of_another_shape_are_an_error_before_native_code_reads_them(
