@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects import memref, vector
 from xdsl.ir import Operation
 
-from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.lltypes import I64, LLType, Value, constant, type_of
 from tessella.codegen.pointers import address, in_memory
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
@@ -64,6 +64,20 @@ def _masked_store(w: Writer, op: Operation) -> None:
     )
 
 
+def _gather(w: Writer, op: Operation) -> None:
+    """One load for each lane."""
+    wanted, distances = type_of(op.results[0].type), w.get(op, 2)
+    stored = in_memory(wanted)
+    element, pointer = stored.scalar, address(w, *op.operands[:2])
+    gathered = Value(stored, "poison")
+    for lane in range(stored.lanes):
+        distance = w.push(I64, f"extractelement {distances.typed}, i64 {lane}")
+        at = w.gep(pointer, element.text, distance, "")
+        value = w.push(element, f"load {element.text}, ptr {at}, align {element.memory_bytes}")
+        gathered = w.push(stored, f"insertelement {gathered.typed}, {value.typed}, i64 {lane}")
+    w.set(op, _from_memory(w, gathered, wanted))
+
+
 def _prefetch(w: Writer, op: Operation) -> None:
     assert isinstance(op, rt.PrefetchOp)
     pointer, write = address(w, *op.operands[:2]), int(op.write is not None)
@@ -78,6 +92,7 @@ MEMORY: dict[type[Operation], Handler] = {
     vector.StoreOp: _store,
     vector.MaskedLoadOp: _masked_load,
     vector.MaskedStoreOp: _masked_store,
+    rt.GatherOp: _gather,
     rt.PrefetchOp: _prefetch,
 }
 
@@ -88,6 +103,7 @@ INDICES = {
     vector.StoreOp.name: 2,
     vector.MaskedLoadOp.name: 1,
     vector.MaskedStoreOp.name: 1,
+    rt.GatherOp.name: 1,
     rt.PrefetchOp.name: 1,
 }
 """Which operand of an access is its index."""

@@ -54,6 +54,11 @@ def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
     return _over_lanes(e, "maxnumf", total, FastMathFlagsAttr([FastMathFlag.NO_NANS]))
 
 
+def every(e: Emitter, flags: SSAValue) -> SSAValue:
+    """Whether all lanes are true."""
+    return _over_lanes(e, "and", flags)
+
+
 def _over_lanes(
     e: Emitter, kind: str, total: SSAValue, flags: FastMathFlagsAttr | None = None
 ) -> SSAValue:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import reduce
 
 from xdsl.dialects import arith, math, memref, vector
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tessella.dialects.arith import VECTOR_FORMS, CmpiOp, ConstantOp, SelectOp
 from tessella.dialects.nn.core import number, shape_of
-from tessella.dialects.rt import CheckOp, IotaOp
+from tessella.dialects.rt import CheckOp, GatherOp, IotaOp
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import (
     ExtractOp,
@@ -20,6 +21,7 @@ from tessella.dialects.tile import (
     fused_products,
 )
 from tessella.dialects.tile.flat import strides_of
+from tessella.lowering.aggregate import every
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
 from tessella.support.errors import InternalError
 from tessella.support.sizes import Size
@@ -186,28 +188,29 @@ class Bodies:
         return Val(self.e.op(arith.AddiOp(base, self.lanes(1))), varying=True, contiguous=pos)
 
     def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: Size) -> Val:
-        shape = shape_of(op.source)
+        """The element at the coordinates, or a vector of elements."""
+        varying = [d for d, coordinate in enumerate(coordinates) if coordinate.varying]
         strides = strides_of(op.source)
-        terms: list[tuple[SSAValue, Size]] = []
-        constant, contiguous = 0, False
-        for d, coordinate in enumerate(coordinates):
-            owner = op.coordinates[d].owner
-            if coordinate.contiguous is not None and strides[d] == 1:
-                contiguous = True
-                constant += coordinate.contiguous.constant
-                if coordinate.contiguous.ssa is not None:
-                    terms.append((coordinate.contiguous.ssa, 1))
-                continue
-            if coordinate.varying:
-                raise InternalError("tile.extract: a coordinate varies within a vector")
-            value = coordinate.ssa
-            if not isinstance(owner, IndexOp):
-                value = self._checked(value, shape[d])
-            terms.append((value, strides[d]))
+        if len(varying) == 1 and coordinates[varying[0]].contiguous and strides[varying[0]] == 1:
+            return self._side_by_side(op, coordinates, varying[0], tail)
+        at = self._place(op, coordinates, 0)
         buffer = self.buffers[op.source]
-        at = self.e.linear(terms, constant)
-        if not contiguous:
+        if not varying:
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
+        lanes = [self._distances(op, d, coordinates[d], tail) for d in varying]
+        distances = reduce(lambda a, b: self.e.op(arith.AddiOp(a, b)), lanes)
+        if tail != 0:  # other lanes may be anywhere
+            zero = self.zero(self.e.vector_type(INDEX))
+            distances = self.e.op(SelectOp(self.e.lane_mask(tail), distances, zero))
+        return Val(self.e.op(GatherOp(buffer, at, distances)), varying=True)
+
+    def _side_by_side(
+        self, op: ExtractOp, coordinates: Sequence[Val], last: int, tail: Size
+    ) -> Val:
+        """Elements that lie side by side along a coordinate."""
+        first = coordinates[last].contiguous or Pos()
+        at = self._place(op, coordinates, first.constant, first.ssa)
+        buffer = self.buffers[op.source]
         assert isinstance(buffer.type, MemRefType)
         type = self.e.vector_type(buffer.type.element_type)
         if tail == 0:
@@ -216,8 +219,49 @@ class Bodies:
         masked = vector.MaskedLoadOp(buffer, [at], mask, self.zero(type), type)
         return Val(self.e.op(masked), varying=True)
 
+    def _place(
+        self,
+        op: ExtractOp,
+        coordinates: Sequence[Val],
+        constant: Size,
+        first: SSAValue | None = None,
+    ) -> SSAValue:
+        """Where the element is by the coordinates that all lanes share, after a first one."""
+        shape, strides = shape_of(op.source), strides_of(op.source)
+        terms: list[tuple[SSAValue, Size]] = []
+        for d, coordinate in enumerate(coordinates):
+            value = coordinate.ssa
+            if coordinate.varying:
+                continue
+            if not isinstance(op.coordinates[d].owner, IndexOp):
+                value = self._checked(value, shape[d])
+            terms.append((value, strides[d]))
+        if first is not None:
+            terms.append((first, 1))
+        return self.e.linear(terms, constant)
+
+    def _distances(self, op: ExtractOp, d: int, coordinate: Val, tail: Size) -> SSAValue:
+        """How far the lanes lie from the place of the first element, by one coordinate."""
+        value, stride = coordinate.ssa, strides_of(op.source)[d]
+        if not isinstance(op.coordinates[d].owner, IndexOp):
+            value = self._checked_lanes(value, shape_of(op.source)[d], tail)
+        if stride == 1:
+            return value
+        return self.e.op(arith.MuliOp(value, self.e.spread(Val(self.e.index(stride)))))
+
     def _checked(self, value: SSAValue, extent: Size) -> SSAValue:
         """The coordinate if it is in range, else 0, with the check failed."""
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
         return self.e.op(SelectOp(inside, value, self.e.index(0)))
+
+    def _checked_lanes(self, value: SSAValue, extent: Size, tail: Size) -> SSAValue:
+        """The coordinates of lanes that are in range, else 0, with the check failed if the lane
+        counts."""
+        inside = self.e.op(CmpiOp(value, self.e.spread(Val(self.e.index(extent))), "ult"))
+        held = inside
+        if tail != 0:
+            ones = self.spread_constant(self.e.constant(number(1, i1), i1))
+            held = self.e.op(SelectOp(self.e.lane_mask(tail), inside, ones))
+        self.e.effect(CheckOp(every(self.e, held), self.code))
+        return self.e.op(SelectOp(inside, value, self.zero(self.e.vector_type(INDEX))))

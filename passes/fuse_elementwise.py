@@ -363,6 +363,8 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
         return producer.only_moves or always(size <= prod(shape_of(value)))
     if op.has_trait(ReadsOnce):
         return True
+    if _selects(op, value):
+        return producer.only_moves
     if op.has_trait(ReadsRows):
         # one statement can read rows that lie apart; several that share loops would step over them
         aligned = isinstance(op, ReduceOp) or not producer.transposes
@@ -372,6 +374,13 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
     if not isinstance(op, MatmulOp):
         return False
     return estimated(op.operations) <= 2 * estimated(prod(shape_of(value)))
+
+
+def _selects(op: Operation, value: SSAValue) -> bool:
+    """Whether an op uses the elements of a value only to select others."""
+    moves = op.get_trait(MovesElements)
+    indices = moves.indices if moves is not None else ()
+    return bool(indices) and all(i in indices for i, v in enumerate(op.operands) if v is value)
 
 
 def _follows_elements(op: NnOp, value: SSAValue) -> bool:

@@ -169,6 +169,39 @@ class IotaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class GatherOp(IRDLOperation):
+    """Elements at distances from one: lane `l` of `%v = rt.gather %b[%i] at %d : memref<4096xf32>,
+    vector<16xindex> -> vector<16xf32>` is the element `%i + %d[l]`. Each lies in the buffer."""
+
+    name = "rt.gather"
+    buffer = operand_def(MemRefType)
+    index = operand_def(IndexType)
+    distances = operand_def(VectorType)
+    res = result_def(VectorType)
+    assembly_format = (
+        "$buffer `[` $index `]` `at` $distances attr-dict `:` type($buffer) `,` type($distances)"
+        " `->` type($res)"
+    )
+
+    def __init__(self, buffer: SSAValue, index: SSAValue, distances: SSAValue) -> None:
+        assert isinstance(buffer.type, MemRefType) and isinstance(distances.type, VectorType)
+        type = VectorType(buffer.type.element_type, distances.type.get_shape())
+        super().__init__(operands=[buffer, index, distances], result_types=[type])
+
+    def verify_(self) -> None:
+        buffer, distances, found = self.buffer.type, self.distances.type, self.res.type
+        assert isinstance(buffer, MemRefType)
+        if distances != VectorType(IndexType(), found.get_shape()):
+            raise VerifyException(
+                f"rt.gather: expected an index for each lane of {found}, found {distances}"
+            )
+        if found.element_type != buffer.element_type:
+            raise VerifyException(
+                f"rt.gather: expected elements of {buffer}, found {found.element_type}"
+            )
+
+
+@irdl_op_definition
 class PrefetchOp(IRDLOperation):
     """Prefetch an element's cache line into the cache of a level, 1 or 2, to be read or written:
     `rt.prefetch %w[%i] {level = 2 : i64} : memref<4096xf32>`. The element may lie outside the

@@ -62,6 +62,10 @@ most."""
 MASK_CYCLES = 0.5
 """Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 9.3%
 in the mean and 13.8% at most."""
+EXTRACT_OPS = 2.0
+"""Operations to load an element into a lane."""
+PLACE_OPS = 2.0
+"""Operations to move the place of an element from a lane to an address."""
 HELD_WEIGHTS = 9
 """Points of a window whose weights stay in registers: those of 3x3. With all points 15,
 51% in the mean and 148% at most: the rows of depthwise convolutions of 5x5 and 7x7 have no
@@ -278,7 +282,7 @@ class Model:
             products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
             ops = products + self._joined_groups(s, rows)
             return ops / self.target.fma_ports + self._widened_groups(s, s.dot, rows, vectors)
-        ops = rows * vectors * self.ops
+        ops = rows * vectors * self.ops + self._extracting(s, rows, vectors)
         if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
             ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
         if self._widens:
@@ -289,6 +293,14 @@ class Model:
         """Operations that join the groups of rows that an instruction computes together."""
         whole = round_up(rows, s.height)
         return whole - whole // s.height
+
+    def _extracting(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Operations that load elements at computed places, lane by lane."""
+        lanes = s.lanes * vectors
+        return sum(
+            lanes * (rows * EXTRACT_OPS + (rows if x.by_row else 1) * PLACE_OPS)
+            for x in self.plan(s).computed
+        )
 
     def _widened_groups(self, s: Schedule, dot: Dot, rows: int, vectors: int) -> float:
         """Cycles to widen the groups that a point reads for an instruction that takes wider

@@ -7,14 +7,14 @@ operands, and on the indices of the lanes and rows of the register tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Generic
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, Dot, ExtractOp, IndexOp, Schedule, YieldOp
@@ -46,6 +46,8 @@ class Access(Enum):
     INTERLEAVED = "interleaved"
     """Written a few elements apart, between the lanes of other rows: shuffles merge the vectors of
     all rows into contiguous ones."""
+    COMPUTED = "computed"
+    """Each lane at a place that the body computes: one element after the other."""
     GATHER = "gather"
     """Each lane at an address of its own. There is no code for it: the operand has to be packed, or
     another index has to be the vector index."""
@@ -98,13 +100,22 @@ class OperandPlan(Generic[S_co]):
 
 
 @dataclass(frozen=True)
+class ExtractPlan:
+    """How a body extracts an element, or where an indexed write goes."""
+
+    access: Access
+    by_row: bool = False
+    """Whether each row of the register tile computes the places of its lanes."""
+
+
+@dataclass(frozen=True)
 class AccessPlan(Generic[S_co]):
     """The plans of a statement's inputs, its post operands and its result, in this order."""
 
     operands: tuple[OperandPlan[S_co], ...]
     inputs: int
-    extracts: tuple[Access, ...]
-    """How each `tile.extract` of the bodies is read, and where an indexed write goes."""
+    extracts: tuple[ExtractPlan, ...]
+    """Each `tile.extract` of the bodies, and where an indexed write goes."""
     constraints: Constraints
     """How the loops keep to the constraints."""
     sums_lanes: bool = False
@@ -157,6 +168,16 @@ class AccessPlan(Generic[S_co]):
         """Whether the vectors of all rows are stored as contiguous ones."""
         return self.result.access is Access.INTERLEAVED
 
+    @property
+    def computed(self) -> list[ExtractPlan]:
+        """The extracts whose lanes lie at places that the bodies compute."""
+        return [x for x in self.extracts if x.access is Access.COMPUTED]
+
+    @property
+    def gathers_extracts(self) -> bool:
+        """Whether an extract, or an indexed write, cannot be lowered."""
+        return any(x.access is Access.GATHER for x in self.extracts)
+
     def gathered(self) -> list[int]:
         """The numbers of the operands that cannot be lowered."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
@@ -165,7 +186,8 @@ class AccessPlan(Generic[S_co]):
         """The requirement that a schedule of this plan violates, if it cannot be lowered."""
         if s.vector is None:
             return None
-        if self.gathered() or Access.GATHER in (*self.extracts, self.result.access):
+        stuck = self.gathered() or self.gathers_extracts or self.result.access is Access.GATHER
+        if stuck:
             return "lanes that lie side by side"
         if self.scatters and self.constraints.masked and self._masks_lanes(s.vector):
             return "lanes that count alike in an indexed write"
@@ -215,7 +237,7 @@ def plan_accesses(
         _operand(op, flat, i, value, vector, rows, constraints, dot if i < flat.inputs else None)
         for i, value in enumerate(op.tensors)
     )
-    extracts = tuple(_extracts(op, flat, vector)) if vector is not None else ()
+    extracts = tuple(_extracts(op, flat, vector, rows)) if vector is not None else ()
     runs = vector is not None and vector == flat.running
     sums = vector in flat.reduced and not runs
     writes = op.is_scatter
@@ -342,38 +364,55 @@ def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) 
 # ** extracts **
 
 
-def _extracts(op: ContractOp, flat: Flat, vector: str) -> Iterator[Access]:
-    """The access of the elements that the bodies extract, along the vector index, and of those
-    that an indexed write changes."""
-    bodies = (op.combine, op.post)
-    if not op.is_scatter and not any(isinstance(x, ExtractOp) for r in bodies for x in r.walk()):
+def _extracts(
+    op: ContractOp, flat: Flat, vector: str, rows: str | None
+) -> Iterator[ExtractPlan]:
+    """How the elements that the bodies extract are read, and those are written that an indexed
+    write changes."""
+    regions = [(region, list(region.walk())) for region in (op.combine, op.post)]
+    if not op.is_scatter and not any(isinstance(x, ExtractOp) for _, ops in regions for x in ops):
         return
-    varying: set[SSAValue] = set()
+    varying = _varying(op, flat, vector)
+    by_row = _varying(op, flat, rows) if rows is not None else set[SSAValue]()
     sums = vector in flat.reduced and vector != flat.running
+    alike = vector in flat.free and not op.is_scatter and not flat.constraints  # all lanes count
+    for region, ops in regions:
+        for inner in ops:
+            places = {c for c in _coordinates(inner) if c in varying}
+            if isinstance(inner, ExtractOp):
+                apart = sums and region is op.combine
+                access = Access.GATHER if apart else _extract(inner, varying)
+                computed = access is Access.GATHER and alike
+                access = Access.COMPUTED if computed else access
+                yield ExtractPlan(access, by_row=not places.isdisjoint(by_row))
+            elif isinstance(inner, YieldOp):
+                yield ExtractPlan(Access.GATHER if places else Access.BROADCAST)
+
+
+def _coordinates(op: Operation) -> Sequence[SSAValue]:
+    return op.coordinates if isinstance(op, ExtractOp | YieldOp) else ()
+
+
+def _varying(op: ContractOp, flat: Flat, index: str) -> set[SSAValue]:
+    """The values of the bodies that vary along an index."""
+    found: set[SSAValue] = set()
+    sums = index in flat.reduced and index != flat.running
     if op.post_block is not None and not sums:
-        varying.add(op.post_block.args[0])
+        found.add(op.post_block.args[0])
     inputs, posts = flat.accesses[: flat.inputs], flat.accesses[flat.inputs : -1]
     for region, accesses in ((op.combine, inputs), (op.post, posts)):
         if region.blocks:
             args = region.block.args[len(region.block.args) - len(accesses) :]
-            moving = (a.lane_stride(vector) != 0 for a in accesses)
-            varying |= {arg for arg, moves in zip(args, moving, strict=True) if moves}
-            apart = region is op.combine and sums
-            yield from _extracts_of(region, vector, varying, sums_lanes=apart)
+            moving = (a.lane_stride(index) != 0 for a in accesses)
+            found |= {arg for arg, moves in zip(args, moving, strict=True) if moves}
+            _follow(region, index, found)
+    return found
 
 
-def _extracts_of(
-    region: Region, vector: str, varying: set[SSAValue], *, sums_lanes: bool
-) -> Iterator[Access]:
+def _follow(region: Region, index: str, varying: set[SSAValue]) -> None:
     for inner in region.block.ops:
-        if isinstance(inner, IndexOp) and inner.index.data == vector:
-            varying.add(inner.res)
-        elif isinstance(inner, ExtractOp):
-            yield Access.GATHER if sums_lanes else _extract(inner, varying)
-            varying.add(inner.res)
-        elif isinstance(inner, YieldOp):
-            apart = any(coordinate in varying for coordinate in inner.coordinates)
-            yield Access.GATHER if apart else Access.BROADCAST
+        if isinstance(inner, IndexOp):
+            varying |= {inner.res} if inner.index.data == index else set()
         elif any(v in varying for v in inner.operands):
             varying |= set(inner.results)
 

@@ -30,6 +30,7 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.vectors import (
     interleaved_rows,
     interleaving_rows,
+    sharing_rows,
     transposing_rows,
     vector_indices,
     window_rows,
@@ -401,7 +402,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
         rows = transposing_rows(op, flat, vector) if transposed else None
         yield (1 if transposed else min(4, counts[0])), rows
         if not (transposed or reaches):
-            rows = (*window_rows(op, flat, vector), *interleaved_rows(op, flat, vector))
+            kinds = (window_rows, interleaved_rows, sharing_rows)
+            rows = (name for kind in kinds for name in kind(op, flat, vector))
             yield from ((1, name) for name in dict.fromkeys(rows))
         return
     if vector == flat.running:

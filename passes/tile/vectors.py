@@ -33,7 +33,7 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> 
     if flat.out.lane_stride(name) != 1:
         return interleaving_rows(op, flat, name) is not None
     plan = plan_accesses(op, flat, name, None)
-    if Access.GATHER in plan.extracts:
+    if plan.gathers_extracts:
         return False
     stuck = [
         i
@@ -56,6 +56,16 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
             if v is w
         ):
             yield name
+
+
+def sharing_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
+    """The indices of a map along which neighbouring rows extract elements at the places that one of
+    them computes."""
+    for name in flat.free:
+        if name != vector and flat.ranges[name] > 1:
+            computed = plan_accesses(op, flat, vector, name).computed
+            if computed and not any(x.by_row for x in computed):
+                yield name
 
 
 def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
@@ -83,7 +93,7 @@ def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | Non
     """The index of rows whose values fill a map's result between its lanes."""
     for name in (n for n in flat.free if n != vector):
         plan = plan_accesses(op, flat, vector, name)
-        gathers = plan.gathered() or Access.GATHER in plan.extracts
+        gathers = plan.gathered() or plan.gathers_extracts
         if plan.interleaves and not gathers and not plan.has_transposes:
             return name
     return None
@@ -94,7 +104,7 @@ def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
     plan = plan_accesses(op, flat, name, None)
     if flat.running is not None and not _runs_over(op, flat, name):
         return False
-    return plan.reads_vectors and not plan.gathered() and Access.GATHER not in plan.extracts
+    return plan.reads_vectors and not plan.gathered() and not plan.gathers_extracts
 
 
 def _runs_over(op: ContractOp, flat: Flat[int], name: str) -> bool:
