@@ -257,6 +257,31 @@ tile.kernel @gather(%d: tensor<10x8xf32>, %i: tensor<6xi64>) -> (tensor<6x8xf32>
 
 // -----
 
+// Lanes whose elements lie anywhere are checked at once, those that do not count apart.
+
+// CHECK-LABEL: rt.kernel @lanes(%d: memref<80xf32>, %i: memref<6xi64>) outs(%r: memref<60xf32>)
+// CHECK:         %[[I:.*]] = vector.maskedload %i
+// CHECK-NEXT:    %[[AT:.*]] = arith.index_cast %[[I]] : vector<8xi64> to vector<8xindex>
+// CHECK:         %[[IN:.*]] = arith.cmpi ult, %[[AT]], %{{.*}} : vector<8xindex>
+// CHECK:         %[[OK:.*]] = arith.select %[[MASK:.*]], %[[IN]], %{{.*}} : vector<8xi1>, vector<8xi1>
+// CHECK-NEXT:    %[[ALL:.*]] = vector.reduction <and>, %[[OK]] : vector<8xi1> into i1
+// CHECK-NEXT:    rt.check %[[ALL]], 7
+// CHECK-NEXT:    %[[COL:.*]] = arith.select %[[IN]], %[[AT]], %{{.*}} : vector<8xi1>, vector<8xindex>
+// CHECK-NEXT:    %[[SAFE:.*]] = arith.select %[[MASK]], %[[COL]], %{{.*}} : vector<8xi1>, vector<8xindex>
+// CHECK-NEXT:    rt.gather %d[%{{.*}}] at %[[SAFE]] : memref<80xf32>, vector<8xindex> -> vector<8xf32>
+tile.kernel @lanes(%d: tensor<10x8xf32>, %i: tensor<6xi64>) -> (tensor<10x6xf32>) attributes {code = 7 : i64} {
+  %r = tile.contract = [a: 10, b: 6] (%i[b]) -> [a, b] schedule #tile.schedule<[a, b] reduce [] vector b 8 by 1> {
+  ^bb0(%x: i64):
+    %at = arith.index_cast %x : i64 to index
+    %n = tile.index "a"
+    %e = tile.extract %d[%n, %at] : tensor<10x8xf32> -> f32
+    tile.yield %e : f32
+  } : tensor<10x6xf32>
+  tile.return %r : tensor<10x6xf32>
+}
+
+// -----
+
 // The layout of an operand gives its strides: here channels are the fastest.
 
 // CHECK-LABEL: rt.kernel @layout(%a: memref<30xf32>) outs(%r: memref<30xf32>)

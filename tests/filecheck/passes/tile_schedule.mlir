@@ -160,12 +160,12 @@ tile.kernel @doubles(%a: tensor<100xf64>, %b: tensor<100xf32>) -> (tensor<100xf6
 
 // -----
 
-// Elements at computed coordinates are read by lanes where they lie side by side, and one by one
-// where they do not.
+// Elements at computed coordinates are read as vectors where they lie side by side, and else lane by
+// lane; rows share the places of their lanes.
 
 // CHECK-LABEL: tile.kernel @gather
 // CHECK:         (%i[a]) -> [a, b] schedule #tile.schedule<[a, b] reduce [] vector b 8 by 4> {
-// CHECK:         (%j[b]) -> [a, b] schedule #tile.schedule<[a, b] reduce []> {
+// CHECK:         (%j[b]) -> [a, b] schedule #tile.schedule<[a, b] reduce [] vector b 8 by 1 rows a 2> {
 tile.kernel @gather(%d: tensor<10x40xf32>, %i: tensor<6xi64>, %j: tensor<40xi64>) -> (tensor<6x40xf32>, tensor<6x40xf32>) {
   %r = tile.contract = [a: 6, b: 40] (%i[a]) -> [a, b] {
   ^bb0(%x: i64):

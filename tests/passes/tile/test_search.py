@@ -6,9 +6,13 @@ import pytest
 from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp, KernelOp
+from tessella.dialects.tile.flat import flatten
 from tessella.driver.stage_file import stage_context
 from tessella.passes.tile import search
+from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
+from tessella.passes.tile.vectors import sharing_rows
+from tessella.support.sizes import estimated
 from tessella.targets import Target
 from tessella.targets.table import TARGETS
 from tests.passes.tile_statements import contraction
@@ -93,9 +97,11 @@ def test_windows_that_share_loads_are_not_where_registers_are_full() -> None:
 
 
 @every_target
-@pytest.mark.parametrize("layout, lanes", [("[0, 1]", True), ("[1, 0]", False)])
-def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes: bool) -> None:
-    """In memory, not in the order of the coordinates."""
+@pytest.mark.parametrize(
+    "layout, access", [("[0, 1]", Access.CONTIGUOUS), ("[1, 0]", Access.COMPUTED)]
+)
+def test_gathers_over_lanes(target: Target, layout: str, access: Access) -> None:
+    """Neighbours in memory, not in the order of the coordinates, are vectors."""
     op = read(f"""
     tile.kernel @k(%t: tensor<7x64xf32, #place.at<x86, f32, packed<{layout}>>>, %i: tensor<9xi64>)
         -> (tensor<9x64xf32>) {{
@@ -109,8 +115,30 @@ def test_gathers_over_lanes_are_of_neighbours(target: Target, layout: str, lanes
       }} : tensor<9x64xf32>
       tile.return %r : tensor<9x64xf32>
     }}""")
-    chosen = {c.schedule.vector for c in all_choices(op, kernel_of(op), target)}
-    assert ("x" in chosen) == lanes
+    assert {c.schedule.vector for c in all_choices(op, kernel_of(op), target)} == {"x"}
+    extract, *_ = plan_accesses(op, flatten(op), "x", None).extracts
+    assert extract.access is access
+
+
+@every_target
+def test_rows_share_the_places_that_one_computes(target: Target) -> None:
+    text = """
+    tile.kernel @k(%t: tensor<64x700xf32>, %i: tensor<64x700xi64>, %j: tensor<700xi64>)
+        -> (tensor<64x700xf32>) {
+      %r = tile.contract = [c: 64, x: 700] (%j[x]) -> [c, x] {
+      ^bb0(%place: i64):
+        %at = arith.index_cast %place : i64 to index
+        %c = tile.index "c"
+        %v = tile.extract %t[%c, %at] : tensor<64x700xf32> -> f32
+        tile.yield %v : f32
+      } : tensor<64x700xf32>
+      tile.return %r : tensor<64x700xf32>
+    }"""
+    op = read(text)
+    assert list(sharing_rows(op, flatten(op).with_sizes(estimated), "x")) == ["c"]
+    assert best_schedule(op, kernel_of(op), target).schedule.rows == "c"
+    op = read(text.replace("(%j[x])", "(%i[c, x])"))
+    assert not list(sharing_rows(op, flatten(op).with_sizes(estimated), "x"))
 
 
 @every_target

@@ -1,0 +1,48 @@
+"""Elements at computed places, lane by lane."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessella
+from tessella import ops
+from tessella.dialects import nn
+from tessella.support.errors import ExecutionError
+from tests.native import EVERYWHERE, Array, check_op, normal
+
+
+@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("columns", [1, 7, 16, 35, 130])
+def test_lanes_of_a_row(target: str, columns: int) -> None:
+    """Places of columns that all rows share, and places of each row, in whole and partial
+    vectors."""
+    x, rng = normal(9, 21), np.random.default_rng(columns)
+    check_op(nn.GatherOp, [x, rng.integers(-21, 21, columns)], target=target, axis=1)
+    places = rng.integers(-21, 21, (9, columns))
+    check_op(nn.GatherElementsOp, [x, places], target=target, axis=1)
+    rows = rng.integers(-9, 9, (5, min(columns, 21)))
+    check_op(nn.GatherElementsOp, [x, rows], target=target, axis=0)
+
+
+@pytest.mark.parametrize("lane", [0, 15, 16, 33, 34])
+@pytest.mark.parametrize("wrong", [21, -22, 1 << 40, -(1 << 63)])
+def test_a_lane_out_of_range_is_an_error(lane: int, wrong: int) -> None:
+    x, places = normal(9, 21), np.random.default_rng(0).integers(-21, 21, 35)
+    np.testing.assert_array_equal(ops.gather(x, places, axis=1), x[:, places])
+    places[lane] = wrong
+    with pytest.raises(ExecutionError, match="out of range"):
+        ops.gather(x, places, axis=1)
+
+
+@pytest.mark.parametrize("target", EVERYWHERE)
+def test_indices_that_are_broadcast(target: str) -> None:
+    """They are read where they lie."""
+    x, places = normal(6, 5, 64), np.random.default_rng(0).integers(0, 5, (6, 5, 1))
+
+    def gathered(x: Array, places: Array) -> Array:
+        return np.take_along_axis(x, np.broadcast_to(places, x.shape), 1)
+
+    function = tessella.jit(gathered, target=target)
+    np.testing.assert_array_equal(function(x, places), gathered(x, places))
+    assert function.lower(x, places).as_text("tile").count("tile.kernel") == 1
