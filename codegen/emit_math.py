@@ -9,6 +9,7 @@ from tessella.codegen import vecmath
 from tessella.codegen.emit_vector import fused_multiply_add
 from tessella.codegen.lltypes import I1, Value, constant
 from tessella.codegen.writer import Handler, Writer
+from tessella.dialects.arith import RemFOp
 
 
 def _intrinsic(name: str) -> Handler:
@@ -42,6 +43,7 @@ def _vector_math(w: Writer, op: Operation) -> None:
 
 
 _VECTOR_MATH = (
+    RemFOp,
     math.AcosOp,
     math.AcoshOp,
     math.AsinOp,

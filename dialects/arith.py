@@ -2,7 +2,8 @@
 
 ``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and
 the integer and float casts on vectors. The classes have the same op names and print as MLIR does;
-``Arith`` replaces xDSL's dialect of that name. It has one cast more, ``arith.nearest``.
+``Arith`` replaces xDSL's dialect of that name. It has one cast more,
+``arith.nearest``, and MLIR's ``arith.remf``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
+    VarConstraint,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -176,6 +179,22 @@ class CmpfOp(CompareOp):
 
 
 @irdl_op_definition
+class RemFOp(IRDLOperation):
+    """The remainder of a division towards zero, exact: C's `fmod`."""
+
+    name = "arith.remf"
+    _T: ClassVar = VarConstraint("T", AnyAttr())
+    lhs = operand_def(_T)
+    rhs = operand_def(_T)
+    result = result_def(_T)
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[SSAValue.get(lhs).type])
+
+
+@irdl_op_definition
 class ConstantOp(IRDLOperation):
     """`arith.constant 1.0 : f32`; integers may be unsigned."""
 
@@ -271,6 +290,6 @@ VECTOR_FORMS: dict[str, type[Operation]] = {
 
 Arith = Dialect(
     "arith",
-    [NearestOp, *(VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations)],
+    [NearestOp, RemFOp, *(VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations)],
     list(arith.Arith.attributes),
 )

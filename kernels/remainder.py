@@ -5,40 +5,19 @@ from __future__ import annotations
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
+from tessella.dialects.arith import RemFOp
 from tessella.dialects.elements import element_of, is_float, is_unsigned
 from tessella.kernels.builder import Scalars
-from tessella.kernels.elements import INTEGERS, T, Table, rows
+from tessella.kernels.elements import FLOATS, INTEGERS, Table, rows
 
-DIGITS = 28
-"""Binary digits of the quotient in each step: times a divisor of f32 it has at most 53."""
-REMAINDERS: Table = (
-    *rows(("f32", "f16", "bf16"), reads=(T,), writes=(T,), computes="f64"),
-    *rows(INTEGERS),
-)
-"""Floats are computed in f64, which holds each partial remainder."""
+REMAINDERS: Table = rows((*FLOATS, *INTEGERS))
 
 
 def truncated(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
     """C's ``fmod``, and ``%`` of integers: the sign is the dividend's."""
     if not is_float(x.type):
         return s.op((arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp)(x, y))
-    rest, divisor = s.op(math.AbsFOp(x)), s.op(math.AbsFOp(y))
-    # the largest f32 has 277 binary digits more than the least
-    for shift in range(9 * DIGITS, -1, -DIGITS):
-        scale = s.like(2.0**shift, y)
-        rest = _reduced(s, rest, s.op(arith.MulfOp(divisor, scale)))
-    is_nan = s.op(arith.CmpfOp(y, y, "uno"))
-    return s.op(math.CopySignOp(s.op(arith.SelectOp(is_nan, y, rest)), x))
-
-
-def _reduced(s: Scalars, rest: SSAValue, divisor: SSAValue) -> SSAValue:
-    """The exact remainder of a number by a divisor, without rounding."""
-    quotient = s.op(math.TruncOp(s.op(arith.DivfOp(rest, divisor))))
-    left = s.op(arith.SubfOp(rest, s.op(arith.MulfOp(quotient, divisor))))
-    # a quotient just below an integer was rounded to it
-    below = s.op(arith.CmpfOp(left, s.like(0, left), "olt"))
-    left = s.op(arith.SelectOp(below, s.op(arith.AddfOp(left, divisor)), left))
-    return s.op(arith.SelectOp(s.op(arith.CmpfOp(rest, divisor, "oge")), left, rest))
+    return s.op(RemFOp(x, y))
 
 
 def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:

@@ -43,7 +43,7 @@ Pair = tuple[Lanes, Lanes]
 """A number as the sum of two, of which the second is small."""
 
 
-def _product(a: Lanes, b: Lanes | float) -> Pair:
+def product(a: Lanes, b: Lanes | float) -> Pair:
     """a * b, and what rounding loses."""
     right = b if isinstance(b, Lanes) else a.like(b)
     total = a * right
@@ -60,7 +60,7 @@ def _halves(x: Lanes) -> Pair:
 
 
 def _times(a: Pair, b: Pair) -> Pair:
-    high, low = _product(a[0], b[0])
+    high, low = product(a[0], b[0])
     return _normal(high, fma(a[0], b[1], fma(a[1], b[0], low)))
 
 
@@ -76,7 +76,7 @@ def _log2_pair(magnitude: Lanes) -> Pair:
     below = f + 2.0
     lost = f - (below - 2.0)
     s = f / below
-    over, under = _product(s, below)
+    over, under = product(s, below)
     pair = s, ((f - over) - under - s * lost) / below
     square = _times(pair, pair)
     cubic = _times(square, (square[0].like(TWO_THIRDS[0]), square[0].like(TWO_THIRDS[1])))
@@ -99,7 +99,7 @@ def _power_64(magnitude: Lanes, y: Lanes) -> Lanes:
     limit = where(magnitude.is_("oeq", 0.0), high.like(-math.inf), math.inf)
     extreme = magnitude.is_("oeq", 0.0) | magnitude.is_("oeq", math.inf)
     high, low = where(extreme, limit, high), where(extreme, 0.0, low)
-    exponent, lost = _product(y, high)
+    exponent, lost = product(y, high)
     rest = where(exponent.abs().is_("olt", _MOST), fma(y, low, lost), 0.0)
     exponent = exponent.at_most(_MOST).at_least(-_MOST)
     power = nearest(exponent + FORMATS[64].magic)
@@ -110,7 +110,7 @@ def _exp2_pair(r: Lanes, rest: Lanes) -> Lanes:
     """2^(r + rest), rounded nearly once: powers that are integers are exact."""
     first, *others = EXP2[64]
     r, rest = _normal(r, rest)
-    t, lost = _product(r, first)
+    t, lost = product(r, first)
     total, left = _normal(t.like(1.0), t)
     small = fma(rest * first, total, fma(r, LN2_LOW, lost))
     return total + (left + fma(r * r, polynomial(r, others), small))

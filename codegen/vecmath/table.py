@@ -15,12 +15,14 @@ from tessella.codegen.vecmath.hyperbolic import cosh, sinh, tanh
 from tessella.codegen.vecmath.lanes import Lanes
 from tessella.codegen.vecmath.logarithm import acosh, asinh, atanh, log, log1p, log2, log10
 from tessella.codegen.vecmath.power import powf
+from tessella.codegen.vecmath.remainder import remf
 from tessella.codegen.vecmath.trigonometric import acos, asin, atan, cos, sin, tan
 from tessella.codegen.writer import Writer
 from tessella.support.errors import InternalError
 from tessella.targets.vectormath import supports
 
 FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+    "arith.remf": remf,
     "math.acos": acos,
     "math.acosh": acosh,
     "math.asin": asin,
@@ -59,7 +61,7 @@ def call(w: Writer, name: str, *operands: Value) -> Value:
             f"there is no vector code for {name} on {lltype.text}",
             hint="tessella.targets.vectormath.supports says so beforehand",
         )
-    symbol = f"ts.{name.removeprefix('math.')}.{lltype.mangled}"
+    symbol = f"ts.{name.partition('.')[2]}.{lltype.mangled}"
     if symbol not in w.helpers:
         w.helpers[symbol] = define(w, symbol, FUNCTIONS[name], lltype, len(operands))
     return w.call(lltype, symbol, *operands)

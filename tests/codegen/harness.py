@@ -18,6 +18,7 @@ from xdsl.parser import Parser
 from tessella import targets
 from tessella.codegen.emit import emit
 from tessella.codegen.link import link
+from tessella.dialects.arith import RemFOp
 from tessella.dialects.rt import CONTEXT_SLOTS, SIZES_SLOT, Rt
 from tessella.runtime.image import Library
 from tessella.targets import Target
@@ -51,6 +52,7 @@ def _context() -> Context:
     for name, factory in get_all_dialects().items():
         context.register_dialect(name, factory)
     context.register_dialect("rt", lambda: Rt)
+    context.load_op(RemFOp)
     return context
 
 

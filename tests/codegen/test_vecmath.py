@@ -55,7 +55,7 @@ def test_every_op_has_a_bound_and_a_test() -> None:
     names = {op.name for op in MATH}
     assert names - {"math.absi"} == set(BOUNDS)
     assert set(FUNCTIONS) <= names
-    tested = {*ORACLES, "math.powf", *(f"math.{name}" for name in COVERED_ELSEWHERE)}
+    tested = {*ORACLES, "math.powf", "arith.remf", *(f"math.{name}" for name in COVERED_ELSEWHERE)}
     assert names <= tested
 
 
@@ -165,6 +165,30 @@ def test_angles_near_multiples_of_half_pi(any_target: Target) -> None:
         result = elementwise(any_target, 16, {"x": ("f64", x)}, case)["r"]
         errors = _errors(result, ORACLES[f"math.{name}"][0](x.astype(np.longdouble)))
         assert errors.max() <= _bound(f"math.{name}", 64, any_target), name
+
+
+@pytest.mark.parametrize("bits, far", [(32, 80), (64, 700)])
+def test_remainders_are_exact(any_target: Target, bits: int, far: int) -> None:
+    """Of quotients of any size, of denormal numbers, and of those that round to an integer."""
+    rng, dtype, n = np.random.default_rng(5), DTYPES[f"f{bits}"], 2048
+    special = _special(bits)
+    pairs = np.array(list(itertools.product(special, repeat=2)))
+    divisors = rng.normal(size=n)
+    x = [pairs[:, 0], np.exp(rng.uniform(-far, far, n)), rng.normal(size=n) * 100]
+    y = [pairs[:, 1], -np.exp(rng.uniform(-far, far, n)), divisors]
+    x += [divisors * rng.integers(1, 1 << 26, n), rng.integers(0, 1 << 20, n)]
+    y += [divisors, rng.integers(1, 99, n)]
+    whole = sum(map(len, x)) // 16 * 16
+    x, y = (np.concatenate(parts)[:whole].astype(dtype) for parts in (x, y))
+    inputs = {"x": (f"f{bits}", x), "y": (f"f{bits}", y)}
+    case = {"r": Case("arith.remf", ("x", "y"), f"f{bits}")}
+    with np.errstate(invalid="ignore"):
+        exact = np.fmod(x, y)
+    for lanes in (0, 16):
+        result = elementwise(any_target, lanes, inputs, case)["r"]
+        np.testing.assert_array_equal(result, exact)
+        zeros = exact == 0
+        np.testing.assert_array_equal(np.signbit(result[zeros]), np.signbit(exact[zeros]))
 
 
 @pytest.mark.parametrize("bits, far", [(32, 80), (64, 700)])

@@ -22,6 +22,7 @@ from tessella.kernels.builder import KernelBuilder
 from tessella.kernels.elements import Elements, T, elements_of, rows
 from tessella.kernels.linear import multiply
 from tessella.kernels.registry import CPU, Kernel, kernels_of, registered, why_misplaced
+from tessella.runtime.elements import DTYPES
 from tests.native import EVERYWHERE, FixedSource, GraphBuilder
 
 
@@ -74,13 +75,13 @@ def test_a_kernel_without_the_row_says_what_it_reads() -> None:
 
 
 def test_a_kernel_that_is_named_for_other_elements_is_refused() -> None:
-    x = GraphBuilder(x=np.zeros(3))
-    op = nn.OPS["fmod"].make([x.inputs["x"]] * 2)
-    op.pick("fmod", [PlaceAttr.get(targets.native().arch, "f64", NCHW)] * 3)
+    x = GraphBuilder(x=np.zeros(3, DTYPES["f8E4M3FN"]))
+    op = nn.OPS["exp"].make([x.inputs["x"]])
+    op.pick("exp", [PlaceAttr.get(targets.native().arch, "f8E4M3FN", NCHW)] * 2)
     reason = why_misplaced(op)
     assert reason is not None
-    assert reason.startswith("it reads f32, f16, bf16, ")
-    assert reason.endswith(", not f64")
+    assert reason.startswith("it reads f64, f32, f16, bf16")
+    assert reason.endswith(", not f8E4M3FN")
 
 
 # ** a product of bytes: one declaration **

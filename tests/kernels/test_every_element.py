@@ -37,7 +37,7 @@ ARCH = targets.native().arch
 IN_NUMPY = {nn.WeightOp, nn.SplatOp, nn.FusedOp, nn.YieldOp, nn.ScanOp}
 """Ops that do not compute by themselves."""
 
-WIDE_IN_NUMPY = {nn.ModOp, nn.FmodOp, nn.NonMaxSuppressionOp}
+WIDE_IN_NUMPY = {nn.NonMaxSuppressionOp}
 """Ops that there is no native code of in f64."""
 
 MATRIX = ("T", 4, 37)

@@ -22,10 +22,11 @@ HARD = np.array(
 
 @pytest.mark.parametrize("target", [*EVERYWHERE, "sse"])
 @pytest.mark.parametrize("kind", [nn.ModOp, nn.FmodOp])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_remainders_of_floats(kind: type[NnOp], target: str) -> None:
+def test_remainders_of_floats(kind: type[NnOp], dtype: type[np.generic], target: str) -> None:
     """Nothing is rounded, however large the quotient is."""
-    x = np.concatenate([HARD, -HARD])
+    x = np.concatenate([HARD, -HARD]).astype(dtype)
     check(kind, x[:, None], x[None, :], target=target)
 
 
