@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects.arith import NearestOp
-from tessella.dialects.elements import is_unsigned
+from tessella.dialects.elements import element_of, is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import dtype_of, is_float, tensor_type
 from tessella.kernels.builder import F32, KernelBuilder, Scalars
@@ -159,6 +159,15 @@ def _not(s: Scalars, x: SSAValue) -> SSAValue:
     return s.op(arith.XOrIOp(x, s.constant(1, BOOL)))
 
 
+def _inverted(s: Scalars, x: SSAValue) -> SSAValue:
+    ones = (1 << element_of(x.type).bits) - 1 if is_unsigned(x.type) else -1
+    return s.op(arith.XOrIOp(x, s.like(ones, x)))
+
+
+def _shifted_right(s: Scalars, x: SSAValue, by: SSAValue) -> SSAValue:
+    return s.op((arith.ShRUIOp if is_unsigned(x.type) else arith.ShRSIOp)(x, by))
+
+
 def _wide(s: Scalars, x: SSAValue) -> SSAValue:
     return s.cast(x, i32)
 
@@ -210,6 +219,12 @@ CODE: Mapping[Function, Code] = {
     np.logical_or: _one(arith.OrIOp),
     np.logical_xor: _one(arith.XOrIOp),
     np.logical_not: _not,
+    np.invert: _inverted,
+    np.bitwise_and: _one(arith.AndIOp),
+    np.bitwise_or: _one(arith.OrIOp),
+    np.bitwise_xor: _one(arith.XOrIOp),
+    np.left_shift: _one(arith.ShLIOp),
+    np.right_shift: _shifted_right,
     np.isnan: _is_nan,
     np.isinf: _is_inf,
     np.sqrt: _one(math.SqrtOp),
@@ -246,6 +261,8 @@ _OPERANDS: Mapping[str, Sequence[str]] = {
     "predicate": FLOATS,
     "boolean": ["bool"],
     "logic": ["bool"],
+    "bits": INTEGERS,
+    "bitwise": INTEGERS,
 }
 """The elements of the operands; those of other kinds of ops have any."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from tessella.dialects.elements import attribute_of
+from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, shapes_differ, shown, tensor_type
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
@@ -52,6 +52,12 @@ def check_float(op: NnOp, value: SSAValue) -> None:
     """The value's elements are floating-point."""
     if not is_float(tensor_type(value).element_type):
         raise ShapeError(f"{op.name} takes floating-point elements", found=str(value.type))
+
+
+def check_integer(op: NnOp, value: SSAValue) -> None:
+    """The value's elements are integers."""
+    if not element_of(value.type).is_integer:
+        raise ShapeError(f"{op.name} takes integers", found=str(value.type))
 
 
 def check_number(op: NnOp, value: SSAValue) -> None:

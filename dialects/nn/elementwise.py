@@ -14,7 +14,13 @@ from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_de
 from xdsl.traits import Commutative, OpTrait, Pure
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.nn.checks import BOOL, check_float, check_number, check_same_element
+from tessella.dialects.nn.checks import (
+    BOOL,
+    check_float,
+    check_integer,
+    check_number,
+    check_same_element,
+)
 from tessella.dialects.nn.core import (
     NnOp,
     Tensor,
@@ -103,6 +109,22 @@ class LogicalOp(BinaryOp):
         return _booleans(self)
 
 
+class BitsOp(UnaryOp):
+    """An integer to an integer of its type."""
+
+    def infer(self) -> Sequence[Tensor]:
+        check_integer(self, self.x)
+        return super().infer()
+
+
+class BitwiseOp(BinaryOp):
+    """Two integers of one type, which the result has too."""
+
+    def infer(self) -> Sequence[Tensor]:
+        check_integer(self, self.lhs)
+        return super().infer()
+
+
 class QuantizingOp(ElementwiseOp):
     """A float, a scale of its type, and a zero point, whose type the result has."""
 
@@ -157,6 +179,8 @@ _BASES: Mapping[Kind, type[ElementwiseOp]] = {
     "binary": BinaryOp,
     "comparison": CompareOp,
     "logic": LogicalOp,
+    "bits": BitsOp,
+    "bitwise": BitwiseOp,
     "quantize": QuantizingOp,
     "dequantize": DequantizingOp,
 }
@@ -241,6 +265,8 @@ GreaterEqualOp = _named(CompareOp, "greater_equal")
 AndOp = _named(LogicalOp, "and")
 OrOp = _named(LogicalOp, "or")
 XorOp = _named(LogicalOp, "xor")
+BitLeftOp = _named(BitwiseOp, "bit_left")
+BitRightOp = _named(BitwiseOp, "bit_right")
 QuantizeOp = _named(QuantizingOp, "quantize")
 DequantizeOp = _named(DequantizingOp, "dequantize")
 

@@ -45,11 +45,6 @@ def _reciprocal(x: Any) -> Any:
     return 1 / x.value
 
 
-def _invert(x: Any) -> Any:
-    # all bits of -1 are set, as are those of the largest number without a sign
-    return (-1 if x.dtype.kind == "i" else int(np.iinfo(x.dtype).max)) - x
-
-
 def _everywhere(answer: bool) -> Unary:
     """The same answer for all elements of an array of integers."""
     return lambda x: x.trace.emitter.splat(answer, x.sizes, np.bool_)
@@ -94,7 +89,6 @@ OF_INTEGERS: Mapping[np.ufunc, Unary] = {
 _UNARY: Mapping[np.ufunc, Unary] = {
     np.positive: same,
     np.square: lambda x: x * x,
-    np.invert: _invert,
     np.trunc: _trunc,
     np.isfinite: lambda x: abs(x) < math.inf,
     np.log1p: _log1p,

@@ -192,6 +192,8 @@ class Traced(Dispatched):
     __and__, __rand__ = _binary(np.bitwise_and)
     __or__, __ror__ = _binary(np.bitwise_or)
     __xor__, __rxor__ = _binary(np.bitwise_xor)
+    __lshift__, __rlshift__ = _binary(np.left_shift)
+    __rshift__, __rrshift__ = _binary(np.right_shift)
     __eq__, _ = _binary(np.equal)
     __ne__, _ = _binary(np.not_equal)
     __lt__, _ = _binary(np.less)
@@ -209,6 +211,8 @@ class Traced(Dispatched):
     __iand__ = in_place(np.bitwise_and)
     __ior__ = in_place(np.bitwise_or)
     __ixor__ = in_place(np.bitwise_xor)
+    __ilshift__ = in_place(np.left_shift)
+    __irshift__ = in_place(np.right_shift)
 
     __neg__ = _unary(np.negative)
     __pos__ = _unary(np.positive)

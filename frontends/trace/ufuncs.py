@@ -91,10 +91,7 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
 
 def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
     """What a ufunc means for operands of a dtype."""
-    meaning = _OF_KINDS[dtype.kind].get(ufunc)
-    if meaning is None:
-        raise ShapeError(f"np.{ufunc.__name__} is known for booleans only", found=dtype.name)
-    return meaning
+    return _OF_KINDS[dtype.kind][ufunc]
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:

@@ -44,8 +44,8 @@ from tessella.support.size_functions import (
 Function = Callable[..., Any]
 
 Kind = Literal[
-    "unary", "float", "predicate", "boolean", "binary", "comparison", "logic", "quantize",
-    "dequantize",
+    "unary", "float", "predicate", "boolean", "bits", "binary", "comparison", "logic",
+    "bitwise", "quantize", "dequantize",
 ]  # fmt: skip
 """Operands and result:
 
@@ -54,6 +54,7 @@ Kind = Literal[
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
+- bits, bitwise: one integer, two integers of one type, which the result has too
 - quantize: a float, a scale of its type and a zero point, an integer whose type the result has
 - dequantize: an integer, a scale and a zero point of the integer's type, to the scale's type
 """
@@ -396,6 +397,25 @@ _ROWS = (
     Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
     Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
     Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
+    # bits
+    Row(
+        "bit_not", "bits", "all bits of x, turned", np.invert, Onnx("BitwiseNot", 18, 18),
+        law="involution",
+    ),
+    Row(
+        "bit_and", "bitwise", "bits that both have", np.bitwise_and, Onnx("BitwiseAnd", 18, 18),
+        law="commutative",
+    ),
+    Row(
+        "bit_or", "bitwise", "bits that one has or both", np.bitwise_or, Onnx("BitwiseOr", 18, 18),
+        law="commutative",
+    ),
+    Row(
+        "bit_xor", "bitwise", "bits that only one has", np.bitwise_xor, Onnx("BitwiseXor", 18, 18),
+        law="commutative",
+    ),
+    Row("bit_left", "bitwise", "lhs moved by rhs bits to higher places", np.left_shift),
+    Row("bit_right", "bitwise", "lhs moved by rhs bits to lower places", np.right_shift),
     # quantized numbers
     Row(
         "quantize", "quantize",

@@ -44,6 +44,7 @@ BINARY = {
     "Max": nn.MaxOp,
 }
 
+BITWISE = {name: op for name, (kind, op) in KINDS.items() if kind == "bitwise"}
 LOGICAL = {name: op for name, (kind, op) in KINDS.items() if kind == "logic"}
 
 BROADCASTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
@@ -123,6 +124,23 @@ def test_logical(name: str) -> None:
     a, b = sample(7, (3, 4), bool), sample(8, (4,), bool)
     assert_close(run(LOGICAL[name], a, b), reference(name, a, b))
     assert_close(run(nn.NotOp, a), reference("Not", a))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.uint64])
+def test_bits(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    a = np.random.default_rng(0).integers(limits.min, limits.max, (3, 40), dtype, endpoint=True)
+    for name, op in BITWISE.items():
+        assert_close(run(op, a, a[::-1, :]), reference(name, a, a[::-1, :]))
+    assert_close(run(nn.OPS["bit_not"], a), reference("BitwiseNot", a))
+
+
+@pytest.mark.parametrize("direction, op", [("LEFT", nn.BitLeftOp), ("RIGHT", nn.BitRightOp)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_shifts(dtype: Any, direction: str, op: type[nn.NnOp]) -> None:
+    a = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, (70, 3), dtype, endpoint=True)
+    by = np.arange(70, dtype=dtype)[:, None]  # by all bits and more, too
+    assert_close(run(op, a, by), reference("BitShift", a, by, direction=direction))
 
 
 def test_integer_division_rounds_towards_zero_over_the_whole_range() -> None:

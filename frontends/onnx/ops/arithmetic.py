@@ -32,7 +32,7 @@ def _folded(call: Call, op: type[nn.NnOp]) -> Value:
 
 
 for _name, _row in ROWS.items():
-    if _row.onnx is not None and _row.kind in ("binary", "comparison", "logic"):
+    if _row.onnx is not None and _row.kind in ("binary", "comparison", "logic", "bitwise"):
         converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_binary(nn.OPS[_name]))
 for _name, (_op, _first, _last) in _VARIADIC.items():
     converts(_name, _first, _last)(_variadic(_op))
@@ -60,3 +60,10 @@ def power(call: Call) -> Value:
 def modulo(call: Call) -> Value:
     """The sign of the divisor, or with ``fmod`` of the dividend."""
     return call.operand(0).op(nn.FmodOp if call.flag("fmod") else nn.ModOp, call.operand(1))
+
+
+@converts("BitShift", 11, 11)
+def shift(call: Call) -> Value:
+    """Of unsigned integers."""
+    left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
+    return call.operand(0).op(nn.BitLeftOp if left else nn.BitRightOp, call.operand(1))

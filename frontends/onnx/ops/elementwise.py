@@ -23,7 +23,7 @@ def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
 
 
 for _name, _row in ROWS.items():
-    if _row.onnx is not None and _row.kind in ("unary", "float", "predicate", "boolean"):
+    if _row.onnx is not None and _row.kind in ("unary", "float", "predicate", "boolean", "bits"):
         _names = {k: _row.onnx.attributes.get(k, k) for k in _row.parameters}
         converts(_row.onnx.name, _row.onnx.first, _row.onnx.last)(_unary(nn.OPS[_name], _names))
 

@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "jit.md"
 OPERATORS = """
     add subtract multiply divide floor_divide remainder power negative positive absolute matmul
     equal not_equal less less_equal greater greater_equal
-    bitwise_and bitwise_or bitwise_xor invert
+    bitwise_and bitwise_or bitwise_xor invert left_shift right_shift
 """.split()
 
 

@@ -82,6 +82,11 @@ def modulo(d: Draft) -> None:
     partner(d, x, away_from_zero)
 
 
+def shift(d: Draft) -> None:
+    x = d.pick()
+    partner(d, x, lambda a: np.asarray(a % np.asarray(8, a.dtype), a.dtype))
+
+
 def variadic(d: Draft) -> None:
     x = d.pick()
     for _ in range(d.one_of(0, 1, 1, 2, 3)):
@@ -228,6 +233,7 @@ RANGES = {
 }
 SINGLE = 2.0**-23
 """The oracle's constants, or functions, are of float32."""
+BITWISE = "BitwiseAnd BitwiseOr BitwiseXor".split()
 LOGICAL = "And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual".split()
 
 ROWS = (
@@ -247,6 +253,9 @@ ROWS = (
     Row("ThresholdedRelu", unary(), {"alpha": (0.5, 1.0)}, exact=True),
     Row("Dropout", mask, {"ratio": (0.1, 0.5)}, exact=True),
     *(Row(op, binary, exact=True) for op in LOGICAL),
+    *(Row(op, binary, exact=True) for op in BITWISE),
+    Row("BitwiseNot", unary(), exact=True),
+    Row("BitShift", shift, {"direction": ("LEFT", "RIGHT")}, exact=True),
     *(Row(op, binary) for op in ("Add", "Mul", "Sub")),
     Row("Div", divide),
     Row("Mod", modulo, {"fmod": (0, 1)}),
