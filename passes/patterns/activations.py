@@ -3,6 +3,7 @@
     0.5 * x * (1 + erf(x / sqrt 2))                             ->  gelu x
     0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))   ->  gelu_tanh x
     x * sigmoid x                                               ->  silu x
+    x * tanh(softplus x)                                        ->  mish x
     x * clip(x + 3, 0, 6) / 6                                   ->  hard_swish x
     x * hard_sigmoid(x, 1/6, 0.5)                               ->  hard_swish x
     max(x, 0)                                                   ->  relu x
@@ -45,9 +46,10 @@ _TANH_ARGUMENT = either(
 )
 _GELU_TANH = Product((x, op(ew.AddOp, op(ew.TanhOp, _TANH_ARGUMENT), 1.0)), scale=0.5)
 
-# ** silu, hard swish **
+# ** silu, mish, hard swish **
 
 _SILU = Product((x, op(ew.SigmoidOp, x)))
+_MISH = Product((x, op(ew.TanhOp, op(ew.SoftplusOp, x))))
 
 
 def _clips(low: float, high: float) -> Callable[[ew.UnaryOp], bool]:
@@ -117,6 +119,7 @@ PATTERNS = (
     Pattern("gelu-erf", _GELU_ERF, becomes(ew.GeluOp, "x")),
     Pattern("gelu-tanh", _GELU_TANH, becomes(ew.GeluTanhOp, "x")),
     Pattern("silu", _SILU, becomes(ew.SiluOp, "x")),
+    Pattern("mish", _MISH, becomes(ew.MishOp, "x")),
     Pattern("hard-swish", _HARD_SWISH, becomes(ew.HardSwishOp, "x")),
     Pattern("relu", op(ew.MaxOp, x, 0.0), becomes(ew.ReluOp, "x")),
     Pattern("leaky-relu", _LEAKY_RELU, _leaky_relu),

@@ -225,6 +225,13 @@ def _softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(e)
 
 
+def _mish(x: Any) -> Any:
+    # tanh(log(1 + e^x)), without the logarithm; it is 1 long before e^2x overflows
+    e = np.exp(np.minimum(x, 40))
+    n = e * (e + 2)
+    return x * (n / (n + 2))
+
+
 def _elu(x: Any, alpha: float) -> Any:
     below = np.expm1(x) * alpha
     return _where(x >= 0, x, below)
@@ -329,6 +336,7 @@ _ROWS = (
         "celu", "float", "max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))", _celu,
         Onnx("Celu", 12, 28), {"alpha": 1.0},
     ),
+    Row("mish", "float", "x * tanh(softplus(x))", _mish, Onnx("Mish", 18, 22)),
     Row(
         "selu", "float", "beta * (x where x >= 0, alpha * (e^x - 1) below)", _selu,
         Onnx("Selu", 1, 22, {"beta": "gamma"}),

@@ -152,6 +152,8 @@ SPECIAL: dict[type[NnOp], Example] = {
 }
 
 FAMILIES: dict[type[NnOp], Example] = {
+    nn.BitsOp: Example((np.arange(-3, 12).reshape(3, 5),)),
+    nn.BitwiseOp: Example((np.arange(-3, 12).reshape(3, 5), np.arange(5))),
     nn.UnaryOp: Example((between(0.1, 0.9, 3, 5),)),
     nn.LogicalOp: Example((flags(3, 5), flags(5))),
     nn.BinaryOp: Example((normal(3, 5), 0.5 + np.abs(normal(5)))),

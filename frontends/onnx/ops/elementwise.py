@@ -54,12 +54,6 @@ def gelu(call: Call) -> Value:
     return call.x.op(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp)
 
 
-@converts("Mish", 18, 22)
-def mish(call: Call) -> Value:
-    """x * tanh(softplus(x))."""
-    return call.x * call.x.op(nn.SoftplusOp).op(nn.TanhOp)
-
-
 @converts("Swish", 24, 24)
 def swish(call: Call) -> Value:
     """x * sigmoid(alpha * x)."""

@@ -36,6 +36,7 @@ SPELLINGS = {
         "d = Tanh(c) e = Add(d, 1.0f) f = Mul(0.5f, e) y = Mul(x, f)",
     ),
     "silu": ("silu", "a = Sigmoid(x) y = Mul(x, a)"),
+    "mish": ("mish", "a = Softplus(x) b = Tanh(a) y = Mul(x, b)"),
     "hard_swish: relu6": (
         "hard_swish",
         "a = Add(x, 3.0f) b = Clip(a, 0.0f, 6.0f) c = Mul(x, b) y = Div(c, 6.0f)",
