@@ -70,16 +70,17 @@ def test_a_case_is_that_of_its_seed() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrong_element_is_seen() -> None:
-    """Of what is expected, every other number is wrong, but for some that hang on rounding."""
-    seen = total = 0
+    """Of what is expected, every other number is wrong, but for some that hang on rounding. One
+    result may have far more elements than all others."""
+    seen: list[float] = []
     for seed in range(12):
         case: Case = FUZZERS["onnx"].case(seed).case
         codes = [code for _, code in case.results]
         for right in rounding.expected(case.run, codes):
             assert not right.wrong(right.array).any()
             other = ~right.array if right.array.dtype.kind == "b" else right.array + 1
-            seen, total = seen + right.wrong(other).sum(), total + other.size
-    assert seen > 0.8 * total
+            seen += [float(right.wrong(other).mean())] if other.size else []
+    assert np.mean(seen) > 0.8
 
 
 def test_errors_grow_as_arithmetic_has_them_grow() -> None:
