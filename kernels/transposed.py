@@ -1,4 +1,4 @@
-"""Kernels of transposed convolutions: a statement for each phase of the output.
+"""Kernels of transposed convolutions and sums of windows: a statement for each phase of the output.
 
 Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where
 ``stride * q = y + pad - dilation * i``. The outputs of one residue modulo the stride share their
@@ -16,11 +16,12 @@ from math import gcd, prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tessella.dialects.layout import ANY_LAYOUT, NHWC
-from tessella.dialects.nn import linear
-from tessella.dialects.nn.core import Array, shape_of
+from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC
+from tessella.dialects.nn import linear, pooling
+from tessella.dialects.nn.core import Array, Tensor, shape_of
 from tessella.dialects.tile import Linear, access
 from tessella.kernels.builder import Body, Form, KernelBuilder, Scalars
+from tessella.kernels.elements import SAME
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import first, inner_type
 from tessella.kernels.registry import native
@@ -109,17 +110,33 @@ def grouped(listed: Iterator[Residue]) -> list[list[Residue]]:
     return groups
 
 
-def phases(op: linear.ConvTransposeOp, dim: int) -> list[Phase]:
-    """The phases of a spatial dimension, whose number is part of the names of their indices."""
-    settings = op.settings
-    stride, dilation = settings["strides"][dim], settings["dilations"][dim]
-    taps, extent = known(shape_of(op.w)[2 + dim]), known(shape_of(op.res)[2 + dim])
-    listed = residues(stride, dilation, settings["pads"][dim], taps, extent)
-    return [_phase(group, stride, dilation, dim) for group in grouped(listed)]
+@dataclass(frozen=True)
+class Windows:
+    """The windows that are added up along a spatial dimension of an output."""
+
+    stride: int
+    dilation: int
+    pad: int
+    taps: int
+    extent: int
+
+    def phases(self, dim: int) -> list[Phase]:
+        """The phases, with the dimension's number as a part of the names of their indices."""
+        listed = residues(self.stride, self.dilation, self.pad, self.taps, self.extent)
+        return [_phase(group, self.stride, self.dilation, dim) for group in grouped(listed)]
 
 
-def _all_phases(op: linear.ConvTransposeOp) -> list[list[Phase]]:
-    return [phases(op, dim) for dim in range(len(op.settings["strides"]))]
+def phases(windows: Sequence[Windows]) -> list[list[Phase]]:
+    """Those of each dimension."""
+    return [each.phases(dim) for dim, each in enumerate(windows)]
+
+
+def windows_of(op: linear.ConvTransposeOp) -> list[Windows]:
+    """Those of each spatial dimension."""
+    s, rank = op.settings, len(op.settings["strides"])
+    taps, extents = known_all(shape_of(op.w)[2:]), known_all(shape_of(op.res)[2:])
+    columns = zip(s["strides"], s["dilations"], s["pads"][:rank], taps, extents, strict=True)
+    return [Windows(*column) for column in columns]
 
 
 def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> Phase:
@@ -179,10 +196,14 @@ class Summand:
 
 
 def _limits(op: linear.ConvTransposeOp) -> str | None:
-    strides = op.settings["strides"]
-    if max(strides) > MAX_STRIDE:
-        return f"there is no native kernel of stride {max(strides)}, only up to {MAX_STRIDE}"
-    count = prod(map(len, _all_phases(op)))
+    return _limits_of(windows_of(op))
+
+
+def _limits_of(windows: Sequence[Windows]) -> str | None:
+    most = max(each.stride for each in windows)
+    if most > MAX_STRIDE:
+        return f"there is no native kernel of stride {most}, only up to {MAX_STRIDE}"
+    count = prod(map(len, phases(windows)))
     if count > MAX_PHASES:
         return f"its {count} phases are more than the {MAX_PHASES} of a native kernel"
     return None
@@ -219,7 +240,7 @@ def conv_transpose(
         operands = [(x, source), (weight, list(ranges))]
         return Summand(operands, multiply, {"c": channels.per_in})
 
-    return _by_phase(k, op, summand, b)
+    return _transposed(k, op, summand, b)
 
 
 @native(linear.ConvTransposeOp, "col2im", NHWC, applies=_col2im_limits, operands={1: ANY_LAYOUT})
@@ -252,38 +273,75 @@ def col2im(
         at = [*(part.source for part in parts), *(part.weight for part in parts)]
         return Summand([(products, ["n", "g", *at, "o"])], first, {})
 
-    return _by_phase(k, op, summand, b)
+    return _transposed(k, op, summand, b)
 
 
-def _by_phase(
+def _transposed(
     k: KernelBuilder,
     op: linear.ConvTransposeOp,
     summand: Callable[[Sequence[Phase]], Summand],
     b: SSAValue | None,
 ) -> SSAValue:
-    """A statement for each phase, zeros for one without taps; then the bias."""
-    channels, type = Channels.of(op), k.result_type(op)
+    """The phases of a transposed convolution, and the bias."""
+    channels = Channels.of(op)
+    outer = {"n": shape_of(op.res)[0], "g": channels.groups, "o": channels.per_out}
+    at = [Linear.of("n"), channels.out]
+    result = _by_phase(k, k.result_type(op), windows_of(op), outer, at, summand)
+    return result if b is None else add_bias(k, result, b, 1)
+
+
+@native(
+    pooling.Col2imOp,
+    "col2im",
+    NCHW,
+    elements=SAME,
+    applies=lambda op: _limits_of(_windows_of_columns(op)),
+)
+def columns(k: KernelBuilder, op: pooling.Col2imOp, x: SSAValue) -> SSAValue:
+    """R[n, c, 2*x + r, ..] = +(X[n, c, r - 2*k + 2, .., x + k, ..]) for each phase."""
+
+    def summand(parts: Sequence[Phase]) -> Summand:
+        at = [*(part.weight for part in parts), *(part.source for part in parts)]
+        return Summand([(x, ["n", "c", *at])], first, {})
+
+    batch, channels, *_ = shape_of(op.res)
+    outer = {"n": batch, "c": channels}
+    return _by_phase(k, k.result_type(op), _windows_of_columns(op), outer, list(outer), summand)
+
+
+def _windows_of_columns(op: pooling.Col2imOp) -> list[Windows]:
+    s, rank = op.settings, len(op.settings["image"])
+    taps = known_all(shape_of(op.x)[2 : 2 + rank])
+    listed = zip(s["strides"], s["dilations"], s["starts"], taps, s["image"], strict=True)
+    return [Windows(*column) for column in listed]
+
+
+def _by_phase(
+    k: KernelBuilder,
+    type: Tensor,
+    windows: Sequence[Windows],
+    outer: Mapping[str, Size],
+    at: Sequence[Form],
+    summand: Callable[[Sequence[Phase]], Summand],
+) -> SSAValue:
+    """A statement for each phase, zeros for one without taps; ``at`` is where the results lie in
+    the dimensions before the spatial ones, by the indices ``outer``."""
 
     def zero(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
-        return s.constant(0, type.element_type)
+        return s.constant(0, k.computed(type.element_type))
 
     result = k.empty(type)
-    for parts in product(*_all_phases(op)):
-        free: dict[str, Size] = {
-            "n": shape_of(type)[0],
-            "g": channels.groups,
-            "o": channels.per_out,
-        }
-        free |= _residues(parts)
+    for parts in product(*phases(windows)):
+        free = {**outer, **_residues(parts)}
         free |= {f"x{dim}": part.extent for dim, part in enumerate(parts)}
-        out = type, [Linear.of("n"), channels.out, *(part.out for part in parts)]
+        out = type, [*at, *(part.out for part in parts)]
         if all(part.taps for part in parts):
             each = summand(parts)
             reduced = {**_taps(parts), **each.reduced}
             result = k.contract("+", free, reduced, each.operands, out, each.body, init=result)
         else:
             result = k.contract("=", free, {}, [], out, zero, init=result)
-    return result if b is None else add_bias(k, result, b, 1)
+    return result
 
 
 def _residues(parts: Sequence[Phase]) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Pooling: a window that moves over the spatial dimensions of x[N, C, spatial..]."""
+"""Windows that move over the spatial dimensions of x[N, C, spatial..]: poolings, and the sum of
+windows."""
 
 from __future__ import annotations
 
@@ -10,13 +11,20 @@ from xdsl.dialects.builtin import I64, BoolAttr, DenseArrayBase, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from tessella.dialects.nn.checks import check_float, check_length, check_number, check_rank
+from tessella.dialects.nn.checks import (
+    check_float,
+    check_least,
+    check_length,
+    check_number,
+    check_rank,
+)
 from tessella.dialects.nn.core import Defaults, NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.host_work import POINT, WIDE, elements, padded
 from tessella.dialects.nn.linear import WINDOW, window_rest, window_too_large
 from tessella.dialects.nn.traits import ChoosesElements
 from tessella.support.conditions import decided
-from tessella.support.decisions import decided_zero
+from tessella.support.decisions import decided_zero, known_all
+from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 
@@ -110,3 +118,47 @@ class AvgPoolOp(PoolOp):
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
         return super().infer()
+
+
+@irdl_op_definition
+class Col2imOp(NnOp):
+    """Windows x[N, C, kernel.., windows..], added up to an image of the sizes `image`.
+
+    Element x[k, i] is added to element `i * stride + k * dilation - start` of the image; one that
+    lies outside is left out.
+    """
+
+    name = "nn.col2im"
+    x = operand_def(base(TensorType))
+    image = prop_def(DenseArrayBase[I64])
+    strides = prop_def(DenseArrayBase[I64])
+    dilations = prop_def(DenseArrayBase[I64])
+    starts = prop_def(DenseArrayBase[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Tensor]:
+        check_number(self, self.x)
+        settings, rank = self.settings, len(self.settings["image"])
+        for name in ("strides", "dilations", "starts"):
+            check_length(self, name, settings[name], rank)
+        for name, least in (("image", 0), ("strides", 1), ("dilations", 1), ("starts", 0)):
+            check_least(self, name, settings[name], least)
+        shape = shape_of(self.x)
+        if rank < 1 or len(shape) != 2 + 2 * rank:
+            raise ShapeError(
+                f"{self.name}: the operand has the wrong rank",
+                expected=f"{2 + 2 * rank} dimensions, for an image of {rank}",
+                found=str(self.x.type),
+            )
+        known_all(shape[2 : 2 + rank])
+        return [tensor(tensor_type(self.x).element_type, (*shape[:2], *settings["image"]))]
+
+    @property
+    def operations(self) -> Size:
+        return math.prod(shape_of(self.x))
+
+    @property
+    def host_bytes(self) -> Size:
+        taps = math.prod(shape_of(self.x)[2 : 2 + len(self.settings["image"])])
+        return 2 * elements(self.res) * WIDE + elements(self.x) * WIDE + taps * POINT

@@ -184,7 +184,8 @@ class GatherOp(IRDLOperation):
     )
 
     def __init__(self, buffer: SSAValue, index: SSAValue, distances: SSAValue) -> None:
-        assert isinstance(buffer.type, MemRefType) and isinstance(distances.type, VectorType)
+        assert isinstance(buffer.type, MemRefType)
+        assert isinstance(distances.type, VectorType)
         type = VectorType(buffer.type.element_type, distances.type.get_shape())
         super().__init__(operands=[buffer, index, distances], result_types=[type])
 

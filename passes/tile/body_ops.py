@@ -9,7 +9,12 @@ from tessella.dialects.tile import IndexOp, YieldOp, fused_products
 
 _INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
 """Functions that are one instruction or two."""
-EXPENSIVE = {"math": 12.0, "math.powf": 128.0, "arith.remf": 24.0, **{f"math.{f}": 1.0 for f in _INSTRUCTIONS}}
+EXPENSIVE = {
+    "math": 12.0,
+    "math.powf": 128.0,
+    "arith.remf": 24.0,
+    **{f"math.{f}": 1.0 for f in _INSTRUCTIONS},
+}
 """Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it 1,
 2.9%; but statements with such ops seem to take fewer cycles than they do."""
 

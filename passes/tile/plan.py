@@ -364,9 +364,7 @@ def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) 
 # ** extracts **
 
 
-def _extracts(
-    op: ContractOp, flat: Flat, vector: str, rows: str | None
-) -> Iterator[ExtractPlan]:
+def _extracts(op: ContractOp, flat: Flat, vector: str, rows: str | None) -> Iterator[ExtractPlan]:
     """How the elements that the bodies extract are read, and those are written that an indexed
     write changes."""
     regions = [(region, list(region.walk())) for region in (op.combine, op.post)]

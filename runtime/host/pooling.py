@@ -1,4 +1,4 @@
-"""NumPy semantics of the poolings."""
+"""NumPy semantics of the poolings, and of sums of windows."""
 
 from __future__ import annotations
 
@@ -94,3 +94,16 @@ def avg_pool(
         total += window
     count = sum(pool.windows(np.pad(counted, pool.overhang())))
     return (total / count).astype(x.dtype)
+
+
+@kernel("col2im")
+def col2im(x: Array, *, image: Ints, strides: Ints, dilations: Ints, starts: Ints) -> Array:
+    """x[N, C, kernel.., windows..]: a sum for each element of the kernel."""
+    rank = len(image)
+    block, counts = x.shape[2 : 2 + rank], x.shape[2 + rank :]
+    columns = zip(image, starts, counts, strides, block, dilations, strict=True)
+    full = [max(n + a, (m - 1) * s + (k - 1) * d + 1) for n, a, m, s, k, d in columns]
+    total = np.zeros((*x.shape[:2], *full), x.dtype)
+    for point, window in kernel_points(block, strides, dilations, counts):
+        total[(..., *window)] += x[(slice(None), slice(None), *point)]
+    return total[(..., *(slice(a, a + n) for a, n in zip(starts, image, strict=True)))]

@@ -109,6 +109,10 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.ConvTransposeOp: Example((X, normal(3, 6, 3, 2)), CONV | {"output_pads": (1, 0)}),
     nn.MaxPoolOp: Example((X,), POOL),
     nn.AvgPoolOp: Example((X,), POOL | {"count_include_pad": True}),
+    nn.Col2imOp: Example(
+        (normal(1, 2, 3, 2, 4, 5),),
+        {"image": (7, 9), "strides": (2, 2), "dilations": (1, 2), "starts": (1, 0)},
+    ),
     nn.CumsumOp: Example((X,), {"axis": 2, "exclusive": True, "reverse": False}),
     nn.CumprodOp: Example((X,), {"axis": 2, "exclusive": False, "reverse": True}),
     nn.CummaxOp: Example((X,), {"axis": 1, "exclusive": True, "reverse": True}),

@@ -79,6 +79,11 @@ CASES: Sequence[Case] = (
     ),
     (nn.MaxPoolOp, [IMAGE], POOL),
     (nn.AvgPoolOp, [IMAGE], {**POOL, "count_include_pad": False}),
+    (
+        nn.Col2imOp,
+        [("T", 1, 4, 2, 3, 7, 9)],
+        {"image": (8, 10), "strides": (1, 1), "dilations": (1, 1), "starts": (0, 1)},
+    ),
     (nn.ReduceSumOp, [MATRIX], AXES),
     (nn.ReduceMeanOp, [MATRIX], AXES),
     (nn.ReduceMaxOp, [MATRIX], AXES),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Array, Value
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.windows import Window, window
+from tessella.frontends.onnx.ops.windows import window
 from tessella.frontends.onnx.registry import converts, only
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_zero, known_all
-from tessella.support.errors import ShapeError
+from tessella.support.errors import ResourceError, ShapeError
 from tessella.support.sizes import product
+
+MOST_PADDED = 1 << 31
+"""Elements of a padded image: the places of the columns in a larger one have no room in memory."""
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
@@ -35,33 +37,21 @@ def col2im(call: Call) -> Value:
     fit = min(room) >= 0 and points > 0 and decided_zero(columns % points)
     if not fit or prod(counts) != blocks:
         raise ShapeError("columns and image do not fit", found=f"{x.type}, {image} by {block}")
-    call.build.limited(points, blocks)
+    if prod(padded) > MOST_PADDED:
+        raise ResourceError(
+            "the padded image is too large",
+            expected=f"at most {MOST_PADDED} elements",
+            found=" x ".join(map(str, padded)),
+        )
     # a sum of booleans is whether any is true
     wide = x.cast(np.int32) if x.dtype == np.bool_ else x
-    channels, size = columns // points, prod(padded)
-    zeros = call.build.splat(0, (n, channels, size), wide.dtype)
-    shape = (n, channels, points * blocks)
-    places = call.constant(_places(padded, block, counts, settings)).expand(shape)
-    total = _scattered(zeros, places, wide.reshape(shape), 2, "add")
-    y = total.reshape((n, channels, *padded)).cast(x.dtype)
-    return y.slice((0, 0, *low), (n, channels, *image))
+    given = wide.reshape((n, columns // points, *block, *counts))
+    steps = {"strides": settings.strides, "dilations": settings.dilations}
+    return given.op(nn.Col2imOp, image=tuple(image), starts=low, **steps).cast(x.dtype)
 
 
 def _scattered(x: Value, indices: Value, updates: Value, axis: int, reduction: str) -> Value:
     return x.op(nn.ScatterElementsOp, indices, updates, axis=axis, reduction=reduction)
-
-
-def _places(
-    padded: Sequence[int], block: Sequence[int], counts: Sequence[int], settings: Window
-) -> Array:
-    """Where in the padded image each element of a block is, for all blocks: int64 [elements]."""
-    steps = zip(settings.dilations, settings.strides, strict=True)
-    inside = np.indices(tuple(block)).reshape(len(block), -1, 1)
-    starts = np.indices(tuple(counts)).reshape(len(counts), 1, -1)
-    place = np.zeros((), np.int64)
-    for d, (dilation, stride) in enumerate(steps):
-        place = place * padded[d] + inside[d] * dilation + starts[d] * stride
-    return place.reshape(-1)
 
 
 @converts("MaxUnpool", 9, 22, note="output_shape known at import")

@@ -222,6 +222,23 @@ def test_columns_that_are_not_finite_stay_in_their_elements(
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "block, blocks, settings",
+    [
+        ([2, 3], 4 * 3, {"strides": [2, 3], "pads": [1, 0, 0, 1]}),
+        ([3, 3], 2 * 2, {"strides": [4, 4]}),
+        ([3, 2], 4 * 4, {"strides": [2, 2], "dilations": [1, 2], "pads": [1, 1, 1, 1]}),
+    ],
+)
+def test_columns_by_steps(block: list[int], blocks: int, settings: dict[str, Any]) -> None:
+    """Those that overlap, those that leave gaps, and those with gaps within."""
+    x = normal(2, 3 * block[0] * block[1], blocks)
+    feeds = {"x": x, "image": np.array([7, 8]), "block": np.array(block)}
+    proto = one_node("Col2Im", feeds, opset=18, constants=["image", "block"], **settings)
+    found, wanted = compiled(proto, {"x": x})[0], runtime(proto, {"x": x})[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 TYPES = list(product([("float32", "float64"), ("float16", "float32")], MODES))
 
 
