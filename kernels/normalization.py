@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
@@ -251,7 +252,24 @@ def batch_norm(
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
 
 
-@native(normalization.LrnOp, "lrn", NHWC, elements=with_code("math.powf"))
+def over_power(s: Scalars, x: SSAValue, base: SSAValue, exponent: float) -> SSAValue:
+    """x / base^exponent; the power is a product of roots where the exponent is a few quarters."""
+    quarters = 4 * exponent
+    if not 0 < quarters <= MOST_QUARTERS or quarters != int(quarters):
+        return s.op(arith.MulfOp(x, s.op(math.PowFOp(base, s.like(-exponent, base)))))
+    whole, rest = divmod(int(quarters), 4)
+    factors = [base] * whole
+    if rest:
+        root = s.op(math.SqrtOp(base))
+        factors += [root] * (rest >= 2) + [s.op(math.SqrtOp(root))] * (rest % 2)
+    return s.op(arith.DivfOp(x, reduce(lambda a, b: s.op(arith.MulfOp(a, b)), factors)))
+
+
+MOST_QUARTERS = 8
+"""Of an exponent: the factors of a power take less time than its logarithm."""
+
+
+@native(normalization.LrnOp, "lrn", NHWC, NCHW, elements=with_code("math.powf"))
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)
@@ -272,7 +290,6 @@ def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
     def body(s: Scalars, a: Args) -> SSAValue:
         scaled_sum = s.op(arith.MulfOp(a[1], s.like(settings["alpha"] / size, a[1])))
         base = s.op(arith.AddfOp(scaled_sum, s.like(settings["bias"], a[1])))
-        factor = s.op(math.PowFOp(base, s.like(-settings["beta"], base)))
-        return s.op(arith.MulfOp(a[0], factor))
+        return over_power(s, a[0], base, settings["beta"])
 
     return k.map([x, total], tensor_type(total), body)

@@ -199,7 +199,8 @@ def test_channel_norms(target: str) -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_lrn(target: str, size: int) -> None:
     x = normal(1, 19, 5, 7)
-    check_op(nn.LrnOp, [x], target=target, size=size, alpha=0.3, beta=0.75, bias=1.0)
+    for beta in (0.75, 1.25, 0.8):
+        check_op(nn.LrnOp, [x], target=target, size=size, alpha=0.3, beta=beta, bias=1.0)
 
 
 @widths
