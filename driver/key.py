@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy.typing as npt
 
 from tessella.driver.by_value import Sizes, Value
+from tessella.runtime.model import Shapes
 from tessella.runtime.signature import ValueInfo
 from tessella.support.sizes import Size
 
@@ -15,6 +16,8 @@ Array = npt.NDArray[Any]
 
 ProgramShapes = tuple[tuple[Size, ...], ...]
 """The shapes of a program's inputs, in order: sizes of a call, or symbolic ones."""
+Asked = Shapes | tuple[Shapes, tuple[bytes, ...]]
+"""The shapes of a call, with the bytes of the inputs that matter by value if there are such."""
 
 
 class Key(NamedTuple):

@@ -22,7 +22,7 @@ from tessella.driver.executable import (
     compiled_rest,
 )
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.key import Key, shapes_in
+from tessella.driver.key import Asked, Key, shapes_in
 from tessella.driver.making import REFUSED, Making, stored
 from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
 from tessella.driver.options import Options
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+MOST_REMEMBERED = 512
+"""Bytes of an input that matters by value, up to which its key is found by them."""
 MAX_EXECUTABLES = 8
 """Sets of numbers as shapes, and of values on which shapes depend, that a model keeps programs for,
 beside those for ranges of sizes. The least recently used one is dropped."""
@@ -302,8 +304,10 @@ class Model(runnable.Model, Compiled):
     def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable[Model]:
         """The program for a call."""
         found = self._only
-        if found is None and (key := self._open.keys.get(shapes)) is not None:
-            found = self._programs.find(key)
+        if found is None:
+            asked = self._asked(shapes, arrays) if self._by_value.indices else shapes
+            if asked is not None and (key := self._open.keys.get(asked)) is not None:
+                found = self._programs.find(key)
         return found or self._executable(shapes, arrays, in_call=True)
 
     def _executable(
@@ -336,8 +340,26 @@ class Model(runnable.Model, Compiled):
 
     def _key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool) -> Key:
         """What a program is made for that serves these inputs."""
+        asked = None if is_own else self._asked(shapes, arrays)
+        if asked is None:
+            return self._new_key(shapes, arrays, is_own)
+        make = partial(self._new_key, shapes, arrays)
+        return remembered(self._open.keys, asked, MAX_KNOWN, make)
+
+    def _asked(self, shapes: Shapes, arrays: Sequence[Array | None]) -> Asked | None:
+        """What a key is remembered by; None where values that matter are not known, or many."""
+        if not (indices := self._by_value.indices):
+            return shapes
+        by_value = [arrays[i] for i in indices]
+        if any(array is None or array.nbytes > MOST_REMEMBERED for array in by_value):
+            return None
+        return shapes, tuple(array.tobytes() for array in by_value if array is not None)
+
+    def _new_key(
+        self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool = False
+    ) -> Key:
         if not (self._by_value.indices or is_own):
-            return remembered(self._open.keys, shapes, MAX_KNOWN, lambda: self._plain_key(shapes))
+            return self._plain_key(shapes)
         known, ranks = self._by_value.known(arrays), self._open.ranks
         given = tuple(
             (*shape, *known[i].reshape(-1).tolist()) if i in ranks else shape

@@ -41,7 +41,7 @@ from tessella.support.sizes import (
 from tessella.support.tables import remembered
 
 if TYPE_CHECKING:
-    from tessella.driver.key import Key, ProgramShapes
+    from tessella.driver.key import Asked, Key, ProgramShapes
 
 Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""
@@ -107,9 +107,9 @@ class OpenSizes:
         dimensions = {d for info in inputs for d in info.shape}
         self._values = names.keys() - dimensions
         """Those that name an element, and no dimension."""
-        self.keys: dict[Shapes, Key] = {}
-        """The keys of programs by the shapes that they serve, whatever the values are. Emptied
-        where another program may be the one that serves."""
+        self.keys: dict[Asked, Key] = {}
+        """The keys of programs by the shapes and values that they serve. Emptied where another
+        program may be the one that serves."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
         self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
         """What programs are made for, by the ranges of dimensions."""
