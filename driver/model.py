@@ -355,9 +355,7 @@ class Model(runnable.Model, Compiled):
             return None
         return shapes, tuple(array.tobytes() for array in by_value if array is not None)
 
-    def _new_key(
-        self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool = False
-    ) -> Key:
+    def _new_key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool = False) -> Key:
         if not (self._by_value.indices or is_own):
             return self._plain_key(shapes)
         known, ranks = self._by_value.known(arrays), self._open.ranks

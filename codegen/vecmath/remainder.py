@@ -80,8 +80,9 @@ join:
   %result = fmul {float} %whole, %unit
   ret {float} %result
 }}"""
-"""a and b as integers times powers of two (by way of i128, for both sizes of floats). The remainder of a's integer moves left by as many bits
-as there is room for, and is divided again, until the powers are equal. The last product is exact."""
+"""a and b as integers times powers of two (by way of i128, for both sizes of floats). The remainder
+of a's integer moves left by as many bits as there is room for, and is divided again, until the
+powers are equal. The last product is exact."""
 
 _VECTOR = """\
 define internal {floats} @{name}({floats} %a, {floats} %b, {floats} %r) #2 {{
