@@ -16,6 +16,7 @@ that move elements, and at most one other op, its *anchor*, such as a convolutio
 
 - elementwise ops after the anchor, whose result is used by them alone and has their shape;
 - ops before a reduction, which reads each element once; before a product only where it does;
+- moves before the indices of a gather, such as a broadcast of them;
 - ops before a scatter, gathers among them: a message from node to node is computed where it is
   added up;
 - elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
