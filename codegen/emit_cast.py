@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
 from tessella.codegen.floats import narrow, widen
-from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.lltypes import I1, LLType, Value, constant, type_of
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import NearestOp
 from tessella.support.elements import ELEMENTS
@@ -45,6 +47,13 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
     integer where no float equals it, and 0 for NaN."""
     if to.bits < 32:
         return _packed(w, value, to, signed=signed)
+    if to.bits == 64 and not w.target.converts_long:
+        return _long(w, value, to, signed=signed)
+    return _clamped(w, value, to, signed=signed)
+
+
+def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+    """The same for integers of 32 bits or more."""
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
     # the bounds as floats of the operand's precision
@@ -63,6 +72,67 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
         nan = w.compare("fcmp uno", value, value)
         whole = w.select(nan, constant(to, 0), whole)
     return whole
+
+
+def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+    """The same for i64 where no instruction converts vectors to it."""
+    low = -(2.0**31) if signed else -1.0
+    fits = [
+        w.compare(f"fcmp {kind}", value, constant(value.type, bound))
+        for kind, bound in (("ogt", low), ("olt", 2.0**31))
+    ]
+    return _if_all(
+        w,
+        w.binary("and", *fits),
+        lambda: w.cast("sext", w.cast("fptosi", value, to.of("i32")), to),
+        lambda: _clamped(w, value, to, signed=signed),
+    )
+
+
+def _from_long(opcode: str) -> Handler:
+    """Integers as floats; of i64 likewise."""
+
+    def emit(w: Writer, op: Operation) -> None:
+        value = w.get(op, 0)
+        to = _result_type(op, value)
+        if not value.type.lanes or value.type.bits < 64 or w.target.converts_long:
+            w.set(op, w.cast(opcode, value, to))
+            return
+        narrow = w.cast("trunc", value, value.type.of("i32"))
+        signed = w.compare("icmp eq", w.cast("sext", narrow, value.type), value)
+        # what has a sign as i32, but none as i64, is no negative number
+        fits = signed if opcode == "sitofp" else w.binary("and", signed, _positive(w, narrow))
+        made = _if_all(
+            w,
+            fits,
+            lambda: w.cast("sitofp", narrow, to),
+            lambda: w.cast(opcode, value, to),
+        )
+        w.set(op, made)
+
+    return emit
+
+
+def _positive(w: Writer, value: Value) -> Value:
+    return w.compare("icmp sge", value, constant(value.type, 0))
+
+
+def _if_all(
+    w: Writer, condition: Value, narrow: Callable[[], Value], wide: Callable[[], Value]
+) -> Value:
+    """A value that is made by way of i32 if all lanes fit, as they nearly always do."""
+    every = w.call(I1, f"llvm.vector.reduce.and.{condition.type.mangled}", condition)
+    names = w.label("narrow"), w.label("wide"), w.label("done")
+    w.line(f"br {every.typed}, label %{names[0]}, label %{names[1]}, !prof !0")
+    made: list[tuple[Value, str]] = []
+    for name, make in zip(names[:2], (narrow, wide), strict=True):
+        w.start(name)
+        made.append((make(), w.block))
+        w.line(f"br label %{names[2]}")
+    w.start(names[2])
+    found = ", ".join(f"[ {value.text}, %{block} ]" for value, block in made)
+    to = made[0][0].type
+    return w.push(to, f"phi {to.text} {found}")
 
 
 def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
@@ -129,8 +199,8 @@ def _vector_bitcast(w: Writer, op: Operation) -> None:
 CASTS: dict[type[Operation], Handler] = {
     arith.ExtFOp: _extend,
     arith.TruncFOp: _narrow,
-    arith.SIToFPOp: _cast("sitofp"),
-    arith.UIToFPOp: _cast("uitofp"),
+    arith.SIToFPOp: _from_long("sitofp"),
+    arith.UIToFPOp: _from_long("uitofp"),
     arith.FPToSIOp: _saturating("fptosi"),
     arith.FPToUIOp: _saturating("fptoui"),
     NearestOp: _nearest,

@@ -24,6 +24,7 @@ NEON = Target(
     store_ports=1,
     shuffle_ports=1,
     converts_half=True,
+    converts_long=True,
     loads_pairs=True,
     table_lanes=0,
     scales_by_powers=False,

@@ -50,6 +50,9 @@ class Target:
     converts_half: bool
     """Whether instructions convert between f16 and f32."""
 
+    converts_long: bool
+    """Whether instructions convert vectors of floats to i64."""
+
     loads_pairs: bool
     """Whether one instruction loads two elements, one after the other, into two registers."""
 

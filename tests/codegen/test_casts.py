@@ -68,6 +68,40 @@ def test_int_to_float(any_target: Target, bits: int, lanes: int) -> None:
         np.testing.assert_array_equal(result, source.astype(result.dtype), err_msg=name)
 
 
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_lanes_that_all_fit_into_i32(any_target: Target, element: str, lanes: int) -> None:
+    """And those of which one does not."""
+    dtype = DTYPES[element]
+    x = np.linspace(-(2.0**31) + 300, 2.0**31 - 300, 64).astype(dtype)
+    x[:8] = [0.9, -0.9, 2.0**31 - 128, 128 - 2.0**31, -0.0, 1.5, -1.5, 7]
+    one = x.copy()
+    one[::16] = [2.0**31, 2.0**40, np.nan, np.inf]
+    for given in (x, np.abs(x), one, np.abs(one)):
+        cases = {op: Case(f"arith.{op}", ("x",), "i64") for op in ("fptosi", "fptoui")}
+        results = elementwise(any_target, lanes, {"x": (element, given)}, cases)
+        for op, result in results.items():
+            expected = _saturated(given, 64, op == "fptosi")
+            np.testing.assert_array_equal(result.view(np.uint64), expected, err_msg=op)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("wide", [0, 1 << 31, -(1 << 31) - 1, 1 << 62, -1])
+def test_longs_that_fit_into_i32(any_target: Target, lanes: int, wide: int) -> None:
+    x = np.arange(64) * 33_000_000 - 1_000_000_000
+    x[5::16] = wide
+    for numbers in (x, np.abs(x)):
+        cases = {
+            f"{op}_{element}": Case(f"arith.{op}", ("x",), element)
+            for op in ("sitofp", "uitofp")
+            for element in ("f32", "f64")
+        }
+        results = elementwise(any_target, lanes, {"x": ("i64", numbers)}, cases)
+        for name, result in results.items():
+            source = numbers if name.startswith("si") else numbers.view(np.uint64)
+            np.testing.assert_array_equal(result, source.astype(result.dtype), err_msg=name)
+
+
 @pytest.mark.parametrize("lanes", [0, 16])
 def test_int_to_int(any_target: Target, lanes: int) -> None:
     with np.errstate(all="ignore"):
