@@ -5,12 +5,14 @@ afterwards. A constant divisor that is safe needs none of this.
 
 Vectors of integers up to 32 bits are divided as floats, as no CPU divides vectors of integers: the
 quotient of two integers of n bits lies at least 2^-n relatively from the next integer, more than
-the rounding of a float with 2n bits or more changes it. Thus its truncation is exact.
+the rounding of a float with 2n bits or more changes it. Thus its truncation is exact. So are those
+of 64 bits divided whose lanes all fit into 32; others are divided one by one.
 """
 
 from __future__ import annotations
 
 from tessella.codegen.lltypes import Value, constant
+from tessella.codegen.shortened import if_all, shortened
 from tessella.codegen.writer import Writer
 
 
@@ -75,8 +77,16 @@ def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
 def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
     """a / b toward zero; b is neither 0, nor -1 where signed."""
     kind = "s" if signed else "u"
-    if not a.type.lanes or a.type.bits > 32 or _harmless(b):
+    if not a.type.lanes or _harmless(b):
         return w.binary(f"{kind}div", a, b)
+    if a.type.bits > 32:
+        (x, fits), (y, fits_too) = (shortened(w, value, signed=signed) for value in (a, b))
+        return if_all(
+            w,
+            w.binary("and", fits, fits_too),
+            lambda: w.cast("sext", _quotient(w, x, y, signed=True), a.type),
+            lambda: w.binary(f"{kind}div", a, b),
+        )
     to = a.type.of("f32" if a.type.bits <= 16 else "f64")
     x, y = (w.cast(f"{kind}itofp", value, to) for value in (a, b))
     return w.cast(f"fpto{kind}i", w.binary("fdiv", x, y), a.type)
@@ -84,7 +94,7 @@ def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
 
 def _remainder(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
     """What a / b toward zero leaves; b is neither 0, nor -1 where signed."""
-    if not a.type.lanes or a.type.bits > 32 or _harmless(b):
+    if not a.type.lanes or _harmless(b):
         return w.binary("srem" if signed else "urem", a, b)
     return w.binary("sub", a, w.binary("mul", _quotient(w, a, b, signed=signed), b))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
 from tessella.codegen.floats import narrow, widen
-from tessella.codegen.lltypes import I1, LLType, Value, constant, type_of
+from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.shortened import if_all, shortened
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import NearestOp
 from tessella.support.elements import ELEMENTS
@@ -81,7 +80,7 @@ def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
         w.compare(f"fcmp {kind}", value, constant(value.type, bound))
         for kind, bound in (("ogt", low), ("olt", 2.0**31))
     ]
-    return _if_all(
+    return if_all(
         w,
         w.binary("and", *fits),
         lambda: w.cast("sext", w.cast("fptosi", value, to.of("i32")), to),
@@ -98,41 +97,13 @@ def _from_long(opcode: str) -> Handler:
         if not value.type.lanes or value.type.bits < 64 or w.target.converts_long:
             w.set(op, w.cast(opcode, value, to))
             return
-        narrow = w.cast("trunc", value, value.type.of("i32"))
-        signed = w.compare("icmp eq", w.cast("sext", narrow, value.type), value)
-        # what has a sign as i32, but none as i64, is no negative number
-        fits = signed if opcode == "sitofp" else w.binary("and", signed, _positive(w, narrow))
-        made = _if_all(
-            w,
-            fits,
-            lambda: w.cast("sitofp", narrow, to),
-            lambda: w.cast(opcode, value, to),
+        short, fits = shortened(w, value, signed=opcode == "sitofp")
+        made = if_all(
+            w, fits, lambda: w.cast("sitofp", short, to), lambda: w.cast(opcode, value, to)
         )
         w.set(op, made)
 
     return emit
-
-
-def _positive(w: Writer, value: Value) -> Value:
-    return w.compare("icmp sge", value, constant(value.type, 0))
-
-
-def _if_all(
-    w: Writer, condition: Value, narrow: Callable[[], Value], wide: Callable[[], Value]
-) -> Value:
-    """A value that is made by way of i32 if all lanes fit, as they nearly always do."""
-    every = w.call(I1, f"llvm.vector.reduce.and.{condition.type.mangled}", condition)
-    names = w.label("narrow"), w.label("wide"), w.label("done")
-    w.line(f"br {every.typed}, label %{names[0]}, label %{names[1]}, !prof !0")
-    made: list[tuple[Value, str]] = []
-    for name, make in zip(names[:2], (narrow, wide), strict=True):
-        w.start(name)
-        made.append((make(), w.block))
-        w.line(f"br label %{names[2]}")
-    w.start(names[2])
-    found = ", ".join(f"[ {value.text}, %{block} ]" for value, block in made)
-    to = made[0][0].type
-    return w.push(to, f"phi {to.text} {found}")
 
 
 def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:

@@ -116,6 +116,23 @@ def test_arithmetic(any_target: Target, bits: int, scalar: bool) -> None:
         np.testing.assert_array_equal(results[name.replace(".", "_")], expected, err_msg=name)
 
 
+@pytest.mark.parametrize("wide", [0, 1 << 31, -(1 << 31) - 1, 1 << 62, -1])
+def test_divisions_whose_lanes_fit_into_fewer_bits(any_target: Target, wide: int) -> None:
+    """And those of which one lane does not."""
+    rng = np.random.default_rng(wide & 0xFF)
+    a = rng.integers(-(1 << 31), 1 << 31, 128)
+    b = np.concatenate([rng.integers(-9, 10, 64), rng.integers(-(1 << 31), 1 << 31, 64)])
+    a[:4], b[:4] = [-(1 << 31), (1 << 31) - 1, -(1 << 31), 0], [-1, -1, 1, 0]
+    a[40::32] = b[70::16] = wide
+    names = [name for name in ARITHMETIC if "div" in name or "rem" in name]
+    cases = {name: Case(name, ("a", "b"), "i64") for name in names}
+    results = elementwise(any_target, 8, {"a": ("i64", a), "b": ("i64", b)}, cases)
+    for name in names:
+        pairs = zip(a.tolist(), b.tolist(), strict=True)
+        wanted = [_wrapped(ARITHMETIC[name](x, y, 64), 64) for x, y in pairs]
+        assert results[name].tolist() == wanted, name
+
+
 @pytest.mark.parametrize("scalar", [True, False], ids=["scalar", "vector"])
 @pytest.mark.parametrize("bits", [8, 32, 64])
 def test_comparisons(any_target: Target, bits: int, scalar: bool) -> None:
