@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
@@ -79,11 +79,15 @@ class Executable(Generic[S]):
 
         return work_of(self.lowered.stages, self.lowered.target)
 
+    @cached_property
+    def _left_out(self) -> Collection[int]:
+        """The inputs that the program does not take."""
+        return self.passed.union(value.index for value in self.key.values)
+
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
         """The outputs of the program for all inputs of the model."""
-        if self.key.values or self.passed:
-            known = self.passed.union(value.index for value in self.key.values)
-            arrays = [array for i, array in enumerate(arrays) if i not in known]
+        if left := self._left_out:
+            arrays = [array for i, array in enumerate(arrays) if i not in left]
         return self.program.run(arrays, threads, out)
 
     def forget(self) -> None:

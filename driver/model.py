@@ -350,10 +350,13 @@ class Model(runnable.Model, Compiled):
         """What a key is remembered by; None where values that matter are not known, or many."""
         if not (indices := self._by_value.indices):
             return shapes
-        by_value = [arrays[i] for i in indices]
-        if any(array is None or array.nbytes > MOST_REMEMBERED for array in by_value):
-            return None
-        return shapes, tuple(array.tobytes() for array in by_value if array is not None)
+        values: list[bytes] = []
+        for index in indices:
+            array = arrays[index]
+            if array is None or array.nbytes > MOST_REMEMBERED:
+                return None
+            values.append(array.tobytes())
+        return shapes, tuple(values)
 
     def _new_key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool = False) -> Key:
         if not (self._by_value.indices or is_own):

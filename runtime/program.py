@@ -294,7 +294,9 @@ class Program:
         owned: list[Array] = []
         for i, result in enumerate(results):
             is_placed = bool(out) and result is out[i]
-            if not is_placed and any(np.may_share_memory(result, other) for other in taken):
+            if self.results[i] in self.constants or (
+                not is_placed and any(np.may_share_memory(result, other) for other in taken)
+            ):
                 copy = workspace.recycler(~i).maker(result.shape, result.dtype)()
                 np.copyto(copy, result)
                 owned.append(copy)
