@@ -260,6 +260,12 @@ def row_cases() -> Iterator[Case]:
         Case(nn.GroupNormOp, [x, normal(3), normal(3)], {"groups": 3, "epsilon": 0.1}),
         Case(nn.LrnOp, [x], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.0}),
         Case(nn.GatherNdOp, [normal(7, 5, 9), indices(5, 3, 2)], {"batch_dims": 0}),
+        Case(nn.GatherOp, [normal(7, 21), indices(21, 35)], {"axis": 1}),
+        Case(
+            nn.Col2imOp,
+            [normal(2, 3, 3, 2, 4, 5)],
+            {"image": (7, 9), "strides": (2, 2), "dilations": (1, 2), "starts": (1, 0)},
+        ),
     ]
     for perm in ((1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)):
         yield Case(nn.TransposeOp, [x], {"perm": perm})
