@@ -168,6 +168,11 @@ def indices(extent: int, *shape: int) -> Array:
     return found
 
 
+def sums(x: Array) -> dict[str, PyValue]:
+    """The element of the sums of products of bytes."""
+    return {"sums": attribute_of("i32")} if x.dtype == np.uint8 else {}
+
+
 def conv(
     x: Array, w: Array, *, pad: int = 0, stride: int = 1, groups: int = 1, constant: bool = True
 ) -> Case:
@@ -176,7 +181,7 @@ def conv(
         "strides": (stride,) * rank, "pads": (pad,) * (2 * rank), "dilations": (1,) * rank,
         "groups": groups,
     }  # fmt: skip
-    return Case(nn.ConvOp, [x, w], settings, [1] if constant else [])
+    return Case(nn.ConvOp, [x, w], settings | sums(x), [1] if constant else [])
 
 
 def transposed(
@@ -199,7 +204,8 @@ def pool(kind: type[NnOp], x: Array, kernel: int, stride: int, pad: int, **more:
 
 
 def matmul(a: Array, b: Array, *, transposed: bool, constant: bool) -> Case:
-    return Case(nn.MatmulOp, [a, b], {"transpose_b": transposed}, [1] if constant else [])
+    settings: dict[str, PyValue] = {"transpose_b": transposed, **sums(a)}
+    return Case(nn.MatmulOp, [a, b], settings, [1] if constant else [])
 
 
 def slices(x: Array, **settings: tuple[int, ...]) -> Case:
