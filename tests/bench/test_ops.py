@@ -51,11 +51,11 @@ def test_networks_are_valid() -> None:
 
 def test_rows_say_what_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "figures.json"
-    names = ["Softmax rows", "Mod f64"]
+    names = ["Softmax rows", "RoiAlign"]
     assert ops.main([*names, *f"--sizes call --threads 1 --repeat 1 --json {file}".split()]) == 0
     rows = {row["name"]: row for row in json.loads(file.read_text())["rows"]}
     assert rows["Softmax rows"]["runs"] == "native"
-    assert rows["Mod f64"]["runs"] == "NumPy"
+    assert rows["RoiAlign"]["runs"] == "NumPy"
     assert rows["Softmax rows"]["ratio"] > 0
     assert "wrong: none\nfailed: none" in capsys.readouterr().out
 
