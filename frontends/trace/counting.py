@@ -71,15 +71,16 @@ def _searchsorted(
 def found_places(ordered: Value, values: Value, side: str) -> Value:
     """How many elements of an ordered vector are before each of the values: less than it, or for
     ``right`` at most it. NaN is greater than all numbers."""
-    size = left = ordered.shape[0]
+    size = ordered.shape[0]
     place = ordered.emitter.splat(0, values.shape, _INT64)
-    if left == 0:
+    if size == 0:
         return place
     before = Value.__lt__ if side == "left" else Value.__le__
-    for _ in range((bounds_of(size)[1] - 1).bit_length()):
-        half = left // 2  # 0 after enough steps for the size that a call has
+    for step in range((bounds_of(size)[1] - 1).bit_length()):
+        # of the ceil(size / 2**step) that are left; 0 after enough steps for the size of a call
+        half = (size + (1 << step) - 1) // (2 << step)
         is_before = before(ordered.gather(place + (half - 1), 0), values)
-        place, left = where(is_before, place + half, place), left - half
+        place = where(is_before, place + half, place)
     place = place + before(ordered.gather(place, 0), values).cast(_INT64)
     if not values.is_float:
         return place

@@ -14,6 +14,7 @@ from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.traced import Trace
+from tessella.frontends.trace.ufuncs import BOOL
 
 
 def _sorted(name: str, result: int) -> Callable[..., Array]:
@@ -32,7 +33,9 @@ def _sorted(name: str, result: int) -> Callable[..., Array]:
             value, axis = value.flat(), 0
         along = as_axis(axis, value.rank)
         count = value.shape[along]
-        return value.emitter.emit(nn.TopkOp, value, k=count, axis=along, largest=False)[result]
+        keys = value.cast(np.uint8) if value.dtype == BOOL else value
+        made = value.emitter.emit(nn.TopkOp, keys, k=count, axis=along, largest=False)[result]
+        return made if result else made.cast(value.dtype)
 
     body.__name__ = body.__qualname__ = name
     return function(body)

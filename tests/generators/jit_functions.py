@@ -136,6 +136,27 @@ def _bounded(x: Any) -> Any:
     return np.clip(x, -8, 8)
 
 
+def _places(rng: Rng, size: Any, count: int) -> Any:
+    """Some of the numbers of so many, also counted from the back."""
+    return tessella.arange(size) * int(rng.integers(1, 9)) % (2 * count) - count
+
+
+def _segments(*functions: Any) -> Callable[[Rng, Any, Any], Any]:
+    def make(rng: Rng, x: Any, _: Any) -> Any:
+        count = int(rng.integers(1, 12))
+        function = functions[rng.integers(len(functions))]
+        return function(x, _places(rng, x.shape[0], count), count)
+
+    return make
+
+
+def _put(rng: Rng, x: Any, y: Any) -> Any:
+    axis = _axis(rng, x) % x.ndim
+    shape = [x.shape[d] if d == axis else 1 for d in range(x.ndim)]
+    places = tessella.arange(x.shape[axis]) * int(rng.integers(1, 9)) % x.shape[axis]
+    return tessella.put_along_axis(x, places.reshape(shape), int(rng.integers(2)), axis)
+
+
 def _converted(rng: Rng, x: Any, _: Any) -> Any:
     dtype = np.dtype(str(rng.choice(DTYPES)))
     if x.dtype.kind == "f" and dtype.kind in "iu":
@@ -186,6 +207,12 @@ STEPS: Sequence[Step] = (
     Step(lambda r, x, y: _sliced(r, x), exact=True),
     Step(lambda r, x, y: _reshaped(r, x), exact=True),
     Step(lambda r, x, y: _taken(r, x), exact=True),
+    Step(_segments(tessella.segment_sum, tessella.segment_mean), "fiu"),
+    Step(_segments(tessella.segment_max, tessella.segment_min), "iub", exact=True),
+    Step(_put, exact=True),
+    Step(lambda _, x, y: np.bincount(abs(np.ravel(x)) % 9, minlength=10), "i", exact=True),
+    Step(lambda _, x, y: np.searchsorted(np.sort(y, axis=None), x), "fiu", exact=True),
+    Step(lambda _, x, y: np.histogram(x, 5, (-3, 3))[0], "fi", exact=True),
     Step(lambda _, x, y: x[..., None], exact=True),
     Step(lambda _, x, y: np.ravel(x), exact=True),
     Step(lambda _, x, y: np.squeeze(x), exact=True),

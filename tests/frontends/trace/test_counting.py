@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -117,7 +117,18 @@ def test_searches_of_open_sizes() -> None:
     assert "open, from" in str(f.explain()) or len(a) == 0
 
 
-UP: Any = "up"
+def test_searches_in_a_vector_of_computed_size() -> None:
+    """Its size is a product of open ones."""
+
+    def search(x: Any, y: Any) -> Any:
+        table = np.sort(np.concatenate([x.ravel(), x.ravel(), y]))
+        return np.searchsorted(table, y)
+
+    f = tessella.jit(search)
+    for rows, columns, count in ((4, 5, 9), (6, 7, 30), (17, 20, 3)):
+        x, y = array((rows, columns)), array((count,), seed=1)
+        same(f(x, y), search(x, y))
+
 
 ERRORS: list[tuple[Callable[[Any], Any], type[TessellaError], str, str]] = [
     (np.bincount, TessellaError, "needs minlength", "give minlength=n"),
@@ -126,7 +137,7 @@ ERRORS: list[tuple[Callable[[Any], Any], type[TessellaError], str, str]] = [
     (lambda x: np.bincount(x * 0.5, minlength=9), ShapeError, "must be integers", ""),
     (np.histogram, TessellaError, "needs bins that are known", "range=.low, high."),
     (lambda x: np.histogram(x, "auto"), TessellaError, "needs bins that are known", "edges"),
-    (lambda x: np.searchsorted(x, x, UP), ShapeError, "side is unknown", ""),
+    (lambda x: np.searchsorted(x, x, cast(Any, "up")), ShapeError, "side is unknown", ""),
     (lambda x: np.searchsorted(x.reshape(2, 3), 1), ShapeError, "is not a vector", ""),
     (np.nonzero, TessellaError, "depends on elements", "tessella.where"),
     (np.flatnonzero, TessellaError, "depends on elements", "tessella.where"),

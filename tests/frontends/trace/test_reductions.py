@@ -130,3 +130,4 @@ def test_sorts(function: Callable[..., Any], axis: int | None) -> None:
     x = array((5, 40), "float32").copy()
     x[1, 3:5] = np.nan
     agrees(lambda x: function(x, axis=axis), x)
+    agrees(lambda x: function(x, axis=axis), x > 0)
