@@ -16,6 +16,7 @@ from tests.fuzz.graphs import Case
 from tests.fuzz.rounding import Noise
 from tests.fuzz.rows import LEFT_OUT, ROWS
 from tests.fuzz.runner import Runner
+from tests.sampling import seeds
 
 UNCHECKED = ("undecided", "too large")
 """Outcomes of cases that were not compared with anything."""
@@ -30,7 +31,7 @@ that a slow machine and a fast one find the same."""
 def test_some_cases(name: str) -> None:
     """No case is wrong, and most cases are checked against something."""
     fuzzer = FUZZERS[name]
-    outcomes = Counter(fuzzer.check(fuzzer.case(seed)) for seed in range(fuzzer.sample))
+    outcomes = Counter(fuzzer.check(fuzzer.case(seed)) for seed in seeds(fuzzer.sample))
     _assert_mostly_checked(outcomes)
 
 

@@ -32,14 +32,14 @@ from tests.frontends.onnx.test_recurrent import GATES
 from tests.generators.nn_programs import OPEN
 from tests.generators.nn_programs import program as drawn_program
 from tests.generators.scans import body, loop, make, scan
-from tests.models import load_model, lowered_for, random_inputs
+from tests.models import BEGINNINGS, load_model, lowered_for, random_inputs
 from tests.native import RUNNABLE, Array, normal
 from tests.sampling import seeds, sized
 from tests.turns import take_turns
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
-MODELS = sized(models.NAMES, {"squeezenet", "encoder_opset18"})
+MODELS = [*BEGINNINGS, *models.NAMES]
 ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000x100"})
 
 
@@ -72,8 +72,7 @@ def check_bits(
         assert [y.tobytes() for y in at_once] == alone, f"{len(order)} threads at once"
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", sized(MODELS, BEGINNINGS))
 def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each model of the benchmarks, in half of the orders."""
     model = load_model(name)
@@ -82,7 +81,7 @@ def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = source.graph({name: array.shape for name, array in feeds.items()})
     program = compile_graph(graph, make_options()).program
     assert any(getattr(step, "shared", False) for step in program.steps)
-    orders = ORDERS[models.NAMES.index(name) % 2 :: 2]
+    orders = ORDERS[MODELS.index(name) % 2 :: 2]
     check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch, orders)
 
 
@@ -235,7 +234,7 @@ def test_functions_of_arrays(
 
 def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The turns find what a barrier is for."""
-    model = load_model("squeezenet")
+    model = load_model("two fires")
     source, feeds = open_source(model), random_inputs(model)
     monkeypatch.setattr("tessella.passes.hazards.Hazards.conflict", lambda self, uses: None)
     graph = source.graph({name: array.shape for name, array in feeds.items()})

@@ -24,15 +24,17 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, TessellaError
 from tessella.tools.opt import main
-from tests.models import FIXTURES, LIGHT_MODELS, load_model
+from tests.models import BEGINNINGS, FIXTURES, LIGHT_MODELS, load_model
 from tests.sampling import sized
 from tests.tools.networks import classifier
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "classifier": classifier,
-    **{name: lambda name=name: load_model(name) for name in (*FIXTURES, *LIGHT_MODELS)},
+    **{
+        name: lambda name=name: load_model(name) for name in (*BEGINNINGS, *FIXTURES, *LIGHT_MODELS)
+    },
 }
-QUICK = ("classifier", "encoder_opset18")
+QUICK = ("classifier", "two layers")
 
 
 @pytest.mark.parametrize("name", sized(tuple(MODELS), QUICK))
