@@ -88,6 +88,7 @@ HEAVY = {
 BEGINNINGS = {
     "two layers": ("encoder_opset18", "layer_norm_4"),
     "two fires": ("squeezenet", "r17"),
+    "inverted residuals": ("mobilenet_opset18", "add"),
 }
 """Parts of models whose layers are alike, with the value that they end with: the first layers have
 all that the others have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -218,6 +219,18 @@ def check_ops(
         return g.graph(*results)
 
     return check(make, inputs, target=target, rtol=rtol, atol=atol)
+
+
+def calls(run: Callable[[], object]) -> int:
+    """How many functions of Python are called."""
+    found: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda _, event, __: found.append(event))
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found.count("call")
 
 
 class Placed(Library):

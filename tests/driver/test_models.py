@@ -10,6 +10,7 @@ import pytest
 
 import tessella
 from tests.models import (
+    BEGINNINGS,
     FIXTURES,
     LIGHT_MODELS,
     load_model,
@@ -21,8 +22,7 @@ from tests.sampling import sized
 Array = npt.NDArray[Any]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES)))
+@pytest.mark.parametrize("name", sized((*BEGINNINGS, *LIGHT_MODELS, *FIXTURES), BEGINNINGS))
 def test_model_agrees_with_onnxruntime(name: str) -> None:
     proto = load_model(name)
     feeds, other = random_inputs(proto, 0), random_inputs(proto, 1)

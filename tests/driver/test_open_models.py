@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.models import (
     run_onnxruntime,
     with_open_batch,
 )
-from tests.native import RUNNABLE
+from tests.native import RUNNABLE, calls
 
 Array = np.ndarray[Any, Any]
 
@@ -78,21 +77,9 @@ def test_a_new_size_costs_little() -> None:
     arrays = [x(16, seq) for seq in (50, 60, 70)]
     model(arrays[0])
     for array in arrays[1:]:
-        first, later = (_calls(lambda array=array: model(array)) for _ in range(2))
+        first, later = (calls(lambda array=array: model(array)) for _ in range(2))
         assert first < 150
         assert later < 40
-
-
-def _calls(run: Callable[[], object]) -> int:
-    """How many functions of Python are called."""
-    found: list[str] = []
-    before = sys.getprofile()
-    sys.setprofile(lambda _, event, __: found.append(event))
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return found.count("call")
 
 
 @pytest.mark.parametrize("target", [None, *RUNNABLE])

@@ -25,9 +25,7 @@ def test_light_models(name: str) -> None:
     assert [info.shape for info in signature(graph.module)[1]] == [OUTPUTS.get(name, (1, 1000))]
 
 
-@pytest.mark.parametrize(
-    "name", sized(("two layers", *models.FIXTURES), ("two layers", "mobilenet_opset18"))
-)
+@pytest.mark.parametrize("name", sized((*models.BEGINNINGS, *models.FIXTURES), models.BEGINNINGS))
 def test_fixtures(name: str) -> None:
     model = models.load_model(name)
     feeds = models.random_inputs(model)

@@ -175,9 +175,9 @@ def test_times_belong_to_the_first_known_node_of_a_kernel() -> None:
     assert rest == 1.0
 
 
-def test_all_time_of_the_report_is_that_of_kernels() -> None:
+def test_nodes_with_kernels_have_times() -> None:
     report = reported()
-    assert sum(row.wide or 0 for row in report.rows) <= report.wide * 1.5
+    assert report.wide > 0
     assert all(row.wide for row in report.rows if row.op == "Conv")
     assert all(row.narrow for row in report.rows if row.op == "Conv")
     text, document = str(report), json.loads(report.to_json())
