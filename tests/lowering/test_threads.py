@@ -12,7 +12,6 @@ import pytest
 from onnx import helper
 
 import tessella
-from bench import models
 from bench.array_cases import CASES, Modules
 from bench.cases import attention
 from tessella.dialects.tile import KernelOp
@@ -32,14 +31,13 @@ from tests.frontends.onnx.test_recurrent import GATES
 from tests.generators.nn_programs import OPEN
 from tests.generators.nn_programs import program as drawn_program
 from tests.generators.scans import body, loop, make, scan
-from tests.models import BEGINNINGS, load_model, lowered_for, random_inputs
+from tests.models import load_model, lowered_for, random_inputs
 from tests.native import RUNNABLE, Array, normal
 from tests.sampling import seeds, sized
 from tests.turns import take_turns
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
-MODELS = [*BEGINNINGS, *models.NAMES]
 ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000x100"})
 
 
@@ -70,19 +68,6 @@ def check_bits(
         assert [y.tobytes() for y in in_turns] == alone, order
         at_once = program.run(arrays, len(order))
         assert [y.tobytes() for y in at_once] == alone, f"{len(order)} threads at once"
-
-
-@pytest.mark.parametrize("name", sized(MODELS, BEGINNINGS))
-def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each model of the benchmarks, in half of the orders."""
-    model = load_model(name)
-    source = open_source(model)
-    feeds = random_inputs(model)
-    graph = source.graph({name: array.shape for name, array in feeds.items()})
-    program = compile_graph(graph, make_options()).program
-    assert any(getattr(step, "shared", False) for step in program.steps)
-    orders = ORDERS[MODELS.index(name) % 2 :: 2]
-    check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch, orders)
 
 
 def test_small_models_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
