@@ -63,10 +63,13 @@ def sums_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._KERNELS, "nn.cumsum", [])
 
 
-VERIFIED = ("tests/test_filecheck.py", "tests/passes/test_", "tests/driver/test_crash.py")
+VERIFIED = (
+    *("tests/test_filecheck.py", "tests/passes/test_"),
+    *("tests/driver/test_crash.py", "tests/driver/test_models.py"),
+)
 """Tests whose programs are verified after every pass. Elsewhere it takes as long as all else: one
 test of eight does it, with ``--slow`` one of four, and the other programs are verified at the
-end. ``tests/passes/test_contracts.py`` has every network."""
+end. ``tests/driver/test_models.py`` has every network."""
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ from tests.fixtures.light import LIGHT_MODELS, light_model
 from tests.fixtures.weights import fill_weights
 
 __all__ = [
+    "BEGINNINGS",
     "FIXTURES",
     "HEAVY",
     "LIGHT_MODELS",
@@ -84,17 +85,56 @@ HEAVY = {
 }
 """Models that take long, or much memory: run with the slow tests."""
 
+BEGINNINGS = {
+    "two layers": ("encoder_opset18", "layer_norm_4"),
+    "two fires": ("squeezenet", "r17"),
+    "inverted residuals": ("mobilenet_opset18", "add"),
+}
+"""Parts of models whose layers are alike, with the value that they end with: the first layers have
+all that the others have."""
+
 _FOLDER = Path(__file__).parent / "fixtures"
 
 
 def load_model(name: str) -> onnx.ModelProto:
-    """The light model or the fixture of this name, with weights."""
+    """The light model, the fixture or the beginning of one of this name, with weights."""
+    if name in BEGINNINGS:
+        of, end = BEGINNINGS[name]
+        model = light_model(of) if of in LIGHT_MODELS else _read(of)
+        return fill_weights(beginning(model, end), 0)
     return light_model(name) if name in LIGHT_MODELS else load_fixture(name)
 
 
 def load_fixture(name: str, seed: int = 0) -> onnx.ModelProto:
     """The fixture of this name (see ``FIXTURES``), with weights."""
-    return fill_weights(onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes()), seed)
+    return fill_weights(_read(name), seed)
+
+
+def _read(name: str) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString((_FOLDER / f"{name}.onnx").read_bytes())
+
+
+def beginning(model: onnx.ModelProto, end: str) -> onnx.ModelProto:
+    """The model with the value ``end`` for its output, and what that is made of."""
+    nodes: list[onnx.NodeProto] = []
+    read = {end}
+    for node in reversed(model.graph.node):
+        if read & {*node.output}:
+            nodes.insert(0, node)
+            read |= {*node.input}
+    graph = helper.make_graph(
+        nodes,
+        model.graph.name,
+        [value for value in model.graph.input if value.name in read],
+        [helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, None)],
+        [tensor for tensor in model.graph.initializer if tensor.name in read],
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=model.opset_import,
+        ir_version=model.ir_version,
+        functions=model.functions,
+    )
 
 
 def with_open_batch(model: onnx.ModelProto) -> onnx.ModelProto:

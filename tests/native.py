@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -175,6 +177,60 @@ def check_op(
         return g.graph(g.op(kind, values, **settings))
 
     return check(make, inputs, target=target, rtol=rtol, atol=atol, native=native)
+
+
+@dataclass(frozen=True)
+class OneOp:
+    """An op on arrays."""
+
+    kind: type[NnOp]
+    operands: Sequence[Array]
+    settings: Mapping[str, Any]
+    constants: Sequence[int]
+    """The operands that are weights."""
+
+
+def one_op(
+    kind: type[NnOp], *operands: Array, constants: Sequence[int] = (), **settings: Any
+) -> OneOp:
+    """An op for `check_ops`."""
+    return OneOp(kind, operands, settings, constants)
+
+
+def check_ops(
+    *ops: OneOp, target: str | None = None, rtol: float = 1e-4, atol: float = 1e-5
+) -> Model:
+    """`check` for a program of ops that have nothing in common but the inputs that are one array:
+    what compiling a program takes, they take once."""
+    arrays = {id(a): a for op in ops for a in op.operands}
+    names = {at: f"x{number}" for number, at in enumerate(arrays)}
+    given = {id(a) for op in ops for i, a in enumerate(op.operands) if i not in op.constants}
+    inputs = {names[at]: arrays[at] for at in names if at in given}
+
+    def make() -> Graph:
+        g = GraphBuilder(**inputs)
+        results: list[SSAValue] = []
+        for number, op in enumerate(ops):
+            values = [
+                g.weight(a, f"w{number}.{i}") if i in op.constants else g.inputs[names[id(a)]]
+                for i, a in enumerate(op.operands)
+            ]
+            results.append(g.op(op.kind, values, **op.settings))
+        return g.graph(*results)
+
+    return check(make, inputs, target=target, rtol=rtol, atol=atol)
+
+
+def calls(run: Callable[[], object]) -> int:
+    """How many functions of Python are called."""
+    found: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda _, event, __: found.append(event))
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found.count("call")
 
 
 class Placed(Library):

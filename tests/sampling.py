@@ -15,12 +15,12 @@ T = TypeVar("T")
 SLOW = "TESSELLA_SLOW_TESTS" in os.environ
 """Whether ``--slow`` was given: ``conftest.py`` records it, for processes that tests start too."""
 
-_STEP = 4
-_LEAST = 3
+_STEP = 6
+_LEAST = 2
 
 
 def sampled(count: int) -> int:
-    """The number of cases to take of a sweep of so many: a quarter, but three at least."""
+    """The number of cases to take of a sweep of so many: a sixth, but two at least."""
     return count if SLOW else max(count // _STEP, min(count, _LEAST))
 
 
@@ -30,8 +30,8 @@ def seeds(count: int) -> Sequence[int]:
 
 
 def sample(cases: Sequence[T], turn: int = 0) -> Sequence[T]:
-    """Every fourth of the cases. Sweeps that differ in their turn take others."""
-    return cases if SLOW else cases[turn % _STEP :: _STEP]
+    """Every sixth of the cases. Sweeps that differ in their turn take others."""
+    return cases if SLOW else cases[turn % min(_STEP, len(cases)) :: _STEP]
 
 
 def alternate(cases: Sequence[T], turn: int) -> Sequence[T]:

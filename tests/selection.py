@@ -19,6 +19,7 @@ import pytest
 
 Point = tuple[int, ...]
 
+PART_OF_A_SWEEP = 6
 LEAST_OF_A_SWEEP = 2
 
 
@@ -48,7 +49,7 @@ def rotation(extents: Sequence[int], *, pairs: bool) -> Iterator[Point]:
 def _left_out(cases: Sequence[pytest.Item], *, slow: bool) -> set[str]:
     names = {case.nodeid for case in cases}
     if not slow and cases[0].get_closest_marker("sweep") is not None:
-        count = max(len(cases) // 4, LEAST_OF_A_SWEEP)
+        count = max(len(cases) // PART_OF_A_SWEEP, LEAST_OF_A_SWEEP)
         return names - {*_shuffled(sorted(names))[:count]}
     points = _grid([_point(case) for case in cases])
     extents = [max(axis) + 1 for axis in zip(*points, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -15,6 +16,8 @@ PAGE = Path(accuracy.__file__).parents[1] / "docs" / "quantize.md"
 
 SLACK = 0.002
 """Rounding moves values to other quanta from machine to machine: as a share, and in bits."""
+
+QUICK = {("language", "f32"), ("digits", "bf16"), ("digits", "int8"), ("digits", "int8, dynamic")}
 
 
 def documented() -> dict[tuple[str, str], Row]:
@@ -34,8 +37,13 @@ def documented() -> dict[tuple[str, str], Row]:
     return found
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("network", TASKS)
+@pytest.mark.parametrize(
+    "network, precision",
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in itertools.product(TASKS, PRECISIONS)
+    ],
+)
 def test_no_precision_loses_more_than_is_documented(network: str, precision: str) -> None:
     expected, found = documented()[network, precision], measure(network, precision)
     assert found.right >= expected.right - SLACK

@@ -18,7 +18,7 @@ def test_processes_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tessella.compile(mixed()).save(artifact)
     np.savez(feeds, allow_pickle=False, x=X)
     row = ship.measure("m", "tessella", artifact, feeds, 2)
-    assert 0 < row.first_answer_seconds < 60
+    assert row.first_answer_seconds > 0
     assert 5 < row.one_process_mb < row.all_processes_mb < 2 * row.one_process_mb + 50
     assert row.installed_mb > 1
     with pytest.raises(RuntimeError, match="did not answer"):

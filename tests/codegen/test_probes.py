@@ -34,6 +34,15 @@ def loops(text: str) -> list[str]:
     return [body for _, body in found]
 
 
+def waits(body: str, instruction: str) -> bool:
+    """Whether each instruction of a kind reads what the one before it wrote: the register that
+    AArch64 names first, x86 last."""
+    lines = re.findall(rf"\b{instruction}\s+(.*)$", body, re.MULTILINE)
+    read = [re.findall(r"\bv\d+|%[xyz]mm\d+", line) for line in lines]
+    written = [each[0 if "v" in each[0] else -1] for each in read]
+    return all(one in after for one, after in zip(written, read[1:], strict=False))
+
+
 def test_nothing_is_called_or_spilled(texts: dict[str, str]) -> None:
     for name, text in texts.items():
         assert not re.search(r"\b(callq?|bl)\b", text), name
@@ -44,6 +53,7 @@ def test_nothing_is_called_or_spilled(texts: dict[str, str]) -> None:
 def test_every_accumulator_takes_part(target: Target, texts: dict[str, str]) -> None:
     for body in loops(texts["multiply_adds"]):
         assert len(re.findall(FMA[target.name], body)) % accumulators(target) == 0
+        assert not waits(body, FMA[target.name])
 
 
 def test_accumulators_hide_the_latency(target: Target) -> None:
@@ -53,6 +63,7 @@ def test_accumulators_hide_the_latency(target: Target) -> None:
 def test_chains_are_not_shortened(target: Target, texts: dict[str, str]) -> None:
     for body in loops(texts["multiply_add_chain"]):
         assert len(re.findall(FMA[target.name], body)) % CHAIN == 0
+        assert waits(body, FMA[target.name])
     for body in loops(texts["integer_chain"]):
         chain = re.findall(r"\t(?:addq|add|xorq|eor)\t(?!.*[$#])", body)
         turns = len(re.findall(FMA[target.name], body)) // BESIDE

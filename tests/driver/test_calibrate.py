@@ -94,12 +94,6 @@ def test_probes_outlive_their_compiler() -> None:
     assert probe.rate(budget=0.0) > 0
 
 
-def test_a_chain_is_slower_than_what_is_independent() -> None:
-    probes = Probes(RUNNABLE[0])
-    independent = probes.flops().rate(0.2) / (2 * probes.target.lanes(32))
-    assert independent > 1.5 * probes.multiply_add_chain().rate(0.2)
-
-
 def test_a_foreign_target_cannot_be_measured() -> None:
     foreign = next(target for target in TARGETS.values() if target not in RUNNABLE)
     with pytest.raises(OptionError, match="cannot run"):

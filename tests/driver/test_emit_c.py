@@ -163,9 +163,9 @@ def build(folder: Path, *files: str, compiler: Sequence[str] = ()) -> None:
 @pytest.mark.parametrize(
     "name, weights",
     [
-        pytest.param("squeezenet", "file", marks=pytest.mark.slow),
+        ("two fires", "file"),
         pytest.param("gru_tagger", "file", marks=pytest.mark.slow),
-        ("gru_tagger", "object"),
+        pytest.param("gru_tagger", "object", marks=pytest.mark.slow),
     ],
 )
 def test_models_compute_the_same_bits(name: str, weights: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whole models, compiled, against ONNX Runtime."""
+"""Whole models, compiled, against ONNX Runtime; with the same bits on any number of threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pytest
 
 import tessella
+from tests.lowering.test_threads import ORDERS, check_bits
 from tests.models import (
+    BEGINNINGS,
     FIXTURES,
     LIGHT_MODELS,
     load_model,
@@ -21,9 +23,12 @@ from tests.sampling import sized
 Array = npt.NDArray[Any]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", sized((*LIGHT_MODELS, *FIXTURES)))
-def test_model_agrees_with_onnxruntime(name: str) -> None:
+NAMES = (*BEGINNINGS, *LIGHT_MODELS, *FIXTURES)
+
+
+@pytest.mark.parametrize("name", sized(NAMES, BEGINNINGS))
+def test_model_agrees_with_onnxruntime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads have half of the orders. ``tests/conftest.py`` has each pass verified."""
     proto = load_model(name)
     feeds, other = random_inputs(proto, 0), random_inputs(proto, 1)
     expected = run_onnxruntime(proto, feeds)
@@ -38,3 +43,7 @@ def test_model_agrees_with_onnxruntime(name: str) -> None:
     changed = model.run(None, other)
     for y, z in zip(results, changed, strict=True):
         assert np.std(y - z) > 0.05 * np.std(y), "the output does not depend on the input"
+    [program] = model._known_programs()
+    assert any(getattr(step, "shared", False) for step in program.steps)
+    arrays = [feeds[info.name] for info in model.inputs]
+    check_bits(program, arrays, monkeypatch, ORDERS[NAMES.index(name) % 2 :: 2])

@@ -73,7 +73,7 @@ def test_what_is_measured_is_in_the_database(tmp_path: Path) -> None:
     assert times == {m.key: m.timing for m in made}
     for m in made:
         assert m.seconds == pytest.approx(m.timing.cycles / (target.ghz * 1e9))
-        assert 0 < m.seconds < 0.1
+        assert m.seconds > 0
         assert m.timing.runs == 4
     # none is measured twice
     assert tune(convolutions(12)(), chosen, 60.0) == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +40,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> onnx.ModelProto:
-    """A product, and (y + sqrt(y * y + 4)) * 0.5 as exporters spell it."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tools run: `model.onnx` is a product, and (y + sqrt(y * y + 4)) * 0.5 as exporters
+    spell it, of `x.npy`."""
     steps = [
         ("MatMul", "x w", "y"),
         ("Mul", "y y", "square"),
@@ -62,49 +65,106 @@ def model(tmp_path: Path) -> onnx.ModelProto:
         [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    onnx.save(made, tmp_path / "model.onnx")
-    return made
+    path = tmp_path_factory.mktemp("run")
+    onnx.save(made, path / "model.onnx")
+    np.save(path / "x.npy", np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32))
+    (path / "x.mlir").write_text(OP)
+    return path
 
 
-def run(site: Path, cwd: Path, *command: str, **knobs: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool where the example is installed. It must succeed."""
+EXPLAIN = ("tessella.tools.cli", "explain", "model.onnx", "--json")
+STAGES = ("onnx", "nn", "placed", "tile", "loops")
+PLACES = ("x86/f32,host", "host")
+
+
+def stages(places: str) -> Iterator[tuple[str, ...]]:
+    """Compile to each stage and run from there."""
+    for stage in STAGES:
+        file, given = f"{places}.{stage}".replace("/", ""), ("--places", places)
+        if stage == "onnx":
+            file = "model.onnx"
+        else:
+            to = ("--to", stage, "-o", file)
+            yield ("tessella.tools.cli", "compile", "model.onnx", *given, *to)
+        ends = ("--input", "x=@x.npy", "--output", f"z=@{_result(places, stage)}")
+        yield ("tessella.tools.cli", "run", file, *given, *ends)
+
+
+def _result(places: str, stage: str) -> str:
+    return f"{places}.{stage}.npy".replace("/", "")
+
+
+COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
+    "list": [("tessella.tools.opt", "--list-passes")],
+    "op": [
+        ("tessella.tools.opt", "x.mlir", "-p", "pick-kernels{target=avx2},acme-check-squareplus")
+    ],
+    "rival": [(*EXPLAIN, "--places", "x86/f32")],
+    **{places: [*stages(places)] for places in PLACES},
+}
+RUN = """
+import contextlib, importlib, io, json, sys
+
+printed = []
+for module, *arguments in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = importlib.import_module(module).main(arguments)
+    printed.append([code or 0, out.getvalue(), err.getvalue()])
+print(json.dumps(printed))
+"""
+
+
+def python(site: Path, cwd: Path, *arguments: str, **knobs: str) -> str:
+    """What Python prints where the example is installed."""
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **knobs}
     done = subprocess.run(
-        [sys.executable, "-m", *command],
+        [sys.executable, *arguments],
         cwd=cwd,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
-def test_the_tool_lists_its_pass(site: Path, tmp_path: Path) -> None:
-    command = ("tessella.tools.opt", "--list-passes")
-    listed = "\nacme-check-squareplus [debug; at any stage; not for opencl; needs acme"
-    assert listed in run(site, tmp_path, *command).stdout
+def run(site: Path, cwd: Path, *commands: Sequence[str], **knobs: str) -> list[tuple[str, str]]:
+    """What tools print, to the output and as errors, in one process. They must succeed."""
+    printed = json.loads(python(site, cwd, "-c", RUN, json.dumps(commands), **knobs))
+    assert [(code, err) for code, _, err in printed if code] == []
+    return [(out, err) for _, out, err in printed]
 
 
-def test_the_tool_reads_its_op(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "x.mlir").write_text(OP)
-    passes = "pick-kernels{target=avx2},acme-check-squareplus"
-    done = run(site, tmp_path, "tessella.tools.opt", "x.mlir", "-p", passes)
-    text = 'acme.squareplus %x b 4.0 {node = "a", kernel = "squareplus", places = ['
-    assert text in done.stdout
-    assert done.stderr == "acme-check-squareplus: acme.squareplus a\n"
+Printed = Mapping[str, Sequence[tuple[str, str]]]
 
 
-@pytest.mark.usefixtures("model")
-def test_its_fusion_its_kernel_and_its_pass_are_used(site: Path, tmp_path: Path) -> None:
-    command = ("tessella.tools.cli", "explain", "model.onnx", "--json")
-    done = run(site, tmp_path, *command, TESSELLA_DEBUG_PASSES="acme-check-squareplus")
-    assert kernels(done.stdout) == {"y": "matmul", "z": "squareplus"}
-    assert done.stderr == "acme-check-squareplus: acme.squareplus z\n"
-    without = run(site, tmp_path, *command, TESSELLA_PLUGINS="0")
-    assert kernels(without.stdout).keys() == {"y", "square", "shifted", "root", "total", "z"}
+@pytest.fixture(scope="module")
+def printed(site: Path, folder: Path) -> Printed:
+    """What the commands of each name print."""
+    found = iter(run(site, folder, *itertools.chain(*COMMANDS.values())))
+    return {name: [next(found) for _ in commands] for name, commands in COMMANDS.items()}
+
+
+def test_the_tool_lists_its_pass(printed: Printed) -> None:
+    [(out, _)] = printed["list"]
+    assert "\nacme-check-squareplus [debug; at any stage; not for opencl; needs acme" in out
+
+
+def test_the_tool_reads_its_op(printed: Printed) -> None:
+    [(out, err)] = printed["op"]
+    assert 'acme.squareplus %x b 4.0 {node = "a", kernel = "squareplus", places = [' in out
+    assert err == "acme-check-squareplus: acme.squareplus a\n"
+
+
+def test_its_fusion_its_kernel_and_its_pass_are_used(site: Path, folder: Path) -> None:
+    [(out, err)] = run(site, folder, EXPLAIN, TESSELLA_DEBUG_PASSES="acme-check-squareplus")
+    assert kernels(out) == {"y": "matmul", "z": "squareplus"}
+    assert err == "acme-check-squareplus: acme.squareplus z\n"
+    [(without, _)] = run(site, folder, EXPLAIN, TESSELLA_PLUGINS="0")
+    assert kernels(without).keys() == {"y", "square", "shifted", "root", "total", "z"}
 
 
 def kernels(explanation: str) -> dict[str, str]:
@@ -112,29 +172,13 @@ def kernels(explanation: str) -> dict[str, str]:
     return {entry["node"]: entry["kernel"] for entry in json.loads(explanation)["ops"]}
 
 
-STAGES = ("onnx", "nn", "placed", "tile", "loops")
-RUN_STAGES = """
-import sys
-from tessella.tools.cli import main
-folder, places, *stages = sys.argv[1:]
-for stage in stages:
-    options = f"model.{stage} --places {places} --input x=@x.npy --output z=@{folder}/{stage}.npy"
-    if stage != "onnx":
-        assert not main(f"compile model.onnx --places {places} --to {stage}".split())
-    assert not main(["run", *options.split()])
-"""
-
-
-@pytest.mark.parametrize("places", ["x86/f32,host", "host"])
-def test_the_numbers(places: str, model: onnx.ModelProto, site: Path, tmp_path: Path) -> None:
-    x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    (tmp_path / "run_stages.py").write_text(RUN_STAGES)
-    done = run(site, tmp_path, "run_stages", str(tmp_path), places, *STAGES)
-    assert done.stderr == ""
-    (wanted,) = run_onnxruntime(model, {"x": x})
+@pytest.mark.parametrize("places", PLACES)
+def test_the_numbers(places: str, printed: Printed, folder: Path) -> None:
+    assert not any(err for _, err in printed[places])
+    proto = onnx.load(folder / "model.onnx")
+    (wanted,) = run_onnxruntime(proto, {"x": np.load(folder / "x.npy")})
     for stage in STAGES:
-        found = np.load(tmp_path / f"{stage}.npy")
+        found = np.load(folder / _result(places, stage))
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -154,14 +198,11 @@ for found in (blas.SGEMM, None):
 """
 
 
-def test_its_product_is_a_function_of_a_library(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "products.py").write_text(PRODUCTS)
-    assert run(site, tmp_path, "products").stdout in ("True\n", "False\n")
+def test_its_product_is_a_function_of_a_library(site: Path, folder: Path) -> None:
+    assert python(site, folder, "-c", PRODUCTS) in ("True\n", "False\n")
 
 
-@pytest.mark.usefixtures("model")
-def test_its_product_is_a_rival(site: Path, tmp_path: Path) -> None:
-    command = ("tessella.tools.cli", "explain", "model.onnx", "--json", "--places", "x86/f32")
-    explained = json.loads(run(site, tmp_path, *command).stdout)
-    rejected = next(e["rejected"] for e in explained["ops"] if e["node"] == "y")
+def test_its_product_is_a_rival(printed: Printed) -> None:
+    [(out, _)] = printed["rival"]
+    rejected = next(e["rejected"] for e in json.loads(out)["ops"] if e["node"] == "y")
     assert "acme-blas" in {entry["kernel"] for entry in rejected}

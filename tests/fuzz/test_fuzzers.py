@@ -11,6 +11,7 @@ import pytest
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.table import function_ops
 from tests.fuzz import rounding
+from tests.fuzz.fuzzer import Fuzzer
 from tests.fuzz.fuzzers import FUZZERS
 from tests.fuzz.graphs import Case
 from tests.fuzz.rounding import Noise
@@ -21,34 +22,39 @@ UNCHECKED = ("undecided", "too large")
 """Outcomes of cases that were not compared with anything."""
 
 MANY = 3
-"""So many more samples take some ten seconds. Their number, and not a time, says how many run, so
+"""So many samples take some ten seconds. Their number, and not a time, says how many run, so
 that a slow machine and a fast one find the same."""
+
+
+def few(fuzzer: Fuzzer) -> int:
+    """The number of cases that take less than a second."""
+    return max(fuzzer.sample // 6, 2)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FUZZERS)
 def test_some_cases(name: str) -> None:
-    """No case is wrong, and most cases are checked against something."""
+    """No case is wrong, and some are checked against something."""
     fuzzer = FUZZERS[name]
-    outcomes = Counter(fuzzer.check(fuzzer.case(seed)) for seed in range(fuzzer.sample))
-    _assert_mostly_checked(outcomes)
+    outcomes = Counter(fuzzer.check(fuzzer.case(seed)) for seed in range(few(fuzzer)))
+    assert unchecked(outcomes) < outcomes.total(), outcomes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUZZERS)
 def test_many_cases(name: str, tmp_path: Path) -> None:
-    """The ones after the few, in processes of their own."""
-    runner, first = Runner(FUZZERS[name], tmp_path), FUZZERS[name].sample
-    cases = MANY * first
+    """The ones after the few, in processes of their own; most are checked."""
+    runner, first = Runner(FUZZERS[name], tmp_path), few(FUZZERS[name])
+    cases = MANY * FUZZERS[name].sample
     found = [f"{finding.seed}: {finding.text}" for finding in runner.run(first, None, cases)]
     assert not found, "\n".join(found)
     assert runner.report.cases == cases
-    _assert_mostly_checked(runner.report.outcomes)
+    outcomes = runner.report.outcomes
+    assert unchecked(outcomes) <= outcomes.total() // 2, outcomes
 
 
-def _assert_mostly_checked(outcomes: Counter[str]) -> None:
-    unchecked = sum(outcomes[name] for name in UNCHECKED)
-    assert unchecked <= outcomes.total() // 2, outcomes
+def unchecked(outcomes: Counter[str]) -> int:
+    return sum(outcomes[name] for name in UNCHECKED)
 
 
 def test_every_op_has_a_row_or_a_reason() -> None:

@@ -172,7 +172,7 @@ def test_readers_never_see_half_a_file(cache: Path) -> None:
     file = calibrate.store(this, wanted)
     program = (
         "from tessella import targets; from tessella.driver import calibrate\n"
-        f"for _ in range(200): calibrate.store(targets.native(), {wanted!r})"
+        f"for _ in range(80): calibrate.store(targets.native(), {wanted!r})"
     )
     writers = [threading.Thread(target=python, args=("-c", program)) for _ in range(2)]
 

@@ -220,7 +220,6 @@ def _explained(graph: Graph, **options: Any) -> list[Entry]:
 
 
 @pytest.mark.sweep
-@pytest.mark.sweep
 @pytest.mark.parametrize("element", NATIVE)
 def test_nothing_runs_in_numpy(element: str) -> None:
     ops = _explained(Program(element).graph())

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import element_type, type_of
-from tests.native import EVERYWHERE, GraphBuilder, check, check_op, normal
+from tests.native import (
+    EVERYWHERE,
+    GraphBuilder,
+    OneOp,
+    check,
+    check_op,
+    check_ops,
+    normal,
+    one_op,
+)
 from tests.sampling import sampled
 
 Array = npt.NDArray[Any]
@@ -183,15 +192,15 @@ def test_layer_norm(target: str, shape: tuple[int, ...]) -> None:
 @widths
 def test_channel_norms(target: str) -> None:
     x, c = normal(2, 21, 5, 7), normal(21, seed=1)
-    for n in (1, 7, 21):
-        check_op(nn.GroupNormOp, [x, c, c], constants=[1, 2], target=target, groups=n, epsilon=1e-5)
     variance = np.abs(c) + np.float32(0.5)
-    check_op(
-        nn.BatchNormOp,
-        [x, c, c, c, variance],
-        constants=[1, 2, 3, 4],
+    settings = {"epsilon": 1e-5}
+    check_ops(
+        *(
+            one_op(nn.GroupNormOp, x, c, c, constants=[1, 2], groups=n, **settings)
+            for n in (1, 7, 21)
+        ),
+        one_op(nn.BatchNormOp, x, c, c, c, variance, constants=[1, 2, 3, 4], **settings),
         target=target,
-        epsilon=1e-5,
     )
 
 
@@ -205,36 +214,33 @@ def test_lrn(target: str, size: int) -> None:
 
 @widths
 def test_movement(target: str) -> None:
-    x = normal(2, 3, 5, 17)
-    check_op(nn.TransposeOp, [x], target=target, perm=(0, 2, 3, 1))
-    check_op(nn.TransposeOp, [x], target=target, perm=(3, 1, 0, 2))
-    check_op(
-        nn.SliceOp, [x], target=target, starts=(1, 2, 0, 16), sizes=(1, 2, 3, 6),
-        steps=(1, -1, 2, -3),
-    )  # fmt: skip
-    check_op(
-        nn.PadOp, [x], target=target, low=(0, 1, 2, 3), high=(1, 0, 2, 20), mode="constant",
-        value=1.5,
-    )  # fmt: skip
-    check_op(nn.ExpandOp, [x[:, :1]], target=target, shape=(4, 2, 6, 5, 17)[1:])
-    check_op(nn.TileOp, [x], target=target, repeats=(1, 2, 1, 3))
-    for axis in range(4):
-        one = np.take(x, [1], axis)
-        check_op(nn.ConcatOp, [x, normal(2, 3, 5, 17, seed=1), one], target=target, axis=axis)
+    x, y = normal(2, 3, 5, 17), normal(2, 3, 5, 17, seed=1)
+    check_ops(
+        one_op(nn.TransposeOp, x, perm=(0, 2, 3, 1)),
+        one_op(nn.TransposeOp, x, perm=(3, 1, 0, 2)),
+        one_op(nn.SliceOp, x, starts=(1, 2, 0, 16), sizes=(1, 2, 3, 6), steps=(1, -1, 2, -3)),
+        one_op(nn.PadOp, x, low=(0, 1, 2, 3), high=(1, 0, 2, 20), mode="constant", value=1.5),
+        one_op(nn.ExpandOp, x[:, :1], shape=(4, 2, 6, 5, 17)[1:]),
+        one_op(nn.TileOp, x, repeats=(1, 2, 1, 3)),
+        *(one_op(nn.ConcatOp, x, y, np.take(x, [1], axis), axis=axis) for axis in range(4)),
+        target=target,
+    )
 
 
 @widths
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
 def test_gathers(target: str, dtype: type[np.generic]) -> None:
     x = normal(7, 5, 33)
-    rng = np.random.default_rng(0)
+    rng, ops = np.random.default_rng(0), list[OneOp]()
     for axis, extent in enumerate(x.shape):
         indices = rng.integers(-extent, extent, (4, 3)).astype(dtype)
-        check_op(nn.GatherOp, [x, indices], target=target, axis=axis)
         full = rng.integers(-extent, extent, x.shape).astype(dtype)
-        check_op(nn.GatherElementsOp, [x, full], target=target, axis=axis)
+        ops += [
+            one_op(nn.GatherOp, x, indices, axis=axis),
+            one_op(nn.GatherElementsOp, x, full, axis=axis),
+        ]
     pairs = np.stack([rng.integers(0, 7, (6,)), rng.integers(-5, 5, (6,))], axis=-1).astype(dtype)
-    check_op(nn.GatherNdOp, [x, pairs], target=target, batch_dims=0)
+    check_ops(*ops, one_op(nn.GatherNdOp, x, pairs, batch_dims=0), target=target)
 
 
 @widths
@@ -253,24 +259,33 @@ def test_broadcasting(target: str, shape: tuple[int, ...]) -> None:
 def test_integers_and_booleans(target: str) -> None:
     a = np.arange(-40, 41, dtype=np.int64).reshape(9, 9)
     b = a[::-1].copy()
-    for kind in (nn.AddOp, nn.SubOp, nn.MulOp, nn.MinOp, nn.MaxOp, nn.EqualOp, nn.LessOp):
-        check_op(kind, [a, b], target=target)
-    check_op(nn.DivOp, [a, np.where(b % 5 == 0, 0, b)], target=target)
-    for kind in (nn.AndOp, nn.OrOp, nn.XorOp, nn.EqualOp):
-        check_op(kind, [a > 0, b > 3], target=target)
-    for to in (np.float32, np.int32, np.bool_, np.int8):
-        check_op(nn.CastOp, [a], target=target, to=element_type(to))
-    for x in (a > 0, normal(5, 9) * 50):
-        check_op(nn.CastOp, [x], target=target, to=element_type(np.int64))
-    check_op(nn.ReduceMaxOp, [a], target=target, axes=(1,), keepdims=False)
+    arithmetic = (nn.AddOp, nn.SubOp, nn.MulOp, nn.MinOp, nn.MaxOp, nn.EqualOp, nn.LessOp)
+    p, q = a > 0, b > 3
+    check_ops(
+        *(one_op(kind, a, b) for kind in arithmetic),
+        one_op(nn.DivOp, a, np.where(b % 5 == 0, 0, b)),
+        *(one_op(kind, p, q) for kind in (nn.AndOp, nn.OrOp, nn.XorOp, nn.EqualOp)),
+        *(
+            one_op(nn.CastOp, a, to=element_type(to))
+            for to in (np.float32, np.int32, np.bool_, np.int8)
+        ),
+        *(one_op(nn.CastOp, x, to=element_type(np.int64)) for x in (p, normal(5, 9) * 50)),
+        one_op(nn.ReduceMaxOp, a, axes=(1,), keepdims=False),
+        target=target,
+    )
 
 
 @widths
 def test_doubles(target: str) -> None:
     a = normal(9, 31).astype(np.float64)
-    check_op(nn.MulOp, [a, a], target=target, rtol=1e-14)
-    check_op(nn.MatmulOp, [a, a.T.copy()], target=target, transpose_b=False, rtol=1e-12)
-    check_op(nn.ReduceSumOp, [a], target=target, axes=(0,), keepdims=False, rtol=1e-12)
+    check_ops(
+        one_op(nn.MulOp, a, a),
+        one_op(nn.MatmulOp, a, a.T.copy(), transpose_b=False),
+        one_op(nn.ReduceSumOp, a, axes=(0,), keepdims=False),
+        target=target,
+        rtol=1e-12,
+        atol=1e-12,
+    )
 
 
 @widths
@@ -290,10 +305,16 @@ def test_constants_beside_channels_last(target: str, shape: tuple[int, ...]) -> 
 @widths
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 def test_reductions_of_booleans(target: str, axes: tuple[int, ...]) -> None:
-    for share in (0.05, 0.95):
-        x = np.random.default_rng(0).random((9, 37)) < share
-        for kind in (nn.ReduceMaxOp, nn.ReduceMinOp):
-            check_op(kind, [x], target=target, axes=axes, keepdims=False)
+    check_ops(
+        *(
+            one_op(
+                kind, np.random.default_rng(0).random((9, 37)) < share, axes=axes, keepdims=False
+            )
+            for share in (0.05, 0.95)
+            for kind in (nn.ReduceMaxOp, nn.ReduceMinOp)
+        ),
+        target=target,
+    )
 
 
 def test_lanes_of_two_widths_in_one_kernel() -> None:

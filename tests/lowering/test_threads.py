@@ -12,7 +12,6 @@ import pytest
 from onnx import helper
 
 import tessella
-from bench import models
 from bench.array_cases import CASES, Modules
 from bench.cases import attention
 from tessella.dialects.tile import KernelOp
@@ -39,7 +38,6 @@ from tests.turns import take_turns
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 ORDERS = [(0, 1), (1, 0), (2, 1, 0), (3, 0, 4, 1, 2)]
-MODELS = sized(models.NAMES, {"squeezenet", "encoder_opset18"})
 ARRAYS = sized(list(CASES), {"distances-1000x1000x64", "logistic-gradient-100000x100"})
 
 
@@ -70,20 +68,6 @@ def check_bits(
         assert [y.tobytes() for y in in_turns] == alone, order
         at_once = program.run(arrays, len(order))
         assert [y.tobytes() for y in at_once] == alone, f"{len(order)} threads at once"
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", MODELS)
-def test_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each model of the benchmarks, in half of the orders."""
-    model = load_model(name)
-    source = open_source(model)
-    feeds = random_inputs(model)
-    graph = source.graph({name: array.shape for name, array in feeds.items()})
-    program = compile_graph(graph, make_options()).program
-    assert any(getattr(step, "shared", False) for step in program.steps)
-    orders = ORDERS[models.NAMES.index(name) % 2 :: 2]
-    check_bits(program, [feeds[value.name] for value in source.inputs], monkeypatch, orders)
 
 
 def test_small_models_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +219,7 @@ def test_functions_of_arrays(
 
 def test_a_missing_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The turns find what a barrier is for."""
-    model = load_model("squeezenet")
+    model = load_model("two fires")
     source, feeds = open_source(model), random_inputs(model)
     monkeypatch.setattr("tessella.passes.hazards.Hazards.conflict", lambda self, uses: None)
     graph = source.graph({name: array.shape for name, array in feeds.items()})

@@ -24,18 +24,16 @@ from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, TessellaError
 from tessella.tools.opt import main
-from tests.models import FIXTURES, LIGHT_MODELS, load_model
-from tests.sampling import sized
+from tests.models import BEGINNINGS, load_model
 from tests.tools.networks import classifier
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "classifier": classifier,
-    **{name: lambda name=name: load_model(name) for name in (*FIXTURES, *LIGHT_MODELS)},
+    **{name: lambda name=name: load_model(name) for name in BEGINNINGS},
 }
-QUICK = ("classifier", "encoder_opset18")
 
 
-@pytest.mark.parametrize("name", sized(tuple(MODELS), QUICK))
+@pytest.mark.parametrize("name", MODELS)
 def test_every_pass_leaves_a_program_that_verifies(name: str) -> None:
     source = OnnxSource(MODELS[name]())
     shapes = {i.name: tuple(d if isinstance(d, int) else 1 for d in i.shape) for i in source.inputs}

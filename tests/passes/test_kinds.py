@@ -58,9 +58,12 @@ class Hopeless(Program):
     needed_kernels = ("nn.matmul", "nn.conv/winograd", "nn.none")
 
 
-@pytest.mark.parametrize("name", find_passes())
+PASSES = find_passes()
+
+
+@pytest.mark.parametrize("name", PASSES)
 def test_every_pass_of_ours_declares_its_kind(name: str) -> None:
-    step: Any = find_passes()[name].load()
+    step: Any = PASSES[name].load()
     assert issubclass(step, ProgramPass)
     assert step.kind in get_args(Kind)
 

@@ -102,11 +102,9 @@ ALARMS = """
 rung = []
 signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
 signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-end = time.monotonic() + 1
-while time.monotonic() < end:
+while len(rung) < 100:
     check(2)
 signal.setitimer(signal.ITIMER_REAL, 0)
-assert len(rung) > 10
 """
 
 INTERRUPT = """

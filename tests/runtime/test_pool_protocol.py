@@ -218,6 +218,11 @@ LATE = [helper(1, 1), helper(1, 1)]
 
 
 def test_each_share_is_computed_once_while_its_phase_goes_on() -> None:
+    assert explore([ended(p) for p in (caller(2), helper(1, 1), helper(1))], initial(2)) > 1000
+
+
+@pytest.mark.slow
+def test_helpers_may_be_late() -> None:
     assert explore([ended(p) for p in (caller(2), *LATE)], initial(2)) > 10_000
 
 

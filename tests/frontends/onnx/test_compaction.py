@@ -70,6 +70,7 @@ def test_nan_is_not_zero_and_negative_zero_is() -> None:
     check(node("NonZero", {"x": x}), {"x": x}, [np.array([[0, 3, 4]])])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("shorter", [0, 2])
@@ -109,6 +110,7 @@ def _unique(x: Array, is_sorted: bool) -> list[Array]:
     return [values, first, inverse, counts]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("is_sorted", [0, 1])
 @pytest.mark.parametrize("shape", [(), (1,), (3, 11), (3000,)])

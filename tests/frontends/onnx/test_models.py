@@ -25,9 +25,9 @@ def test_light_models(name: str) -> None:
     assert [info.shape for info in signature(graph.module)[1]] == [OUTPUTS.get(name, (1, 1000))]
 
 
-@pytest.mark.parametrize("name", sized(models.FIXTURES))
+@pytest.mark.parametrize("name", sized((*models.BEGINNINGS, *models.FIXTURES), models.BEGINNINGS))
 def test_fixtures(name: str) -> None:
-    model = models.load_fixture(name)
+    model = models.load_model(name)
     feeds = models.random_inputs(model)
     graph = OnnxSource(model).graph({key: array.shape for key, array in feeds.items()})
     graph.module.verify()

@@ -65,6 +65,7 @@ def products(model: Any) -> Counter[str]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("options", STATIC, ids=lambda x: " ".join(map(str, x.values())))
 def test_static(network: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -77,6 +78,7 @@ def test_static(network: str, options: dict[str, Any], tmp_path: Path) -> None:
     assert found["f32"] == (2 if network == "encoder" else 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("options", STATIC, ids=lambda x: " ".join(map(str, x.values())))
 def test_operators_on_bytes(network: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -91,6 +93,7 @@ def test_operators_on_bytes(network: str, options: dict[str, Any], tmp_path: Pat
     assert found["i32"] >= {"residual": 3, "depthwise": 5, "encoder": 6}[network]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("weight_type", ["QInt8", "QUInt8"])
 @pytest.mark.parametrize("per_channel", [False, True])

@@ -20,6 +20,7 @@ import pytest
 from onnx import helper
 
 import tessella
+from tessella import Model
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import ExecutionError
 from tests.frontends.onnx import models
@@ -62,13 +63,14 @@ def loop(
     )
 
 
-def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array], is_native: bool = True) -> None:
+def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array], is_native: bool = True) -> Model:
     """One model for all calls. A native loop may run in chunks, but not step by step."""
-    models.compare(proto, *calls)
+    compiled = models.compare(proto, *calls)
     shapes = {name: array.shape for name, array in calls[0].items()}
     graph = OnnxSource(proto).graph(shapes)
     steps = [] if graph.rest is None else [step.function for step in graph.rest.steps]
     assert is_native == ("loop" not in steps)
+    return compiled
 
 
 OTHERS: Mapping[str, Array] = {"h0": FEEDS["x"], "x": FEEDS["h0"]}
@@ -102,11 +104,7 @@ def test_its_end_is_an_input(inputs: Sequence[str]) -> None:
     ]
     known = {"h0", "x", *inputs}
     calls = [{name: each for name, each in feeds.items() if name in known} for feeds in calls]
-    proto = loop([*GROWS, *END], inputs)
-    compare(proto, *calls)
-    compiled = tessella.compile(proto)
-    for feeds in calls:
-        compiled.run(None, feeds)
+    compiled = compare(loop([*GROWS, *END], inputs), *calls)
     assert str(compiled.as_text("nn")).count("func.func @main") == 1
 
 
@@ -123,6 +121,7 @@ def test_the_number_of_the_step_is_data() -> None:
     compare(loop(nodes, three=np.array(3)), FEEDS, OTHERS)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["numbers", "going", "state0", "following", "rows0"])
 def test_it_reads_a_value_with_any_name(name: str) -> None:
     proto = loop([*GROWS, *END, *ROWS], elements=("r",))
@@ -144,6 +143,7 @@ def reads_open_sizes(name: str) -> onnx.ModelProto:
     return proto
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["a/numbers", "a/going", "a/following"])
 def test_it_reads_an_open_size_with_any_name(name: str) -> None:
     models.compare(reads_open_sizes(name), {"h0": FEEDS["x"]}, {"h0": FEEDS["x"][:2]})
@@ -153,10 +153,7 @@ def test_it_reads_open_sizes(tmp_path: Path) -> None:
     """Its chunks are one program for all sizes."""
     proto = reads_open_sizes("size")
     feeds = [{"h0": np.arange(size, dtype=np.float32)} for size in (3, 4, 5, 9)]
-    models.compare(proto, *feeds)
-    compiled = tessella.compile(proto)
-    for each in feeds[:2]:
-        compiled.run(None, each)
+    compiled = models.compare(proto, *feeds)
     compiled.save(tmp_path / "a.tsl")
     loaded = tessella.load(tmp_path / "a.tsl")
     for each in feeds:
@@ -168,8 +165,7 @@ def test_an_artifact_of_a_body_without_types(tmp_path: Path) -> None:
     proto = loop([*GROWS, *ROWS, *END], elements=("r",))
     for output in proto.graph.node[-1].attribute[0].g.output:
         output.ClearField("type")
-    models.compare(proto, FEEDS, OTHERS)
-    compiled = tessella.compile(proto)
+    compiled = models.compare(proto, FEEDS, OTHERS)
     wanted = compiled.run(None, FEEDS)
     compiled.save(tmp_path / "a.tsl")
     for a, b in zip(tessella.load(tmp_path / "a.tsl").run(None, FEEDS), wanted, strict=True):
@@ -486,10 +482,8 @@ def test_a_loop_in_a_loop(elements: Sequence[str]) -> None:
     )
     outer = proto.graph.node[1].attribute[0].g
     outer.output[0].name, outer.output[1].name = "more", "s"
-    compare(proto, FEEDS, OTHERS)
-    text = tessella.compile(proto)
-    text.run(None, dict(FEEDS))
-    assert text.as_text("nn").count("conditional") == 2
+    compiled = compare(proto, FEEDS, OTHERS)
+    assert compiled.as_text("nn").count("conditional") == 2
 
 
 def test_what_has_no_native_code_runs_in_the_same_program() -> None:
