@@ -61,7 +61,7 @@ lint: $(VENV)/.test ## style, types, layers
 
 .PHONY: pytest
 pytest: $(VENV)/.test ## the tests alone, filecheck's among them
-	$(BIN)/python -m pytest -n $(JOBS) $(if $(SLOW),--slow) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),--slow) $(ARGS)
 
 .PHONY: test-aarch64
 test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators, installed with apt by root
@@ -69,7 +69,7 @@ test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators
 		{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y \
 		--no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } || \
 		echo 'without qemu-aarch64 and aarch64-linux-gnu-gcc, whole programs are left out'
-	$(BIN)/python -m pytest -n $(JOBS) --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/kernels tests/codegen tests/lowering/test_threads.py \
 		tests/driver/test_targets.py tests/driver/test_qemu.py -k 'neon or aarch64 or qemu or spill' $(ARGS)
 
 .PHONY: format

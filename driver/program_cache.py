@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tessella import targets
 from tessella.driver import kept_weights
@@ -163,9 +164,9 @@ def _kept(kind: type[T], key: str) -> T | None:
 
 
 def is_repeatable() -> bool:
-    """Whether another process makes the same programs: what plugins and debug passes do can change
-    at any time."""
-    return not KNOBS.debug_passes and not _has_plugins()
+    """Whether another process makes the same programs: what plugins, kernels of this process and
+    debug passes do can change at any time."""
+    return not (KNOBS.debug_passes or _has_plugins() or _has_kernels())
 
 
 def _can_be_kept() -> bool:
@@ -175,6 +176,12 @@ def _can_be_kept() -> bool:
 def _has_plugins() -> bool:
     groups = (plugins.DIALECTS, plugins.HOST, plugins.KERNELS, plugins.PATTERNS, plugins.PASSES)
     return any(plugins.plugins(group) for group in groups)
+
+
+def _has_kernels() -> bool:
+    """Whether this process has declared kernels; none, if nothing has imported the registry."""
+    registry: Any = sys.modules.get("tessella.kernels.registry")
+    return registry is not None and registry.has_added()
 
 
 @cache

@@ -11,6 +11,7 @@ from xdsl.dialects.arith import (
     AndIOp,
     DivfOp,
     IndexCastOp,
+    MaximumfOp,
     MinSIOp,
     MulfOp,
     SubfOp,
@@ -165,7 +166,7 @@ def roi_align(
                 if total is None:
                     total = value
                 else:
-                    total = s.op(AddfOp(total, value)) if is_mean else _greatest(s, total, value)
+                    total = s.op((AddfOp if is_mean else MaximumfOp)(total, value))
         assert total is not None
         return total
 

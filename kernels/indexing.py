@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import IndexType, i64
 from xdsl.ir import SSAValue
 
+from tessella.dialects.elements import attribute_of, is_unsigned
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import indexing
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of
@@ -28,8 +29,13 @@ def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
 
 def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
     """An index as the coordinate that is nearest to it."""
+    last = s.size(extent - 1)
+    if is_unsigned(value.type):
+        limit = s.cast(s.op(arith.IndexCastOp(last, i64)), attribute_of("u64"))
+        least = s.op(arith.MinUIOp(s.cast(value, limit.type), limit))
+        return s.op(arith.IndexCastOp(s.cast(least, i64), IndexType()))
     index = s.op(arith.IndexCastOp(value, IndexType()))
-    first, last = s.like(0, index), s.size(extent - 1)
+    first = s.like(0, index)
     above = s.op(arith.SelectOp(s.op(arith.CmpiOp(index, first, "slt")), first, index))
     return s.op(arith.SelectOp(s.op(arith.CmpiOp(above, last, "sgt")), last, above))
 

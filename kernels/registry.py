@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from inspect import signature
 from typing import Any
 
@@ -35,9 +35,10 @@ from tessella.dialects.place import PlaceAttr
 from tessella.kernels.cost import Cost, Work
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
+from tessella.runtime import host as host_functions
 from tessella.runtime.host import HostKernel
 from tessella.runtime.host import kernel as host_function
-from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.errors import InternalError, InvalidModelError, OptionError
 from tessella.targets.table import FAMILIES
 
 CPU = "cpu"
@@ -187,6 +188,21 @@ def registered(*kernels: Kernel) -> Generator[None]:
     finally:
         for kernel in added:
             _KERNELS[kernel.op.name].remove(kernel)
+
+
+def has_added() -> bool:
+    """Whether there are kernels whose functions are of no module of tessella: only this process
+    knows them."""
+    return any(_is_added(kernel) for known in _KERNELS.values() for kernel in known)
+
+
+def _is_added(kernel: Kernel) -> bool:
+    function = None if kernel.function is None else host_functions.KERNELS.get(kernel.function)
+    parts = (function, kernel.lower, kernel.cost, kernel.applies)
+    return any(not getattr(part, "__module__", OWN).startswith(OWN) for part in parts if part)
+
+
+OWN = __name__.partition(".")[0]
 
 
 @cache
@@ -370,6 +386,7 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
             given = next((name for name in untaken if name in op.properties), None)
             return f"takes no {given}" if given else limits(op) or kernel.applies(op)
 
+        @wraps(function)
         def run(*operands: Any, **settings: Any) -> Any:
             return function(*operands, **{k: settings[k] for k in settings.keys() - untaken})
 
@@ -382,7 +399,7 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
 
 
 def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
-    """The optional properties of the op that a function does not take. Raises InternalError for one
+    """The optional properties of the op that a function does not take. Raises OptionError for one
     that does not take the others by name."""
     parameters = signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -392,12 +409,14 @@ def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
     optional = {name for name in defs if isinstance(defs[name], OptPropertyDef)}
     wanted = [name for name in defs if name not in optional]
     missing = {*wanted} - taken.keys()
-    unknown = {k for k in taken if taken[k]} - defs.keys()
+    unknown = {k for k in taken if taken[k]} - {*wanted}
     if missing or unknown:
-        raise InternalError(
+        expected = ", ".join([*wanted, *(f"{name}=None" for name in optional)]) or "none"
+        raise OptionError(
             f"the kernel {kernel.name} of {kernel.op.name} has other keywords than the op",
-            expected=", ".join(wanted) or "none",
+            expected=expected,
             found=", ".join(taken) or "none",
+            hint=f"declare it as def f(.., *, {expected}), or with **settings",
         )
     return optional - taken.keys()
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.dialects.nn.core import shapes_differ
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
@@ -64,7 +65,14 @@ def _searchsorted(
     ordered, values = common(trace, a, v)
     ordered = _vector("a of np.searchsorted", ordered)
     if sorter is not None:
-        ordered = ordered.gather(as_indices(trace, sorter), 0)
+        places = as_indices(trace, sorter)
+        if shapes_differ(places.shape, ordered.shape):
+            raise ShapeError(
+                "the sorter of np.searchsorted has a place for each element of a",
+                expected=str(ordered.shape),
+                found=str(places.shape),
+            )
+        ordered = ordered.gather(places, 0)
     return found_places(ordered, values, side)
 
 

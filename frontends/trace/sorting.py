@@ -15,6 +15,9 @@ from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
 from tessella.frontends.trace.traced import Trace
 from tessella.frontends.trace.ufuncs import BOOL
+from tessella.support.errors import OptionError
+
+KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
 def _sorted(name: str, result: int) -> Callable[..., Array]:
@@ -29,6 +32,12 @@ def _sorted(name: str, result: int) -> Callable[..., Array]:
         stable: bool | None = None,
     ) -> Value:
         value = trace.lift(x)
+        if kind not in KINDS or (kind is not None and stable is not None):
+            raise OptionError(
+                f"np.{name} takes a kind of sort, or whether it is stable",
+                expected=", ".join(KINDS[1:]),
+                found=f"kind={kind!r}, stable={stable!r}",
+            )
         if axis is None:
             value, axis = value.flat(), 0
         along = as_axis(axis, value.rank)

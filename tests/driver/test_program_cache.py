@@ -19,8 +19,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tessella
 from tessella import targets
+from tessella.dialects import nn
 from tessella.driver import program_cache
 from tessella.frontends import onnx as onnx_source
+from tessella.kernels import registry
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import LARGE, Artifact, Compiled, CompiledModel, dump
@@ -221,6 +223,22 @@ def test_nothing_is_kept_beside_plugins(
     data = scaled(2).SerializeToString()
     tessella.compile(data)
     monkeypatch.setattr(program_cache, "_has_plugins", lambda: True)
+    tessella.compile(data)
+    assert len(compiled) == 2
+
+
+def test_nothing_is_kept_beside_kernels_of_this_process(cache: Path, compiled: list[str]) -> None:
+    def twice(x: Array) -> Array:
+        return x + x
+
+    data = scaled(2).SerializeToString()
+    tessella.compile(data)
+    known = registry._KERNELS.setdefault("nn.relu", [])
+    registry.called(nn.ReluOp, "twice", cost=lambda *_: 1.0)(twice)
+    try:
+        tessella.compile(data)
+    finally:
+        known.pop()
     tessella.compile(data)
     assert len(compiled) == 2
 

@@ -21,7 +21,7 @@ from tessella.kernels.elements import rows
 from tessella.kernels.registry import CPU, Kernel, called
 from tessella.runtime import host
 from tessella.runtime.library import c_function, row_major
-from tessella.support.errors import ExecutionError, InternalError, LibraryError
+from tessella.support.errors import ExecutionError, InternalError, LibraryError, OptionError
 from tests.native import Array, FixedSource, GraphBuilder, normal
 
 Function = Callable[..., Any]
@@ -141,10 +141,13 @@ def test_it_takes_the_properties_of_the_op(register: Register) -> None:
     def another(a: Array, b: Array, *, transpose_b: bool, transpose_a: bool) -> Array:
         return a @ b
 
-    for function in (without, another):
-        with pytest.raises(InternalError, match="other keywords than the op") as caught:
+    def demanding(a: Array, b: Array, *, transpose_b: bool, sums: object) -> Array:
+        return a @ b
+
+    for function in (without, another, demanding):
+        with pytest.raises(OptionError, match="other keywords than the op") as caught:
             register(function)
-        assert caught.value.expected == "transpose_b"
+        assert caught.value.expected == "transpose_b, sums=None"
     assert "nn.matmul/mine" not in host.KERNELS
 
 

@@ -170,6 +170,16 @@ def test_regions_that_are_too_large_or_no_numbers() -> None:
     assert not model.run(None, {**feeds, "rois": nan})[0][1].any()
 
 
+def test_the_greatest_of_a_region_is_nan_if_a_point_is() -> None:
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    x[0, 0, 2, 2] = np.nan
+    rois = np.array([[0, 0, 4, 4]], np.float32)
+    feeds = {"x": x, "rois": rois, "batches": np.zeros(1, np.int64)}
+    for samples in (0, 2):
+        proto = one_node("RoiAlign", feeds, opset=16, mode="max", sampling_ratio=samples)
+        assert np.isnan(tessella.compile(proto).run(None, feeds)[0]).all()
+
+
 def test_a_region_of_no_image_is_refused() -> None:
     feeds = _regions(4, seed=1)
     for samples in (0, 2):

@@ -202,6 +202,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def gather(data: Array, indices: Array) -> Array:
+    """The rows at the indices that are nearest to these; NumPy's own mode wraps uint64 first."""
+    return np.take(data, np.clip(indices, 0, max(len(data) - 1, 0)), axis=0)
+
+
 def scatter(values: Array, indices: Array, like: Array) -> Array:
     """The rows of the values, added to those of zeros."""
     result = np.zeros((len(like), *values.shape[indices.ndim :]), values.dtype)
@@ -217,7 +222,7 @@ def argsort(x: Array, axis: int = -1, descending: int = 0, count: int | None = N
 
 
 WHOLE: dict[str, Callable[..., Any]] = {
-    "gather": lambda data, indices: np.take(data, indices, axis=0, mode="clip"),
+    "gather": gather,
     "scatter": scatter,
     "index": lambda x, axis: np.indices(x.shape, np.int32)[axis],
     "shape": lambda x: np.asarray(x.shape, np.int32),

@@ -105,6 +105,14 @@ def test_every_type_of_indices(dtype: str) -> None:
     run("function (A, I) -> (R) { R = gather(A, I); }", numbers(5, 4), PLACES.astype(dtype) % 8)
 
 
+@pytest.mark.parametrize("dtype", "uint8 uint16 uint32 uint64".split())
+def test_indices_beyond_the_signed_range(dtype: str) -> None:
+    last = np.iinfo(dtype).max
+    places = np.array([100, 150, 255, last], dtype)
+    run("function (A, I) -> (R) { R = gather(A, I); }", numbers(200), places)
+    run("function (A, I, L) -> (R) { R = scatter(A, I, L); }", numbers(4), places, numbers(200))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_add_in_order(threads: int) -> None:
     """Sums of floats have the bits of a loop."""

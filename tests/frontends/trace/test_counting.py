@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.support.errors import ExecutionError, ShapeError, TessellaError
+from tessella.support.errors import ExecutionError, OptionError, ShapeError, TessellaError
 from tests.frontends.trace.checks import agrees, array, same
 
 
@@ -104,6 +104,19 @@ def test_nan_is_the_greatest(side: Any) -> None:
 def test_searches_in_an_order() -> None:
     x = array((20,))
     agrees(lambda a, v: np.searchsorted(a, v, sorter=a.argsort()), x, array((9,), seed=1))
+
+
+def test_an_order_of_another_length() -> None:
+    with pytest.raises(ShapeError, match="sorter"):
+        tessella.jit(lambda a, v: np.searchsorted(a, v, sorter=np.array([0, 1])))(
+            array((5,)), array((2,))
+        )
+
+
+@pytest.mark.parametrize("options", [{"kind": "foo"}, {"kind": "stable", "stable": True}])
+def test_kinds_of_sort_that_there_are_not(options: Any) -> None:
+    with pytest.raises(OptionError, match=r"np\.sort"):
+        tessella.jit(lambda x: np.sort(x, **options))(array((5,)))
 
 
 def test_searches_of_open_sizes() -> None:
