@@ -74,7 +74,7 @@ class Condition:
 
 def decided(condition: bool | Condition) -> bool:
     """Whether a condition holds. Raises UndecidedSizeError where it does for some values only."""
-    if not isinstance(condition, Condition):
+    if condition is True or condition is False:
         return condition
     holds = condition.holds
     if holds is None:

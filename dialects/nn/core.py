@@ -140,10 +140,10 @@ def type_of(array: Array) -> Tensor:
 
 def tensor_type(value: SSAValue | Attribute) -> Tensor:
     """The value's tensor type. Raises InternalError for anything else."""
-    type = value.type if isinstance(value, SSAValue) else value
-    if not isinstance(type, TensorType):
-        raise InternalError(f"expected a tensor, found {type}")
-    return type
+    found = value.type if isinstance(value, SSAValue) else value
+    if type(found) is not TensorType:  # faster than isinstance, of which passes make most calls
+        raise InternalError(f"expected a tensor, found {found}")
+    return found
 
 
 def shape_of(value: SSAValue | Attribute) -> tuple[Size, ...]:

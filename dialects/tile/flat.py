@@ -177,9 +177,11 @@ def stored_element(value: SSAValue, packed: PlaceAttr | None = None) -> Element:
 
 def _packed(value: SSAValue) -> PlaceAttr | None:
     """The place in which a kernel's schedules read an argument, until the argument has it."""
-    kernel = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    if not isinstance(value, BlockArgument):
+        return None
+    kernel = value.block.parent_op()
     marks = kernel.properties.get("arg_attrs") if kernel is not None else None
-    if not isinstance(marks, ArrayAttr) or not isinstance(value, BlockArgument):
+    if not isinstance(marks, ArrayAttr):
         return None
     mark = marks.data[value.index]
     place = mark.data.get(PACKED) if isinstance(mark, DictionaryAttr) else None
