@@ -112,5 +112,5 @@ def test_alone(name: str) -> None:
 def test_together() -> None:
     """Several in one program, of which the later ones read what the earlier ones compute."""
     nodes = [node for fusion in FUSIONS.values() for node in fusion.nodes]
-    names = [name for seed in range(4 * PROGRAMS) for name in check(seed, Fusion(nodes, ALL), 3)]
+    names = [name for seed in range(6 * PROGRAMS) for name in check(seed, Fusion(nodes, ALL), 3)]
     assert len(set(names)) > len(FUSIONS) // 2
