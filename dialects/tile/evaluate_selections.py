@@ -11,23 +11,16 @@ from xdsl.ir import SSAValue
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.tile.access import Access
 from tessella.dialects.tile.evaluate import Arrays, Points, body_values, grid, positions
-from tessella.dialects.tile.selection import RowsOp
 from tessella.dialects.tile.sort import SortOp
 from tessella.dialects.tile.suppress import SuppressOp
 from tessella.runtime.host.reduction import topk
 from tessella.support.decisions import known, known_all
 
 
+@np.errstate(all="ignore")
 def selected(op: SortOp, arrays: Arrays) -> list[Array]:
     """The results of a sort, given the arrays of the values that it reads."""
-    with np.errstate(all="ignore"):
-        return _selected(op, arrays)
-
-
-def _selected(op: SortOp, arrays: Arrays) -> list[Array]:
-    sizes, points = _rows(op)
-    elements = _elements(op.inputs, op.input_accesses, points, arrays)
-    keys = np.broadcast_to(body_values(op.combine.block, elements, points, arrays), sizes)
+    keys, _ = _keys(op, arrays)
     count = known(op.count)
     _, places = topk(keys, k=count, axis=keys.ndim - 1, largest=op.descending is not None)
     taken = {**{index.name: (0, int(index.range)) for index in op.free}, op.along.name: (0, count)}
@@ -42,16 +35,11 @@ def _selected(op: SortOp, arrays: Arrays) -> list[Array]:
     return results
 
 
+@np.errstate(all="ignore")
 def suppressed(op: SuppressOp, arrays: Arrays) -> list[Array]:
     """The results of a greedy selection, given the arrays of the values that it reads."""
-    with np.errstate(all="ignore"):
-        return _suppressed(op, arrays)
-
-
-def _suppressed(op: SuppressOp, arrays: Arrays) -> list[Array]:
-    sizes, points = _rows(op)
-    inputs = _elements(op.inputs, op.input_accesses, points, arrays)
-    keys = np.broadcast_to(body_values(op.combine.block, inputs, points, arrays), sizes)
+    keys, points = _keys(op, arrays)
+    sizes = keys.shape
     items = _elements(op.items, op.item_accesses, points, arrays)
     items = [np.broadcast_to(item, sizes) for item in items]
     (limits,) = _elements([op.limit], op.access_list[-1:], points, arrays)
@@ -90,10 +78,13 @@ def joined(places: Array, counts: Array) -> list[Array]:
     return [rows, np.array(count)]
 
 
-def _rows(op: RowsOp) -> tuple[list[int], Points]:
-    """The ranges of the indices, that of a row's values last, and all points."""
+def _keys(op: SortOp | SuppressOp, arrays: Arrays) -> tuple[Array, Points]:
+    """The key of each value of each row, and the points where they are."""
     sizes = {index.name: int(index.range) for index in (*op.free, op.along)}
-    return [*sizes.values()], grid({name: (0, size) for name, size in sizes.items()})
+    points = grid({name: (0, size) for name, size in sizes.items()})
+    elements = _elements(op.inputs, op.input_accesses, points, arrays)
+    keys = body_values(op.combine.block, elements, points, arrays)
+    return np.broadcast_to(keys, [*sizes.values()]), points
 
 
 def _elements(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.sizes import SizeOp
-from tessella.dialects.tile.attributes import Index, IndicesAttr
+from tessella.dialects.sizes import SizeOp, size_def, size_of
+from tessella.dialects.tile.access import Access
+from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
 from tessella.dialects.tile.operands import verify_arguments
 from tessella.dialects.tile.ops import SCALAR_DIALECTS
@@ -61,6 +63,18 @@ class RowsOp(SelectionOp):
     values of a row."""
 
     indices = prop_def(IndicesAttr)
+    accesses = prop_def(ArrayAttr[AccessAttr])
+    """Of the operands; in a sort, that of both results follows."""
+    first = size_def()
+
+    @property
+    def count(self) -> Size:
+        """The number of values that are selected of each row, at most."""
+        return size_of(self.first)
+
+    @property
+    def access_list(self) -> tuple[Access, ...]:
+        return tuple(access.data for access in self.accesses)
 
     @property
     def index_list(self) -> tuple[Index, ...]:

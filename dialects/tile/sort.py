@@ -17,7 +17,6 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -30,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
-from tessella.dialects.sizes import parse_number, size_attribute, size_def, size_of
+from tessella.dialects.sizes import parse_number, size_attribute
 from tessella.dialects.tile.access import Access, may_stay_inside, parse_access, print_access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.operands import (
@@ -104,9 +103,6 @@ class SortOp(RowsOp):
 
     name = "tile.sort"
     inputs = var_operand_def(base(TensorType))
-    accesses = prop_def(ArrayAttr[AccessAttr])
-    """Of the inputs, then of both results."""
-    first = size_def()
     descending = opt_prop_def(UnitAttr)
     schedule = opt_prop_def(SortingAttr)
     combine = region_def("single_block")
@@ -160,17 +156,12 @@ class SortOp(RowsOp):
         return product(index.range for index in outer) * groups
 
     @property
-    def count(self) -> Size:
-        """The number of values that are selected of each row."""
-        return size_of(self.first)
-
-    @property
     def input_accesses(self) -> tuple[Access, ...]:
-        return tuple(a.data for a in self.accesses)[:-1]
+        return self.access_list[:-1]
 
     @property
     def out_access(self) -> Access:
-        return self.accesses.data[-1].data
+        return self.access_list[-1]
 
     def verify_(self) -> None:
         self.verify_rows(self.count)

@@ -23,7 +23,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -38,7 +37,7 @@ from tessella.dialects.assembly import parse_operand, parse_types, print_types
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import shape_of, shapes_differ, tensor, tensor_type
 from tessella.dialects.place import place_of, verify_place
-from tessella.dialects.sizes import parse_number, size_attribute, size_def, size_of
+from tessella.dialects.sizes import parse_number, size_attribute
 from tessella.dialects.tile.access import Access, may_stay_inside, print_access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.operands import parse_operands, print_operands, verify_operand
@@ -100,9 +99,6 @@ class SuppressOp(RowsOp):
     inputs = var_operand_def(base(TensorType))
     items = var_operand_def(base(TensorType))
     limit = operand_def(base(TensorType))
-    accesses = prop_def(ArrayAttr[AccessAttr])
-    """Of the operands."""
-    first = size_def()
     schedule = opt_prop_def(SweepAttr)
     combine = region_def("single_block")
     ruling = region_def("single_block")
@@ -143,22 +139,12 @@ class SuppressOp(RowsOp):
         return (self.combine, self.ruling)
 
     @property
-    def count(self) -> Size:
-        """The number of values that are selected of each row at most."""
-        return size_of(self.first)
-
-    @property
     def parallel(self) -> int | None:
         return None if self.schedule is None else self.schedule.data.parallel
 
     def divide(self, units: int) -> None:
         assert self.schedule is not None
         self.schedule = SweepAttr(replace(self.schedule.data, parallel=units))
-
-    @property
-    def access_list(self) -> tuple[Access, ...]:
-        """Of the operands."""
-        return tuple(access.data for access in self.accesses)
 
     @property
     def input_accesses(self) -> tuple[Access, ...]:
