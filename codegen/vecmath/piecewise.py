@@ -1,7 +1,8 @@
 """Odd functions by intervals, with coefficients that lanes look up in registers.
 
-AVX-512's `vpermps` takes lanes of a vector by number, `vpermi2ps` those of two. So a polynomial of
-low degree for each interval takes fewer instructions than one formula for all arguments.
+AVX-512's `vpermps` selects lanes of a vector by index, `vpermi2ps` lanes of two vectors. A
+polynomial of low degree for each interval therefore takes fewer instructions than one formula for
+all arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tessella.codegen.vecmath.whole import in_whole_vectors
 
 
 def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
-    """The odd function of the pieces."""
+    """Evaluate the odd function of the pieces."""
     a = x.abs().at_most(pieces.end)
     magic = FORMATS[x.type.bits].magic
     shifted = fma(a, 1 / pieces.width, magic)
@@ -30,9 +31,9 @@ def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
 
 
 def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
-    """The numbers at those places of the table, whose size is lanes of one vector or of two.
+    """Look up table entries by index. The table has the lanes of one or two vectors.
 
-    Only the index's lowest bits count.
+    Only the low bits of the index count.
     """
     w, lanes = index.w, index.w.target.table_lanes
     to = vector("f32", lanes)
