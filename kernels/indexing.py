@@ -1,5 +1,5 @@
-"""Kernels of gathers and scatters: elements extracted and written at computed coordinates, which
-are checked."""
+"""Kernels of gathers and scatters: elements read and written at computed coordinates, which are
+checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tessella.support.sizes import Size
 
 
 def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
-    """An index as a coordinate; a negative index counts from the back."""
+    """Convert an index to a coordinate; a negative index counts from the back."""
     index = s.op(arith.IndexCastOp(value, IndexType()))
     negative = s.op(arith.CmpiOp(index, s.like(0, index), "slt"))
     wrapped = s.op(arith.AddiOp(index, s.size(extent)))
@@ -28,7 +28,7 @@ def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
 
 
 def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
-    """An index as the coordinate that is nearest to it."""
+    """Clamp an index to the nearest coordinate."""
     last = s.size(extent - 1)
     if is_unsigned(value.type):
         limit = s.cast(s.op(arith.IndexCastOp(last, i64)), attribute_of("u64"))
@@ -153,7 +153,7 @@ def scatter_nd(
 
 
 def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
-    """A tensor of the kernel with the elements of the data."""
+    """Return a tensor of the kernel with a copy of the data."""
     number = k.splat(data)
     if number is None:
         return k.map([data], type, lambda s, a: a[0])
@@ -171,8 +171,10 @@ def _scattered(
     out: Sequence[Form],
     body: Places,
 ) -> SSAValue:
-    """A copy of the data, into which the updates are written. Narrow floats are added up as wider
-    ones, and only moved without a reduction."""
+    """Write updates into a copy of the data.
+
+    A reduction adds narrow floats as wider ones; without a reduction they are only moved.
+    """
     type = k.result_type(op)
     aggregation = AGGREGATIONS[op.settings["reduction"]]
     if aggregation == "=":
