@@ -2,17 +2,17 @@
 
     Row("softsign", "float", "x / (1 + |x|)", _softsign, Onnx("Softsign", 1, 22))
 
-- `dialects/nn/elementwise.py` makes the op's class.
+- `dialects/nn/elementwise.py` creates the op's class.
 - The function is the NumPy kernel, in ``KERNELS``.
 - The native kernel is the same function, applied to a scalar that adds an op of `arith` or `math`
-  for each function of NumPy: `kernels/elementwise.py`.
-- ONNX's operator becomes the op: `frontends/onnx/ops/elementwise.py`.
-- Where elements are sizes, `dialects/nn/evaluate_sizes.py` applies the row's function of sizes.
+  for each NumPy function: `kernels/elementwise.py`.
+- ONNX's operator is converted to the op: `frontends/onnx/ops/elementwise.py`.
+- If elements are sizes, `dialects/nn/evaluate_sizes.py` applies the row's function of sizes.
 - Under `jit`, NumPy's ufunc becomes the op: `frontends/trace/ufuncs.py`.
 - `tessella.ops` has the op.
 
-A function may call those that `kernels/elementwise.py` has scalar code for: ufuncs, ``np.where``
-and the ones with ``@primitive``. It must not branch on elements.
+A function may call the functions with scalar code in `kernels/elementwise.py`: ufuncs, ``np.where``
+and those with ``@primitive``. It must not branch on elements.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from tessella.support.size_functions import (
     truncated,
 )
 
-# ``Any`` is an array, or what stands for one
+# ``Any`` is an array, or a traced scalar
 Function = Callable[..., Any]
 
 Kind = Literal[
     "unary", "float", "predicate", "boolean", "bits", "binary", "comparison", "logic",
     "bitwise", "quantize", "dequantize",
 ]  # fmt: skip
-"""Operands and result:
+"""The element types of operands and result:
 
-- unary, binary: numbers of one type, which the result has too
+- unary, binary: numbers of one type, which is the result's too
 - float: one float, computed in float64 and rounded once
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
-- bits, bitwise: one integer, two integers of one type, which the result has too
-- quantize: a float, a scale of its type and a zero point, an integer whose type the result has
+- bits, bitwise: one integer, two integers of one type, which is the result's too
+- quantize: a float, a scale of its type, and a zero point, whose integer type is the result's
 - dequantize: an integer, a scale and a zero point of the integer's type, to the scale's type
 """
 
@@ -66,13 +66,13 @@ Law = Literal["commutative", "idempotent", "involution"]
 
 @dataclass(frozen=True)
 class Onnx:
-    """The operator that is the op in the versions ``first`` to ``last``."""
+    """The operator that equals the op in versions ``first`` to ``last``."""
 
     name: str
     first: int
     last: int
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The attribute of each parameter that has another name."""
+    """The attribute of each parameter with another name."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,14 @@ class Row:
     """The defaults of the properties, which are numbers."""
     law: Law | None = None
     equivalent: np.ufunc | None = None
-    """The ufunc that a function of our own stands for."""
+    """The ufunc that a function of our own replaces."""
     sizes: Function | None = None
-    """The function of integers on sizes, which may be expressions of symbols: an operand each."""
+    """The integer function on sizes, which may be symbolic expressions; one argument for each
+    operand."""
 
     @property
     def ufunc(self) -> np.ufunc | None:
-        """The function of NumPy that the op computes, if it is one."""
+        """The NumPy ufunc that the op computes, if there is one."""
         return self.function if isinstance(self.function, np.ufunc) else self.equivalent
 
 
@@ -130,19 +131,20 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 @primitive
 def divide(lhs: Array, rhs: Array) -> Array:
-    """Integers round towards zero; a division by zero gives 0 for integers, as IEEE for floats."""
+    """Integers round towards zero. Division by zero gives 0 for integers, and follows IEEE for
+    floats."""
     if lhs.dtype.kind == "f":
         return lhs / rhs
     divisor = np.where(rhs == 0, rhs.dtype.type(1), rhs)
     quotient, rest = np.divmod(lhs, divisor)
-    # divmod rounds down: one too low where the exact quotient is negative and no integer
+    # divmod rounds down: one too low if the exact quotient is negative and not an integer.
     towards_zero = quotient + ((rest != 0) & ((lhs < 0) != (divisor < 0)))
     return np.where(rhs == 0, 0, towards_zero).astype(lhs.dtype)
 
 
 @primitive
 def power(lhs: Array, rhs: Array) -> Array:
-    """The power: of floats in float64 and rounded once; of integers modulo their type's range."""
+    """The power: floats in float64, rounded once; integers modulo their type's range."""
     if lhs.dtype.kind != "f":
         return _integer_power(lhs, rhs)
     return np.power(lhs.astype(np.float64), rhs.astype(np.float64)).astype(lhs.dtype)
@@ -157,19 +159,19 @@ def _integer_power(lhs: Array, rhs: Array) -> Array:
 
 @primitive
 def wide(x: Array) -> Array:
-    """An integer in 32 bits."""
+    """Convert an integer to 32 bits."""
     return x.astype(np.int32)
 
 
 @primitive
 def whole(x: Array) -> Array:
-    """The nearest integer in 32 bits, halves to even, of a float that lies in their range."""
+    """Round a float in 32-bit range to the nearest integer, ties to even."""
     return np.rint(x).astype(np.int32)
 
 
 @primitive
 def like(x: Array, other: Array) -> Array:
-    """The elements in the type of another array; integers wrap."""
+    """Convert elements to another array's type; integers wrap."""
     return x.astype(other.dtype)
 
 
@@ -220,13 +222,13 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _softplus(x: Any) -> Any:
-    # not log(1 + e^x), which overflows
+    # log(1 + e^x) would overflow.
     e = np.exp(-np.abs(x))
     return np.maximum(x, 0) + np.log1p(e)
 
 
 def _mish(x: Any) -> Any:
-    # tanh(log(1 + e^x)), without the logarithm; it is 1 long before e^2x overflows
+    # tanh(log(1 + e^x)) without the logarithm; it is 1 long before e^2x overflows.
     e = np.exp(np.minimum(x, 40))
     n = e * (e + 2)
     return x * (n / (n + 2))
@@ -256,7 +258,7 @@ def _celu(x: Any, alpha: float) -> Any:
 
 
 def _quantize(x: Any, scale: Any, zero: Any) -> Any:
-    # the bounds are applied to the float: beyond 32 bits there is no nearest integer
+    # The bounds apply to the float: beyond 32 bits there is no nearest integer.
     element = element_of(zero.dtype)
     assert element is not None
     low, high = limits_of(element)
@@ -434,8 +436,10 @@ _ROWS = (
 )  # fmt: skip
 
 ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}
-"""The ops by name, without the dialect's: `exp`. Only `nn.where` and `nn.cast` have no row: they
-have other operands and results."""
+"""The ops by name, without the dialect: `exp`.
+
+Only `nn.where` and `nn.cast` have no row, as their operands and results differ.
+"""
 
 
 def _kernel(row: Row) -> HostKernel:
@@ -454,13 +458,13 @@ KERNELS.update({f"nn.{name}": _kernel(row) for name, row in ROWS.items()})
 
 @kernel("where")
 def where(condition: Array, lhs: Array, rhs: Array) -> Array:
-    """lhs where the condition holds, else rhs."""
+    """lhs where the condition is true, otherwise rhs."""
     return np.where(condition, lhs, rhs)
 
 
 @kernel("cast")
 def cast(x: Array, *, to: npt.DTypeLike) -> Array:
-    """NumPy's astype; a float out of an integer type's range saturates, NaN becomes 0."""
+    """NumPy's astype; floats out of an integer type's range saturate, and NaN becomes 0."""
     element = element_of(to)
     assert element is not None
     if x.dtype.kind == "f" and element.is_integer:
@@ -469,7 +473,7 @@ def cast(x: Array, *, to: npt.DTypeLike) -> Array:
 
 
 def _whole(x: Array, element: Element) -> Array:
-    """Floats as integers of an element's range."""
+    """Convert floats to integers in an element's range."""
     target, (low, high) = computing(element), limits_of(element)
     # the largest float below the limit: the limit itself may round up out of range
     top = np.nextafter(x.dtype.type(high), x.dtype.type(0))
