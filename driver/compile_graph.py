@@ -1,4 +1,4 @@
-"""From a graph to a program on this machine, after kernels were measured if that is asked for."""
+"""From a graph to a program for this machine, measuring kernels first on request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tessella.driver.tune import tune
 
 
 def compile_graph(graph: Graph, options: Options, progress: Progress = quiet) -> Built:
-    """The program of a graph on this machine. The graph's weights are used up."""
+    """Compile a graph for this machine. The graph's weights are consumed."""
     check_machine(options)
     if options.pick == "measure" and graph.stage == "nn":
         copy = Graph(graph.module.clone(), graph.weights.copy())

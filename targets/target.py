@@ -1,4 +1,4 @@
-"""The description of a machine that kernels, the tile model and code generation read."""
+"""The description of a machine for kernels, the tile model and code generation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Target:
-    """A machine to generate code for. All sizes are in bytes unless a name says bits."""
+    """A machine to generate code for. Sizes are in bytes unless a name says bits."""
 
     name: str
-    """The name by which `get` finds it: `avx512`, `avx2`, `sse`, `neon`."""
+    """The name that `get` accepts: `avx512`, `avx2`, `sse`, `neon`."""
 
     arch: str
     """The target part of a place: `x86` or `arm`."""
@@ -24,50 +24,50 @@ class Target:
     """LLVM's name of the instruction set level, not of a product: `x86-64-v4`."""
 
     features: tuple[str, ...]
-    """LLVM's names of what the machine has beyond ``cpu``, such as `avx512vnni`."""
+    """LLVM's names of features beyond ``cpu``, such as `avx512vnni`."""
 
     vector_bits: int
     vector_registers: int
     mask_registers: int
-    """Registers that hold nothing but lane masks; 0 where masks live in vector registers."""
+    """Dedicated mask registers; 0 if masks live in vector registers."""
 
     fused_multiply_add: bool
     fma_ports: int
-    """Vector multiply-adds that can start in one cycle."""
+    """Vector multiply-adds that can start in a cycle."""
 
     fma_latency: int
     """Cycles from a multiply-add's start to its result."""
 
     load_ports: int
-    """Vector loads that can start in one cycle."""
+    """Vector loads that can start in a cycle."""
 
     store_ports: int
-    """Vector stores that can start in one cycle."""
+    """Vector stores that can start in a cycle."""
 
     shuffle_ports: int
-    """Shuffles of lanes of two vectors that can start in one cycle."""
+    """Two-operand lane shuffles that can start in a cycle."""
 
     converts_half: bool
     """Whether instructions convert between f16 and f32."""
 
     converts_long: bool
-    """Whether instructions convert vectors of floats to i64."""
+    """Whether instructions convert float vectors to i64."""
 
     loads_pairs: bool
-    """Whether one instruction loads two elements, one after the other, into two registers."""
+    """Whether one instruction loads two adjacent elements into two registers."""
 
     table_lanes: int
-    """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0 where
-    none takes enough for a table."""
+    """f32 table entries that one instruction selects by index, from one vector or two; 0 if it is
+    too few."""
 
     scales_by_powers: bool
-    """Whether an instruction scales by powers of two, to 0 and infinity too."""
+    """Whether an instruction scales by powers of two, including to 0 and infinity."""
 
     loop_ops: int
-    """Instructions of a loop that runs out of the cache of decoded instructions."""
+    """Instructions of a loop that fits into the cache of decoded instructions."""
 
     refill_cycles: float
-    """Cycles until the pipeline is full again after a branch that was predicted badly."""
+    """Cycles to refill the pipeline after a mispredicted branch."""
 
     barrier_cycles: int
     """Cycles until threads on two cores know that both are at a barrier."""
