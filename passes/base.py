@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -10,12 +9,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
-from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp, shape_of
-from tessella.dialects.place import place_of
+from tessella.dialects.nn.constants import ConstantOp
+from tessella.dialects.nn.core import NnOp
 from tessella.dialects.tile import SegmentOp
-from tessella.runtime.elements import widened
-from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InternalError
 
 PATTERN = "nn.pattern"
@@ -24,8 +20,6 @@ CONSUMED = "nn.consumed"
 """Attribute of an op that stands for others: these, each as ``nn.erf@node``."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that tell where an op came from, and nothing of what it computes."""
-
-_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
 
 
 def functions(module: ModuleOp) -> Iterator[FuncOp]:
@@ -62,43 +56,6 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
         if op.sym_name.data == name:
             return op
     raise InternalError(f"the module has no function @{name}")
-
-
-def bits_of(array: Array) -> Array:
-    """The elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
-    return array.reshape(-1).view(f"u{array.itemsize}")
-
-
-def common_number(array: Array) -> float | int | None:
-    """The number that all elements equal, if the array is small enough to check."""
-    if not 0 < array.nbytes <= _COMPARED:
-        return None
-    bits = bits_of(array)
-    if bits[0] != bits[-1] or (bits != bits[0]).any():
-        return None
-    return widened(array.reshape(-1)[:1]).item()
-
-
-def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
-    """The number that all elements of a splat or of a small weight equal, if there is one."""
-    owner = value.owner
-    if isinstance(owner, SplatOp):
-        return owner.number
-    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
-        return None
-    array = weights.get(owner.symbol.root_reference.data)
-    return None if array is None else common_number(array)
-
-
-def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
-    """The constant array [M, N] that a value [.., M, N] with one matrix is, if it is one."""
-    owner, shape = value.owner, shape_of(value)
-    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
-        return None
-    array = weights.get(owner.symbol.root_reference.data)
-    if array is None or len(shape) < 2 or 0 in shape or math.prod(shape[:-2]) != 1:
-        return None
-    return widened(array).reshape(shape[-2:])
 
 
 def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:

@@ -39,11 +39,12 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
+from tessella.dialects.nn.known import bits_of, common_number
 from tessella.dialects.nn.movement import PadOp
 from tessella.dialects.nn.symbolic import SizesOp, SymbolicOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
-from tessella.passes.base import bits_of, common_number, functions
+from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.elements import full, widened

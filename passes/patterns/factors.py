@@ -17,7 +17,7 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.elementwise import DivOp, MulOp, PowOp, ReciprocalOp
-from tessella.passes.base import known_number
+from tessella.dialects.nn.known import known_number
 from tessella.runtime.weights import WeightStore
 
 _SPLIT = (MulOp, DivOp, ReciprocalOp, PowOp)

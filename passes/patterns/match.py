@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.traits import Commutative
 
 from tessella.dialects.nn.core import Array, NnOp
-from tessella.passes.base import known_matrix, known_number
-from tessella.passes.counted import Diagonal, diagonal
+from tessella.dialects.nn.known import known_matrix, known_number
+from tessella.passes.diagonals import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.runtime.weights import WeightStore

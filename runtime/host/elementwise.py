@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -60,8 +60,8 @@ Kind = Literal[
 """
 
 
-Law = Literal["commutative", "idempotent", "involution"]
-"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x"""
+Law = Literal["commutative", "idempotent", "involution", "additive"]
+"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x; f(a + b, c + d) = f(a, c) + f(b, d)"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ class Row:
     onnx: Onnx | None = None
     parameters: Mapping[str, float] = field(default_factory=dict[str, float])
     """The defaults of the properties, which are numbers."""
-    law: Law | None = None
+    laws: Sequence[Law] = ()
+    neutral: float | None = None
+    """The second operand that leaves the first as it is; a boolean for booleans."""
     equivalent: np.ufunc | None = None
     """The ufunc that a function of our own stands for."""
     sizes: Function | None = None
@@ -280,13 +282,13 @@ def _clip(x: Any, low: float, high: float) -> Any:
 
 _ROWS = (
     # numbers
-    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), law="idempotent"),
+    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), laws=["idempotent"]),
     Row(
-        "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution",
-        sizes=operator.neg,
+        "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13),
+        laws=["involution", "additive"], sizes=operator.neg,
     ),
-    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), law="idempotent"),
-    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), law="idempotent"),
+    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), laws=["idempotent"]),
+    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), laws=["idempotent"]),
     Row(
         "clip", "unary", "min(max(x, low), high); the bounds may be infinite", _clip,
         parameters={"low": -math.inf, "high": math.inf},
@@ -298,11 +300,11 @@ _ROWS = (
     Row("log10", "float", "logarithm to the base 10", np.log10),
     Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13)),
     Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13)),
-    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), law="idempotent"),
-    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), law="idempotent"),
+    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), laws=["idempotent"]),
+    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), laws=["idempotent"]),
     Row(
         "round", "float", "rounding to nearest, halves to even", np.rint,
-        Onnx("Round", 11, 22), law="idempotent",
+        Onnx("Round", 11, 22), laws=["idempotent"],
     ),
     Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22)),
     Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22)),
@@ -353,28 +355,34 @@ _ROWS = (
     # to booleans
     Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20)),
     Row("is_inf", "predicate", "test for an infinity", np.isinf),
-    Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1), law="involution"),
+    Row(
+        "not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1),
+        laws=["involution"],
+    ),
     # two operands
     Row(
-        "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative",
-        sizes=operator.add,
+        "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), laws=["commutative", "additive"],
+        neutral=-0.0, sizes=operator.add,
     ),
-    Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), sizes=operator.sub),
     Row(
-        "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative",
-        sizes=operator.mul,
+        "sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), laws=["additive"],
+        neutral=0.0, sizes=operator.sub,
+    ),
+    Row(
+        "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), laws=["commutative"],
+        neutral=1, sizes=operator.mul,
     ),
     Row(
         "div", "binary", "lhs / rhs; integers round towards zero", divide,
-        Onnx("Div", 1, 14), equivalent=np.true_divide, sizes=truncated,
+        Onnx("Div", 1, 14), equivalent=np.true_divide, neutral=1, sizes=truncated,
     ),
-    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power),
+    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power, neutral=1),
     Row(
-        "min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative",
+        "min", "binary", "smaller of both; NaN if either is", np.minimum, laws=["commutative"],
         sizes=decided_min,
     ),
     Row(
-        "max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative",
+        "max", "binary", "larger of both; NaN if either is", np.maximum, laws=["commutative"],
         sizes=decided_max,
     ),
     Row("mod", "binary", "remainder with the sign of rhs", np.remainder, sizes=remainder),
@@ -383,7 +391,7 @@ _ROWS = (
         sizes=remainder_of_positive,
     ),
     Row(
-        "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative",
+        "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), laws=["commutative"],
         sizes=equal,
     ),
     Row(
@@ -402,25 +410,31 @@ _ROWS = (
         "greater_equal", "comparison", "lhs >= rhs", np.greater_equal,
         Onnx("GreaterOrEqual", 12, 16), sizes=deciding(operator.ge),
     ),
-    Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
-    Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
-    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
+    Row(
+        "and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), laws=["commutative"],
+        neutral=True,
+    ),
+    Row(
+        "or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), laws=["commutative"],
+        neutral=False,
+    ),
+    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), laws=["commutative"]),
     # bits
     Row(
         "bit_not", "bits", "all bits of x, turned", np.invert, Onnx("BitwiseNot", 18, 18),
-        law="involution",
+        laws=["involution"],
     ),
     Row(
         "bit_and", "bitwise", "bits that both have", np.bitwise_and, Onnx("BitwiseAnd", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row(
         "bit_or", "bitwise", "bits that one has or both", np.bitwise_or, Onnx("BitwiseOr", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row(
         "bit_xor", "bitwise", "bits that only one has", np.bitwise_xor, Onnx("BitwiseXor", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row("bit_left", "bitwise", "lhs moved by rhs bits to higher places", np.left_shift),
     Row("bit_right", "bitwise", "lhs moved by rhs bits to lower places", np.right_shift),
