@@ -12,9 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.sizes import SizeOp, size_def, size_of
 from tessella.dialects.tile.access import Access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
-from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import SCALAR_DIALECTS, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.operands import verify_arguments
-from tessella.dialects.tile.ops import SCALAR_DIALECTS
 from tessella.support.conditions import always
 from tessella.support.sizes import Size, product
 
