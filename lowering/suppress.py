@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects import rt
 from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, SelectOp
 from tessella.dialects.nn.core import is_float, number, tensor_type
-from tessella.dialects.tile import SuppressOp, Sweep
+from tessella.dialects.tile import RowSchedule, SuppressOp
 from tessella.dialects.tile.flat import FlatAccess
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.comparable import comparable
@@ -48,7 +48,7 @@ def scratch_of(op: SuppressOp) -> Sequence[rt.Buffer]:
     ]
 
 
-def _sweep(op: SuppressOp) -> Sweep:
+def _sweep(op: SuppressOp) -> RowSchedule:
     if op.schedule is None:
         raise InvalidModelError("a selection has no schedule", hint="tile-schedule gives it one")
     if bounds_of(op.along.range)[1] >= MOST:

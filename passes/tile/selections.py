@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tessella.dialects.tile import (
     JoinOp,
+    RowSchedule,
     SelectionOp,
     SortingAttr,
     SortOp,
     SuppressOp,
-    Sweep,
     SweepAttr,
 )
 from tessella.kernels.cost import CANDIDATES
@@ -32,7 +32,7 @@ def schedule_selection(op: SelectionOp, target: Target) -> None:
     if isinstance(op, SortOp) and op.schedule is None:
         op.schedule = SortingAttr(best_sorting(op, target))
     elif isinstance(op, SuppressOp) and op.schedule is None:
-        op.schedule = SweepAttr(Sweep(target.lanes(32)))
+        op.schedule = SweepAttr(RowSchedule(lanes=target.lanes(32)))
 
 
 def selection_cycles(op: SelectionOp) -> float:

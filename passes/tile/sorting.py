@@ -47,11 +47,11 @@ def sort_cycles(op: SortOp) -> float:
 def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
     bits = element_of(tensor_type(op.values)).bits
     lanes = target.lanes(max(bits, 32))
-    yield Sorting(INSERTION, lanes)
+    yield Sorting(method=INSERTION, lanes=lanes)
     if _lie_side_by_side(op, lanes):
-        yield Sorting(INTERLEAVED, lanes)
+        yield Sorting(method=INTERLEAVED, lanes=lanes)
     for digit in DIGITS:
-        yield Sorting(RADIX, lanes, min(digit, bits))
+        yield Sorting(method=RADIX, lanes=lanes, digit=min(digit, bits))
 
 
 def _lie_side_by_side(op: SortOp, lanes: int) -> bool:
