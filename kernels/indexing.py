@@ -186,8 +186,10 @@ def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
 
 
 def _aggregation(k: KernelBuilder, op: NnOp) -> str:
-    """The aggregation of a scatter. Narrow floats are added up as wider ones, and only moved
-    without a reduction."""
+    """Return the aggregation of a scatter.
+
+    A reduction adds narrow floats as wider ones; without a reduction they are only moved.
+    """
     aggregation = AGGREGATIONS[op.settings["reduction"]]
     if aggregation == "=":
         k.computes = None
