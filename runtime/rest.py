@@ -3,11 +3,14 @@ followed by another subprogram."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
@@ -128,6 +131,12 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 also take functions that run bodies."""
 
 
+NEW = frozenset({*FINDING, "coordinates"})
+"""Functions that return new arrays."""
+VIEWS = frozenset({"first"})
+"""Functions that return new arrays, and views of operands, each of another one."""
+
+
 class Watch(Protocol):
     """Receives reports of what steps do."""
 
@@ -165,7 +174,9 @@ class Runner(Generic[R]):
         try:
             known = self._known(inputs, first)
             found = [*map(known.__getitem__, names)]
-            return found if is_inner else owned(found, inputs.values())
+            if is_inner or self._apart.issuperset(names):
+                return found
+            return owned(found, inputs.values())
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
 
@@ -173,11 +184,11 @@ class Runner(Generic[R]):
         """Return all values by name."""
         rest = self.rest
         known = {**rest.constants, **inputs}
-        known |= zip(rest.returned, first, strict=True)
+        known.update(zip(rest.returned, first, strict=True))
         for step in rest.steps:
-            known |= zip(step.outputs, self._found(step, known), strict=False)
+            known.update(zip(step.outputs, self._found(step, known), strict=False))
         if rest.outputs:
-            known |= zip(rest.outputs, rest.subprograms[-1].run(known), strict=True)
+            known.update(zip(rest.outputs, rest.subprograms[-1].run(known), strict=True))
         return known
 
     def _found(self, step: Step, known: Mapping[str, Value]) -> Sequence[Value]:
@@ -189,6 +200,18 @@ class Runner(Generic[R]):
             return _called(step, taken)
         with self.watch.timed(id(step), step.function, step.node):
             return _called(step, taken)
+
+    @cached_property
+    def _apart(self) -> frozenset[str]:
+        """Results of steps that share memory with no other value that a caller may have."""
+        rest, found = self.rest, set[str]()
+        readers = Counter(name for step in rest.steps for name in step.inputs)
+        own = {name for name in rest.returned if readers[name] == 1}
+        for step in rest.steps:
+            is_view = step.function in VIEWS and own.issuperset(step.inputs)
+            if is_view or step.function in NEW:
+                found.update(step.outputs)
+        return frozenset(found)
 
     def _inner(
         self, body: Body, known: Mapping[str, Value], own: Sequence[Value]
@@ -236,6 +259,6 @@ def _check(step: Step, found: Sequence[Value]) -> None:
             found=str(len(found)),
         )
     for value in found:
-        if not is_value(value):
+        if type(value) is not np.ndarray and not is_value(value):
             wrong = type(value).__name__
             raise ExecutionError("a step gives what is no array and no sequence", found=wrong)

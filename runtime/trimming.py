@@ -26,8 +26,11 @@ def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Ar
 
 
 def _part(x: Array, size: int, axis: int) -> Array:
-    part = x[(*[slice(None)] * axis, slice(size))] if axis else x[:size]
-    # a small part must not keep the memory of the whole array alive
+    if not axis:
+        part = x[:size]
+        # a small part does not keep the memory of the whole
+        return part if 4 * size > len(x) else part.copy()
+    part = x[(*[slice(None)] * axis, slice(size))]
     return part if 4 * part.size > x.size and part.flags.c_contiguous else part.copy()
 
 
