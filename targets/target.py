@@ -73,16 +73,16 @@ class Target:
     """Cycles until threads on two cores know that both are at a barrier."""
 
     wake_cycles: int
-    """Cycles until a thread that sleeps runs."""
+    """Cycles until a parked thread runs."""
 
     page: int
     """Bytes of a page of memory."""
 
     tlb_entries: int
-    """Pages whose translations the first-level buffer for data holds."""
+    """Entries of the first-level data TLB."""
 
     tlb_miss_cycles: float
-    """Cycles until a translation comes from the second-level buffer."""
+    """Cycles of a hit in the second-level TLB."""
 
     l1: int
     l2: int
@@ -94,29 +94,35 @@ class Target:
     l2_bandwidth: float
     l3_bandwidth: float
     memory_bandwidth: float
-    """Bytes per cycle that one core sustains when it reads, one after the other, what this level
-    holds and no level before it."""
+    """Bytes per cycle that one core sustains in sequential reads from this level."""
 
     ghz: float
-    """Clock under vector load, for cost estimates; not a promise."""
+    """Clock under vector load, for cost estimates; not a guarantee."""
 
     rates: tuple[tuple[str, float], ...] = ()
-    """How many of an instruction of `targets.instructions` start in the time of a multiply-add, by
-    its name, where the CPU differs from the table."""
+    """Throughputs of `targets.instructions` relative to a multiply-add, by name, where the CPU
+    differs from the table."""
 
     def converts(self, element: str) -> bool:
-        """Whether instructions convert between an element that is only stored and f32: those that
-        narrow to bf16 make zeros of denormal numbers."""
+        """Return whether instructions convert between a storage element and f32.
+
+        Instructions that narrow to bf16 flush denormals to zero.
+        """
         return self.converts_half if element == "f16" else "avx512bf16" in self.features
 
     def bandwidth(self, size: int) -> float:
-        """Bytes per cycle at which one core reads so many bytes, one after the other: those of the
-        first level of memory of which they are at most half, as others use it too."""
+        """Return the bytes per cycle of one core's sequential reads.
+
+        The rate is that of the first memory level at least twice the size, as other data uses the
+        level too.
+        """
         return self.bandwidth_of_all(2 * size)
 
     def bandwidth_of_all(self, size: int) -> float:
-        """Bytes per cycle at which one core reads so many bytes again and again: those of the first
-        level of memory that holds them."""
+        """Return the bytes per cycle at which one core reads data repeatedly.
+
+        The rate is that of the first memory level that holds all of it.
+        """
         levels = (
             (self.l1, self.l1_bandwidth),
             (self.l2, self.l2_bandwidth),
@@ -126,20 +132,19 @@ class Target:
         return next(found, self.memory_bandwidth)
 
     def is_far(self, size: int) -> bool:
-        """Whether so many bytes are used up by the time that they are needed again: they come from
-        beyond the second level of cache."""
+        """Return whether data of this size has left the second cache level before it is reused."""
         return 2 * size > self.l2
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of one vector register."""
+        """Bytes of a vector register."""
         return self.vector_bits // 8
 
     def lanes(self, element_bits: int) -> int:
-        """Elements of ``element_bits`` bits in one vector register; at least 1."""
+        """Return the elements of this width in a vector register; at least 1."""
         return max(1, self.vector_bits // max(8, element_bits))
 
     @property
     def feature_string(self) -> str:
-        """``features`` as LLVM writes them: `+avx512vnni,+avx512bf16`."""
+        """``features`` in LLVM's syntax: `+avx512vnni,+avx512bf16`."""
         return ",".join(f"+{feature}" for feature in self.features)

@@ -136,8 +136,10 @@ SSE = Target(
 )
 
 RATES: Mapping[str, tuple[tuple[str, float], ...]] = {"GenuineIntel": (("vdpbf16ps", 0.25),)}
-"""The rates of dot products that differ from the table of instructions, by the maker: Intel's cores
-leave bf16 to AMX, for which there is no code."""
+"""Throughputs of dot products that differ from the table of instructions, by maker.
+
+Intel's cores leave bf16 to AMX, which code generation does not use.
+"""
 
 FAMILY = Family(
     name="x86",

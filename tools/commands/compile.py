@@ -56,7 +56,7 @@ EPILOG = """\
 """
 
 Bounds = Mapping[str, tuple[int, int]]
-"""The least and the greatest size of dimensions, by name."""
+"""The bounds of dimensions, by name."""
 
 
 USELESS = (
@@ -76,7 +76,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_values(parser)
     add_dims(parser)
@@ -119,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    """Write the stage: text, and the weights beside it if the stage can be loaded again."""
     with deadline.within(args.timeout):
         return _run(args)
 
@@ -156,13 +156,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _open_graph(args: argparse.Namespace, source: Source) -> Graph:
-    """The program for the largest sizes of ``--dim``."""
+    """Return the program for the largest sizes of ``--dim``."""
     values = values_of(source.inputs, args.value)
     return whole(source.graph(_open(args, source, values)[-1], values))
 
 
 def _stage(args: argparse.Namespace) -> str:
-    """The stage to write: --to, or what the extension of -o says."""
+    """Return the stage to write: --to, or the extension of -o."""
     named = Path(args.output or "").suffix[1:]
     if args.to is not None:
         if named in STAGES and named != args.to:
@@ -181,7 +181,7 @@ def _stage(args: argparse.Namespace) -> str:
 
 
 def _steps(args: argparse.Namespace, start: str, stop: str) -> Sequence[ModulePass]:
-    """The passes that lead from one stage to another."""
+    """Return the passes that lead from one stage to another."""
     check_stage_ahead(start, stop)
     leading = IR_STAGES[IR_STAGES.index(start) + 1 : STAGES.index(stop) + 1]
     stages = pipeline(options_of(args))
@@ -213,7 +213,7 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
 def _made_for(
     args: argparse.Namespace, source: Source
 ) -> tuple[Sequence[Mapping[str, tuple[int, ...]]], Mapping[str, Array]]:
-    """The sets of shapes on the command line, and values."""
+    """Return the sets of shapes and the values on the command line."""
     values = values_of(source.inputs, args.value)
     given = {name: value.shape for name, value in values.items()}
     shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
@@ -226,7 +226,7 @@ def _made_for(
 def _open(
     args: argparse.Namespace, source: Source, values: Mapping[str, Array]
 ) -> Sequence[Shapes]:
-    """What programs are made for that serve all sizes of ``--dim``."""
+    """Return the shapes of programs that serve all sizes of ``--dim``."""
     infos = [info.name for info in source.inputs]
     versions = _open_sizes(args, source, values).versions()
     found = [dict(zip(infos, made, strict=True)) for made in versions]
@@ -236,11 +236,12 @@ def _open(
 
 
 def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) -> Bounds:
-    """The bounds, with those of dimensions whose size a value has. Raises OptionError."""
+    """Return the bounds with those of dimensions whose size a value determines. Raises
+    OptionError."""
     found = dict(bounds)
     for info in source.inputs:
         shape = values[info.name].shape if info.name in values else ()
-        for dim, size in zip(info.shape, shape, strict=False):  # ranks are checked by the import
+        for dim, size in zip(info.shape, shape, strict=False):  # the import checks ranks
             if isinstance(dim, str) and found.setdefault(dim, (size, size)) != (size, size):
                 raise OptionError(
                     f"--dim {dim} does not fit --value {info.name}", expected=f"{dim}={size}"
@@ -249,7 +250,7 @@ def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) 
 
 
 def _open_sizes(args: argparse.Namespace, source: Source, values: Mapping[str, Array]) -> OpenSizes:
-    """The sizes that ``--dim`` leaves open."""
+    """Return the dimensions that ``--dim`` leaves symbolic."""
     if args.shape:
         raise OptionError("--dim says what all programs are made for: give no --shape")
     bounds = _with_sizes_of(dims_of(args.dim), source, values)
@@ -277,8 +278,11 @@ def _ship(args: argparse.Namespace, path: Path) -> int:
 
 
 def _sets(options: Sequence[str]) -> Sequence[Sequence[str]]:
-    """The options ``--shape`` of each program: the first of each input, the second .., the last
-    where an input has fewer."""
+    """Return the options ``--shape`` of each program.
+
+    The first program takes the first option of each input, the second program the second, and so
+    on; an input's last option is repeated.
+    """
     by_input: dict[str, list[str]] = {}
     for option in options:
         by_input.setdefault(option.partition("=")[0], []).append(option)

@@ -31,7 +31,7 @@ differs, else 0.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     parser.add_argument(
@@ -47,14 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where the outputs agree, else 1."""
+    """Return 0 if the outputs agree, otherwise 1."""
     if stage_of(args.model) is not None:
         raise OptionError(
             "a stage has no nodes of ONNX",
             where=args.model,
             hint="`tessella bisect` compares it with NumPy",
         )
-    source = open_source(args.model)  # which says what is missing where the package onnx is
+    source = open_source(args.model)  # imported here: it reports a missing package onnx
     from tessella.frontends.onnx import load_model
     from tessella.tools.diff_report import as_json, lines
     from tessella.tools.first_difference import Search

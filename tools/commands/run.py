@@ -71,7 +71,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     parser.add_argument(
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 where an output is not what was expected."""
+    """Return 0, or 1 if an output differs from the expected one."""
     with disk.off() if args.time_passes else nullcontext():
         return _run(args)
 
@@ -153,7 +153,7 @@ def _outputs(
 def _interpreted(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
-    """What NumPy makes of a stage, and how long it took to get there."""
+    """Interpret a stage in NumPy. Returns the outputs, and the seconds to reach the stage."""
     graph, taken = specialised(source, feeds)
     whole(graph)
     stage: str = args.interpret
@@ -163,7 +163,7 @@ def _interpreted(
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """The files of an option by the output's name."""
+    """Return the files of an option by output name."""
     given = assignments(option, texts, names)
     for name, value in given.items():
         if not value.startswith("@"):

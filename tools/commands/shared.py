@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 
 def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """The model, and the shapes of inputs that it leaves open."""
+    """Add the model, and the shapes of its dynamic inputs."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -42,7 +42,7 @@ def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
 
 
 def add_dims(parser: argparse.ArgumentParser) -> None:
-    """The dimensions that stay open in programs."""
+    """Add the option for dimensions that stay symbolic."""
     parser.add_argument(
         "--dim",
         action="append",
@@ -53,13 +53,13 @@ def add_dims(parser: argparse.ArgumentParser) -> None:
 
 
 def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The bounds given by ``--dim``. Raises OptionError."""
+    """Return the bounds given by ``--dim``. Raises OptionError."""
     found: dict[str, tuple[int, int]] = {}
     for text in options:
         name, equals, sizes = text.rpartition("=")
         low, dots, high = sizes.partition("..")
         high = high or (str(MOST) if dots else low)
-        # int() alone would take "1_0", " 1 " and digits of other scripts
+        # int() alone would accept "1_0", " 1 " and digits of other scripts
         are_numbers = sizes.isascii() and low.isdigit() and high.isdigit()
         if not (equals and are_numbers and len(sizes) < 32):
             raise OptionError(
@@ -74,7 +74,7 @@ def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 
 def add_values(parser: argparse.ArgumentParser) -> None:
-    """The values of inputs on which shapes depend."""
+    """Add the option for values of shape-determining inputs."""
     parser.add_argument(
         "--value",
         action="append",
@@ -85,14 +85,14 @@ def add_values(parser: argparse.ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    """An argument that is a whole number, and not negative."""
+    """Parse a nonnegative integer."""
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
     return int(text)
 
 
 def amount(text: str) -> float:
-    """An argument that is a number, and not negative."""
+    """Parse a nonnegative number."""
     try:
         number = float(text)
     except ValueError:
@@ -103,7 +103,7 @@ def amount(text: str) -> float:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """An argument that is a regular expression."""
+    """Parse a regular expression."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -111,7 +111,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def add_options(parser: argparse.ArgumentParser, *, picks: bool = True) -> None:
-    """What to compile for; without ``picks``, the command says how kernels are picked."""
+    """Add the compile options; without ``picks``, those of the pick are left out."""
     parser.add_argument(
         "--places",
         type=_places,
@@ -149,14 +149,14 @@ def add_options(parser: argparse.ArgumentParser, *, picks: bool = True) -> None:
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
-    """How programs run."""
+    """Add the option for the number of threads."""
     parser.add_argument(
         "--threads", type=int, metavar="N", help="how many threads run the model (all cores)"
     )
 
 
 def add_time_passes(parser: argparse.ArgumentParser) -> None:
-    """Where the time goes."""
+    """Add the option that prints compile times."""
     parser.add_argument(
         "--time-passes",
         action="store_true",
@@ -166,12 +166,12 @@ def add_time_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def print_times(timings: Mapping[str, float]) -> None:
-    """The table of times, on stderr."""
+    """Print the table of times on stderr."""
     print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
 def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
-    """The options on the command line, for a target of several. Raises OptionError."""
+    """Return the options on the command line, for one of several targets. Raises OptionError."""
     return make_options(
         places=args.places,
         target=target or args.target,
@@ -189,7 +189,7 @@ def _places(text: str) -> list[str]:
 
 
 def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Options such as ``--input x=@x.npy`` by name. Raises OptionError for names not known."""
+    """Parse options such as ``--input x=@x.npy`` by name. Raises OptionError for unknown names."""
     result: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -209,7 +209,7 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
 
 
 def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Shape]:
-    """The shape of every input that is known: given by ``--shape``, or concrete in the model."""
+    """Return the shape of every input that has one: from ``--shape``, or concrete in the model."""
     given = assignments("--shape", options, [info.name for info in inputs])
     shapes = {name: parse_shape(text) for name, text in given.items()}
     for info in inputs:
@@ -220,16 +220,16 @@ def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, 
 
 
 def parse_shape(text: str) -> Shape:
-    """The sizes of a shape such as 1x3x224x224. Raises OptionError."""
+    """Parse a shape such as 1x3x224x224. Raises OptionError."""
     sizes = text.split("x") if text else []
-    # int() alone would take "+1", "1_0", " 1 " and digits of other scripts
+    # int() alone would accept "+1", "1_0", " 1 " and digits of other scripts
     if not all(size.isascii() and size.isdigit() and len(size) < 20 for size in sizes):
         raise OptionError(f"cannot read the shape {text!r}", expected="sizes such as 1x3x224x224")
     return tuple(map(int, sizes))
 
 
 def missing_shape(info: ValueInfo) -> InputError:
-    """The error for an input whose shape nobody says."""
+    """Return the error for an input without a shape."""
     example = "x".join(str(d) if isinstance(d, int) else "1" for d in info.shape)
     return InputError(
         f"the input {info.name!r} has symbolic dimensions",
@@ -239,14 +239,14 @@ def missing_shape(info: ValueInfo) -> InputError:
 
 
 def values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Array]:
-    """The values given by ``--value``. Raises OptionError."""
+    """Return the values given by ``--value``. Raises OptionError."""
     infos = {info.name: info for info in inputs}
     given = assignments("--value", options, list(infos))
     return {name: _parse_value(infos[name], text) for name, text in given.items()}
 
 
 def _parse_value(info: ValueInfo, text: str) -> Array:
-    """The array of an .npy file, or of numbers as many as the input has elements."""
+    """Return the array of an .npy file, or of as many numbers as the input has elements."""
     if text.startswith("@"):
         return read_array(text[1:])
     dtype = dtype_named(info.dtype)
@@ -263,8 +263,8 @@ def _parse_value(info: ValueInfo, text: str) -> Array:
 
 
 def open_graph(source: Source, args: argparse.Namespace) -> Graph:
-    """The program for the shapes and values on the command line. Raises InputError where a shape is
-    missing."""
+    """Return the program for the shapes and values on the command line. Raises InputError for a
+    missing shape."""
     values = values_of(source.inputs, args.value)
     shapes = shapes_of(source.inputs, args.shape)
     shapes |= {name: value.shape for name, value in values.items()}
@@ -275,7 +275,7 @@ def open_graph(source: Source, args: argparse.Namespace) -> Graph:
 
 
 def check_stage_ahead(present: str, stage: str) -> None:
-    """Raise OptionError for a stage that a program is past already."""
+    """Raise OptionError for a stage that a program has passed already."""
     if STAGES.index(stage) < STAGES.index(present):
         raise OptionError(
             f"the model is past the stage {stage!r} already", found=f"stage {present!r}"
