@@ -31,7 +31,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.merge import merge_indices, with_places
-from tessella.driver.options import Options, make_options
+from tessella.driver.options import CheckedOptions, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
@@ -66,7 +66,7 @@ class Problem:
     kernel: str
     statement: int
     """Which of the kernel's statements it is: the one with the most points."""
-    options: Options
+    options: CheckedOptions
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def try_candidate(problem: Problem, candidate: Candidate) -> Compiled | Rejected
         return Rejected(str(candidate), reason)
 
 
-def _passes(options: Options) -> tuple[list[ModulePass], list[ModulePass]]:
+def _passes(options: CheckedOptions) -> tuple[list[ModulePass], list[ModulePass]]:
     """The passes up to the merging of indices for the first schedules, and from there on. Threads
     divide nothing: a kernel is one function then, which one thread runs."""
     passes = [

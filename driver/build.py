@@ -30,7 +30,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import PassObserver, PassRunner, check
@@ -63,7 +63,7 @@ class StagedProgram:
 
     stages: dict[str, ModuleOp]
     weights: WeightStore
-    options: Options
+    options: CheckedOptions
     timings: Timings = field(default_factory=Timings)
     """The times of passes by name, and of the steps after them."""
 
@@ -93,7 +93,7 @@ def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
 
 def lower(
     graph: Graph,
-    options: Options,
+    options: CheckedOptions,
     *,
     start: str = "nn",
     stop: str = "loops",
@@ -148,7 +148,7 @@ class Built:
 
 
 def build(
-    graph: Graph, options: Options, progress: Progress = quiet, *, bare: bool = False
+    graph: Graph, options: CheckedOptions, progress: Progress = quiet, *, bare: bool = False
 ) -> Built:
     """The program of a graph on any machine. The graph's weights are used up. One that is ``bare``
     has neither the code of the pool nor that of profiles."""

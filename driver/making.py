@@ -15,7 +15,7 @@ from tessella.driver.compiling import Progress, Timings, memory_to_compile, tota
 from tessella.driver.executable import Executable
 from tessella.driver.kept_source import KeptSource
 from tessella.driver.key import Key
-from tessella.driver.options import Options, check_machine
+from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.stored import compiled
 from tessella.driver.subprograms import (
     RunningRest,
@@ -51,7 +51,7 @@ NODES = 12
 WAITING = "other process"
 """The timing of what is around a compilation in another process: its start, and transfers."""
 
-Part = Callable[[Options, "Source", Interface], S]
+Part = Callable[[CheckedOptions, "Source", Interface], S]
 """Makes a model of a subprogram, whose source this is."""
 
 REFUSED = UndecidedSizeError, UnsupportedError
@@ -67,7 +67,7 @@ class Making(Generic[S]):
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
     key: Key
-    options: Options
+    options: CheckedOptions
     part: Part[S]
     forgets: bool
     """Whether the stages may be forgotten, as the source makes them again."""
@@ -211,7 +211,7 @@ class Making(Generic[S]):
 def subprograms_of(
     rest: Rest[Interface] | None,
     sources: Sources,
-    options: Options,
+    options: CheckedOptions,
     part: Part[S],
     program: str | None = None,
 ) -> RunningRest[S] | None:
@@ -230,7 +230,7 @@ def stored(
     inputs: Sequence[ValueInfo],
     key: Key,
     program: Program,
-    options: Options,
+    options: CheckedOptions,
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,

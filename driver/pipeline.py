@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.passes import ModulePass
 
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.plugged import Stages, extended
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
@@ -42,7 +42,7 @@ from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 
 
-def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
+def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
     """For each stage after `nn`, the passes that lead to it with these options.
 
     Raises PluginError for plugins that do not fit, and OptionError if ``TESSELLA_DEBUG_PASSES``
@@ -64,7 +64,7 @@ def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
             )
 
 
-def _stages(options: Options) -> Stages:
+def _stages(options: CheckedOptions) -> Stages:
     return [
         (
             "placed",

@@ -29,7 +29,7 @@ from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, is_float, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.driver.build import build
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.pipeline import pipeline
 from tessella.passes.base import functions, is_constant
 from tessella.passes.pick.by_cost import costs_alike
@@ -93,7 +93,7 @@ class Unit:
 
 
 def tune(
-    graph: Graph, options: Options, seconds: float, report: Report = lambda text: None
+    graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is used up, for so many seconds, and
     add the times to the database of the options, op by op. Raises OptionError where that cannot be
@@ -121,7 +121,7 @@ def tune(
     return made
 
 
-def units(graph: Graph, options: Options) -> list[Unit]:
+def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
     """The ops of a program whose kernels are worth measuring, those that take longest first."""
     kernels.load()
     found: dict[str, Unit] = {}
@@ -140,7 +140,9 @@ def units(graph: Graph, options: Options) -> list[Unit]:
     return sorted(found.values(), key=lambda unit: -unit.cost)
 
 
-def _before_the_pick(graph: Graph, options: Options) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
+def _before_the_pick(
+    graph: Graph, options: CheckedOptions
+) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
     """The functions of a program as the pick gets them."""
     ctx = CompileContext(graph.weights)
     _, passes = pipeline(options)[0]
@@ -204,7 +206,7 @@ def _copy(program: Program) -> Program:
 class _Bench:
     """Runs kernels as programs of their own, with cold weights."""
 
-    def __init__(self, target: Target, options: Options) -> None:
+    def __init__(self, target: Target, options: CheckedOptions) -> None:
         self.target = target
         self.options = options
         nothing = _Runnable(Program(0, (), (), {}, []), [], [], target)

@@ -10,8 +10,10 @@ from tessella.driver.compile import compile_source
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims
+from tessella.driver.options import Options
 from tessella.driver.stages import stage_of
 from tessella.frontends.kept import KeptModel
+from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -90,13 +92,9 @@ def compile(
     places: Sequence[str] | None = None,
     threads: int | None = None,
     target: str | None = None,
-    pick: str | None = None,
-    fallback: str | None = None,
-    winograd: str | None = None,
-    max_weight_growth: float | None = None,
-    database: str | None = None,
-    budget: float | None = None,
+    fallback: Fallback | None = None,
     timeout: float | None = None,
+    options: Options | None = None,
     dims: Dims | Literal["auto", "fixed"] = "auto",
     prepare: bool = False,
     constants: Mapping[str, npt.ArrayLike] | None = None,
@@ -105,44 +103,75 @@ def compile(
 ) -> Model:
     """Compile a model for this machine.
 
-    ``places`` are where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``pick`` is
-    how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
-    `grade`, op by op after the order of the places. `measure` is `cost` after kernels were measured
-    on this machine, for ``budget`` seconds (30 by default); the times are added to the file
-    ``database``, which counts instead of estimates wherever it is given. Where no kernel serves the
-    places, one in another layout is taken, then NumPy: ``fallback="error"`` refuses that.
-    ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
-    times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
-    default), where few weights count as many as the last level of cache holds.
-    The dimensions that the model leaves open are numbers in the program of the first call; where a
-    later call has another size, that dimension stays open in its program, as far as it can, so that
-    no other size needs one (docs/open-sizes.md). ``dims`` gives the least and the greatest size of
-    dimensions, ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``: then all are
-    open at once; ``{}`` is for all sizes. ``dims="fixed"`` has a program for each set of sizes.
-    ``prepare=True`` compiles the programs for all ranges of sizes now, as ``model.prepare()`` does,
-    so that no call within the bounds has to; a warning names what only a call can compile.
-    ``timeout`` is how many seconds this may take, and likewise each compilation inside a call: a
-    longer one is a CompileTimeoutError.
-    ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
-    ``progress`` is called with the name of each step.
+    The dimensions that the model leaves open are numbers in the program of the first call. Where a
+    later call has another size, the dimension is symbolic in its program, which serves a range of
+    sizes (docs/open-sizes.md).
 
-    For an ONNX model, ``constants`` fixes the values of inputs by name. These are no longer inputs,
-    and shapes may depend on them. No tensor may have more than ``max_bytes`` (16 GiB by default).
+    Parameters
+    ----------
+    model : str, Path, bytes or onnx.ModelProto
+        The path or the bytes of an ONNX file, a ``ModelProto``, or the path of a stage that
+        ``tessella compile`` wrote.
+    places : sequence of str, optional
+        Where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``host`` is NumPy. Their
+        order decides between similar costs. By default, all places of the target, then NumPy.
+    threads : int, optional
+        The number of threads that run the model; by default, that of the cores that the process
+        may use, or ``TESSELLA_THREADS``.
+    target : str, optional
+        The machine to compile for, such as ``avx2`` or ``aarch64``; by default, this one. Code for
+        another machine can be inspected, but not run.
+    fallback : {"allow", "error"}, optional
+        ``error`` refuses ops that only NumPy or a kernel in another layout can run.
+    timeout : float, optional
+        Seconds that this compilation may take, and each one inside a call.
+    options : Options, optional
+        Options that few programs need.
+    dims : dict, "auto" or "fixed"
+        The size, or the least and the greatest size, of open dimensions by name: ``{"batch": 8,
+        "seq": (1, 512)}``. All open dimensions are then symbolic from the first call on. ``auto``
+        makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of sizes.
+    prepare : bool
+        Whether to compile the programs for all ranges of sizes now, as ``Model.prepare`` does. A
+        warning names the programs that only a call can compile.
+    constants : dict of array_like, optional
+        The values of inputs of an ONNX model, by name. The compiled model does not have these
+        inputs, and shapes may depend on them.
+    max_bytes : int, optional
+        The size of the largest tensor that an ONNX model may have, in bytes; 16 GiB by default.
+    progress : callable, optional
+        A function that is called with the name of each step of the compilation.
 
-    Raises TessellaError; an UnsupportedError lists everything that is not supported.
+    Returns
+    -------
+    Model
+        The compiled model, to be called with arrays.
+
+    Raises
+    ------
+    InvalidModelError
+        If the file is no model, or breaks the rules of its format.
+    UnsupportedError
+        If parts of the model are not supported; ``issues`` lists all of them.
+    OptionError
+        If an option is wrong, or names dimensions that the model does not have.
+    InputError
+        If a constant does not fit the input.
+    ShapeError
+        If shapes in the model do not fit together.
+    CompileTimeoutError
+        If the compilation takes longer than ``timeout``.
+    ResourceError
+        If memory is short, or a tensor is larger than ``max_bytes``.
     """
     return compile_source(
         open_source(model, constants=constants, max_bytes=max_bytes),
         places=places,
         target=target,
         threads=threads,
-        pick=pick,
         fallback=fallback,
-        winograd=winograd,
-        max_weight_growth=max_weight_growth,
-        database=database,
-        budget=budget,
         timeout=timeout,
+        options=options,
         dims=dims,
         prepare=prepare,
         progress=progress,

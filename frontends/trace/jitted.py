@@ -15,7 +15,7 @@ from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.key import Key as ModelKey
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import OF_ARRAYS
-from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.frontends.trace import numbers
@@ -51,7 +51,10 @@ class TracedModel(Model):
     """The programs of a function for arrays of certain types, some of whose sizes are open."""
 
     def __init__(
-        self, source: TracedSource, options: Options, tell: Callable[[Sequence[str], float], None]
+        self,
+        source: TracedSource,
+        options: CheckedOptions,
+        tell: Callable[[Sequence[str], float], None],
     ) -> None:
         self._tell_compiled = tell
         super().__init__(source, options, openness={}, most=MAX_PROGRAMS, starts=OF_ARRAYS)
@@ -88,7 +91,7 @@ class Jitted(Compiled, Generic[P, R]):
         function: Callable[P, R],
         static_argnames: str | Iterable[str],
         dims: object,
-        options: Options,
+        options: CheckedOptions,
     ) -> None:
         self._function = function
         self._parameters = Parameters(function, static_argnames)
@@ -189,19 +192,41 @@ def jit(
     dims: Dims = "auto",
     **options: Unpack[CompileOptions],
 ) -> Any:
-    """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
+    """Compile a function of arrays, written as for NumPy; a decorator, with or without options.
 
-    It runs in Python on arrays that record what is done with them. The record is compiled, and runs
-    in its place. The first shapes have a program of their own. Dimensions whose size varies are
-    open from then on, as far as the function does not need their numbers.
+    The function runs in Python on arrays that record what is done with them; the record is
+    compiled, and runs in its place. The first shapes have a program of their own. A dimension whose
+    size varies is symbolic from then on, as far as the function does not need its number.
 
-    ``dims="fixed"`` compiles for each set of shapes; ``dims={"x": {0: "n"}, "y": {0: "n"}}`` names
-    dimensions that are open at once, and equal where the names are.
+    Parameters
+    ----------
+    function : callable, optional
+        The function. Without it, the result is a decorator.
+    static_argnames : str or iterable of str
+        The parameters whose values the function needs in Python, such as axes, flags and sizes.
+        Each of their values has a program of its own.
+    dims : dict, "auto" or "fixed"
+        ``fixed`` compiles for each set of shapes. ``{"x": {0: "n"}, "y": {0: "n"}}`` names
+        dimensions that are symbolic at once, and equal where the names are.
+    **options
+        ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
+        ``tessella.compile`` takes them.
 
-    ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
-    sizes. A program is made for each of their values. The other options are those of ``compile``:
-    ``places``, ``target``, ``threads``, ``pick``, ``fallback``, ``winograd``,
-    ``max_weight_growth``.
+    Returns
+    -------
+    Jitted or callable
+        The compiled function, or the decorator.
+
+    Raises
+    ------
+    OptionError
+        If an option is wrong.
+
+    Examples
+    --------
+    >>> @tessella.jit
+    ... def step(x, w, b):
+    ...     return tessella.softmax(x @ w + b, axis=-1)
     """
     checked = make_options(**options)
     if function is None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tessella.driver.model import Model as Model
+    from tessella.driver.options import Options as Options
     from tessella.frontends.compile import compile as compile
     from tessella.frontends.eager import ops as ops
     from tessella.frontends.session import ExecutionMode as ExecutionMode
@@ -55,6 +56,7 @@ _NAMES = {
     "compile": "tessella.frontends.compile",
     "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model",
+    "Options": "tessella.driver.options",
     "ops": "tessella.frontends.eager",
     "quantize": "tessella.tools.quantize",
     "TileProgram": "tessella.frontends.tile",
@@ -65,7 +67,17 @@ _NAMES = {
 }
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
-__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "load", "tile"]
+__all__ = [
+    "Model",
+    "Options",
+    "Spec",
+    "TessellaError",
+    "__version__",
+    "compile",
+    "jit",
+    "load",
+    "tile",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -186,7 +186,7 @@ def test_whatever_is_different(cache: Path, compiled: list[str]) -> None:
         (base, {}),
         (scaled(3).SerializeToString(), {}),
         (base, {"places": ["host"]}),
-        (base, {"pick": "grade"}),
+        (base, {"options": tessella.Options(pick="grade")}),
         (base, {"max_bytes": 1000}),
     ]
     for data, options in settings:

@@ -33,7 +33,7 @@ REFUSED: Mapping[str, str] = {
     "explain model.onnx --tiles --barriers": "give --barriers without --tiles",
     "tune model.onnx --pick cost": "unrecognized arguments: --pick cost",
     "tune --merge other.json --shape x=1": "nothing is measured without a model",
-    "tune --merge other.json --seconds 1": "found: --seconds",
+    "tune --merge other.json --budget 1": "found: --budget",
     "bisect model.onnx --json --lines 3": "JSON has all lines",
     "compile model.onnx --emit c -o z.foo": "expected: a name that ends in .o",
     "compile model.onnx --emit c -o z": "expected: a name that ends in .o",

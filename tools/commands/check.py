@@ -13,7 +13,7 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.executable import python_steps
 from tessella.driver.explain import explain
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.frontends.compile import open_source
 from tessella.runtime.explain_native import Coverage
@@ -127,7 +127,7 @@ def _checked(args: argparse.Namespace) -> _Checked:
         return _Checked(not_checked=f"shapes and kernels, {why}")
 
 
-def _picked(graph: Graph, options: Options) -> _Checked:
+def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
     """The kernels of a program; where it is cut, those of its first part."""
     later = "" if graph.rest is None else ", ".join(step.title for step in graph.rest.steps)
     stop = max("placed", graph.stage, key=IR_STAGES.index)

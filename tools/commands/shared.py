@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
 from tessella.dialects.nn.core import Array
-from tessella.driver.options import Options, make_options
+from tessella.driver import option_docs
+from tessella.driver.options import CheckedOptions, Options, make_options
 from tessella.driver.stages import STAGES
 from tessella.driver.subprograms import whole
-from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
+from tessella.passes.pick.choices import FALLBACKS
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.support.sizes import MOST
@@ -110,42 +113,30 @@ def pattern(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
 
 
-def add_options(parser: argparse.ArgumentParser, *, picks: bool = True) -> None:
-    """What to compile for; without ``picks``, the command says how kernels are picked."""
+def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = ()) -> None:
+    """What to compile for; fields of ``Options`` that the command sets itself are left out."""
     parser.add_argument(
         "--places",
         type=_places,
         metavar="A,B",
         help="places where kernels may run; the order decides between costs that are close",
     )
-    if picks:
-        parser.add_argument(
-            "--pick",
-            choices=STRATEGIES,
-            help="how kernels are picked: by cost, by grade, or by cost once `tune` has measured",
-        )
     parser.add_argument(
         "--fallback",
         choices=FALLBACKS,
         help="whether an op may run in another layout than asked for, or in NumPy (allow)",
     )
     parser.add_argument(
-        "--winograd", choices=METHODS, help="whether convolutions may use Winograd's method (allow)"
-    )
-    parser.add_argument(
-        "--max-weight-growth",
-        type=float,
-        metavar="N",
-        help="how many times as large weights may become in memory (2)",
-    )
-    parser.add_argument(
-        "--database",
-        metavar="FILE",
-        help="times that `tessella tune` has measured (that which TESSELLA_DB names)",
-    )
-    parser.add_argument(
         "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
     )
+    for each in option_docs.rows():
+        if each.name not in left_out:
+            value: dict[str, Any] = (
+                {"choices": each.choices}
+                if each.choices
+                else {"metavar": each.metavar, "type": float if each.is_number else str}
+            )
+            parser.add_argument(each.flag, help=each.help, **value)
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
@@ -170,17 +161,15 @@ def print_times(timings: Mapping[str, float]) -> None:
     print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
-def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
+def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:
     """The options on the command line, for a target of several. Raises OptionError."""
+    given = {each.name: getattr(args, each.name) for each in fields(Options)}
     return make_options(
         places=args.places,
         target=target or args.target,
         threads=getattr(args, "threads", 1),
-        pick=args.pick,
         fallback=args.fallback,
-        winograd=args.winograd,
-        max_weight_growth=args.max_weight_growth,
-        database=args.database,
+        options=Options(**{name: value for name, value in given.items() if value is not None}),
     )
 
 

@@ -15,7 +15,6 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    amount,
     open_graph,
     options_of,
 )
@@ -23,14 +22,14 @@ from tessella.tools.commands.useless import Useless
 from tessella.tools.progress import shown
 
 EPILOG = """\
-  tessella tune model.onnx --seconds 60 -o times.json
+  tessella tune model.onnx --budget 60 -o times.json
   tessella tune --merge theirs.json -o times.json
   TESSELLA_DB=times.json tessella run model.onnx
 """
 
 USELESS = (
     Useless(
-        ("shape", "value", "seconds", "places", "target"),
+        ("shape", "value", "budget", "places", "target"),
         lambda args: args.model is None,
         "nothing is measured without a model",
         "name the MODEL, or leave these options out to --merge only",
@@ -49,14 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, optional=True)
     add_values(parser)
     parser.add_argument(
-        "--seconds", type=amount, default=60.0, metavar="S", help="how long to measure (60)"
-    )
-    parser.add_argument(
         "-o",
         dest="database",
         metavar="FILE",
-        help="the database that times are added to, as --database; by default that which "
-        "TESSELLA_DB names, or else that of pick='measure'",
+        help="the database that times are added to, by default that which TESSELLA_DB names, or "
+        "else that of --pick measure",
     )
     parser.add_argument(
         "--merge",
@@ -65,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the times of another database; the better measured ones stay",
     )
-    add_options(parser, picks=False)
+    add_options(parser, left_out=("pick", "database"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         if graph.stage != "nn":
             raise OptionError("the kernels of the model are picked already", found=graph.stage)
         with shown(wanted=not args.verbose) as progress:
-            made = tune(graph, options, args.seconds, progress)
+            made = tune(graph, options, options.budget, progress)
         print("\n".join(table(made)))
         if "measured" not in machine.sources().values():
             print(UNMEASURED)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+from tessella.driver.options import Options
 from tessella.driver.stages import ARTIFACT
 from tessella.support.errors import OptionError
 
@@ -45,8 +46,8 @@ def is_artifact(args: argparse.Namespace) -> bool:
 
 
 _COMPILING = (
-    *("target", "places", "pick", "fallback", "winograd", "max_weight_growth", "database"),
-    *("dim", "interpret", "time_passes"),
+    *("target", "places", "fallback", "dim", "interpret", "time_passes"),
+    *(each.name for each in fields(Options)),
 )
 
 COMPILED = Useless(
@@ -55,3 +56,11 @@ COMPILED = Useless(
     "an artifact is compiled already",
     "give these options to `tessella compile MODEL -o FILE.tsl`",
 )
+
+MEASURED = Useless(
+    ("budget",),
+    lambda args: getattr(args, "pick", "measure") != "measure",
+    "kernels are not measured",
+    "add --pick measure",
+)
+"""Of all commands that compile."""
