@@ -46,6 +46,7 @@ from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, St
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.weights import WeightStore
+from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
@@ -113,14 +114,15 @@ def lower(
     runner = PassRunner(ctx, lowered.timings, progress, observer or PassObserver())
     if compilation is not None and _is_large(module):
         prepare()
-    for stage, passes in pipeline(options)[first:last]:
-        lowered.stages[_before(stage)] = module
-        if stage == "tile":
-            check_buildable(module, options.arch)
-        # a plugin's pass might change a kernel later
-        if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
-            ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
-        lowered.stages[stage] = module = runner.run(stage, passes, module)
+    with deadline.within(options.timeout):
+        for stage, passes in pipeline(options)[first:last]:
+            lowered.stages[_before(stage)] = module
+            if stage == "tile":
+                check_buildable(module, options.arch)
+            # a plugin's pass might change a kernel later
+            if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
+                ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
+            lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
         check(module, "lowering", verify)
     return lowered

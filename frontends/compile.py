@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def open_source(
     model: str | Path | bytes | onnx.ModelProto,
     *,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> Source:
     """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
@@ -35,9 +35,9 @@ def open_source(
     A path with the extension of a stage is one that `tessella compile` wrote: see ``stage_file``.
     """
     if isinstance(model, str | Path) and stage_of(model) is not None:
-        if constants or max_bytes is not None:
+        if values or max_bytes is not None:
             raise OptionError(
-                "constants and max_bytes are for ONNX models",
+                "values and max_bytes are for ONNX models",
                 where=str(model),
                 hint="give them when the stage is written",
             )
@@ -45,37 +45,37 @@ def open_source(
         from tessella.driver.stage_file import StageSource
 
         return StageSource(model)
-    return open_onnx(model, constants=constants, max_bytes=max_bytes)
+    return open_onnx(model, values=values, max_bytes=max_bytes)
 
 
 def open_onnx(
     model: str | Path | bytes | onnx.ModelProto,
     *,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> KeptModel:
     """The source of an ONNX model. Raises TessellaError."""
-    _check_import_options(constants, max_bytes)
+    _check_import_options(values, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
-    settings = {"constants": constants or {}, **limits}
-    return KeptModel(model, settings, lambda: _read(model, constants, limits))
+    settings = {"constants": values or {}, **limits}
+    return KeptModel(model, settings, lambda: _read(model, values, limits))
 
 
 def _read(
     model: str | Path | bytes | onnx.ModelProto,
-    constants: Mapping[str, npt.ArrayLike] | None,
+    values: Mapping[str, npt.ArrayLike] | None,
     limits: Mapping[str, int],
 ) -> OnnxSource:
     # here, as it needs the package onnx, which others do without
     from tessella.frontends.onnx import OnnxSource
 
-    return OnnxSource(model, constants=constants, **limits)
+    return OnnxSource(model, constants=values, **limits)
 
 
-def _check_import_options(constants: object, max_bytes: object) -> None:
+def _check_import_options(values: object, max_bytes: object) -> None:
     """Raise OptionError unless these are a dictionary and a number of bytes."""
     for name, value, kind, expected in (
-        ("constants", constants, Mapping, "a dictionary of arrays by the names of inputs"),
+        ("values", values, Mapping, "a dictionary of arrays by the names of inputs"),
         ("max_bytes", max_bytes, int, "a number of bytes, as an int"),
     ):
         if value is not None and not isinstance(value, kind):
@@ -97,7 +97,7 @@ def compile(
     options: Options | None = None,
     dims: Dims | Literal["auto", "fixed"] = "auto",
     prepare: bool = False,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
@@ -134,7 +134,7 @@ def compile(
     prepare : bool
         Whether to compile the programs for all ranges of sizes now, as ``Model.prepare`` does. A
         warning names the programs that only a call can compile.
-    constants : dict of array_like, optional
+    values : dict of array_like, optional
         The values of inputs of an ONNX model, by name. The compiled model does not have these
         inputs, and shapes may depend on them.
     max_bytes : int, optional
@@ -156,7 +156,7 @@ def compile(
     OptionError
         If an option is wrong, or names dimensions that the model does not have.
     InputError
-        If a constant does not fit the input.
+        If a value does not fit its input.
     ShapeError
         If shapes in the model do not fit together.
     CompileTimeoutError
@@ -165,7 +165,7 @@ def compile(
         If memory is short, or a tensor is larger than ``max_bytes``.
     """
     return compile_source(
-        open_source(model, constants=constants, max_bytes=max_bytes),
+        open_source(model, values=values, max_bytes=max_bytes),
         places=places,
         target=target,
         threads=threads,

@@ -89,7 +89,7 @@ def test_options_of_the_wrong_type(
 
 
 @pytest.mark.parametrize(
-    "options", [{"progress": 3}, {"constants": 3}, {"constants": [X]}, {"max_bytes": "1"}]
+    "options", [{"progress": 3}, {"values": 3}, {"values": [X]}, {"max_bytes": "1"}]
 )
 def test_options_of_compile_alone(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"the option '{next(iter(options))}'"):

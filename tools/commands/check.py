@@ -20,18 +20,19 @@ from tessella.runtime.explain_native import Coverage
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
+from tessella.tools.commands.dims import is_open, known_shapes, open_graph
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
     options_of,
-    shapes_of,
     values_of,
 )
-from tessella.tools.commands.useless import COMPILED, Useless, is_artifact
+from tessella.tools.commands.useless import COMPILED, SAME_CODE, Useless, is_artifact
 
 USELESS = (
     COMPILED,
+    SAME_CODE,
     Useless(
         ("shape", "value"),
         is_artifact,
@@ -39,7 +40,7 @@ USELESS = (
         "`tessella check MODEL` checks the model that it was made of",
     ),
     Useless(
-        ("shape", "value"),
+        ("shape", "value", "dim"),
         lambda args: stage_of(args.model) is not None,
         "a stage was made for its shapes and values",
         "give these options to `tessella compile`, which wrote it",
@@ -110,7 +111,9 @@ def _checked(args: argparse.Namespace) -> _Checked:
     try:
         source = open_source(args.model)
         values = values_of(source.inputs, args.value)
-        known = shapes_of(source.inputs, args.shape)
+        if is_open(args):
+            return _picked(open_graph(source, args), options_of(args))
+        known = known_shapes(source.inputs, args)
         known |= {name: value.shape for name, value in values.items()}
         symbolic = [info.name for info in source.inputs if info.name not in known]
         if symbolic:

@@ -11,11 +11,11 @@ from tessella.runtime.explain_types import duration
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import database, machine
+from tessella.tools.commands.dims import check_one_size, open_graph
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    open_graph,
     options_of,
 )
 from tessella.tools.commands.useless import Useless
@@ -29,7 +29,13 @@ EPILOG = """\
 
 USELESS = (
     Useless(
-        ("shape", "value", "budget", "places", "target"),
+        ("threads",),
+        lambda _: True,
+        "kernels are measured on one thread",
+        "leave --threads out: the times count for any number",
+    ),
+    Useless(
+        ("shape", "value", "dim", "budget", "places", "target", "timeout"),
         lambda args: args.model is None,
         "nothing is measured without a model",
         "name the MODEL, or leave these options out to --merge only",
@@ -68,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, and show where the estimates differ from the times."""
     if args.model is None and not args.merge:
         raise OptionError("there is nothing to do", expected="a MODEL, or --merge FILE")
+    check_one_size(args)
     args.pick = "measure"
     options = options_of(args)
     _merge(options.database, args.merge)
