@@ -46,7 +46,10 @@ def compare(name: str, *, threads: int, repeat: int, seconds: float, folder: Pat
     if seconds:
         database = str(folder / "times.json")
         ways["measure"] = {"pick": "measure", "budget": seconds, "database": database}
-    models = {w: tessella.compile(model, threads=threads, **options) for w, options in ways.items()}
+    models = {
+        w: tessella.compile(model, threads=threads, options=tessella.Options(**rare))
+        for w, rare in ways.items()
+    }
     calls = {way: partial(compiled.run, None, feeds) for way, compiled in models.items()}
     timings = interleave(calls, repeat=repeat)
     kernels = {way: _kernels(compiled) for way, compiled in models.items()}

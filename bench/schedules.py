@@ -31,7 +31,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.merge import merge_indices, with_places
-from tessella.driver.options import Options, make_options
+from tessella.driver.options import CheckedOptions, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
 from tessella.frontends.compile import open_source
@@ -65,8 +65,8 @@ class Problem:
     """The module before its statements are scheduled."""
     kernel: str
     statement: int
-    """The kernel's statement with the most points."""
-    options: Options
+    """Which of the kernel's statements it is: the one with the most points."""
+    options: CheckedOptions
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,9 @@ def try_candidate(problem: Problem, candidate: Candidate) -> Compiled | Rejected
         return Rejected(str(candidate), reason)
 
 
-def _passes(options: Options) -> tuple[list[ModulePass], list[ModulePass]]:
-    """Return the passes up to merging indices, and the passes after it.
-
-    Threads divide nothing: a kernel is one function, which one thread runs.
-    """
+def _passes(options: CheckedOptions) -> tuple[list[ModulePass], list[ModulePass]]:
+    """The passes up to the merging of indices for the first schedules, and from there on. Threads
+    divide nothing: a kernel is one function then, which one thread runs."""
     passes = [
         step
         for _, steps in pipeline(options)

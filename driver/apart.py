@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tessella.codegen.worker import NO_MEMORY
 from tessella.codegen.workers import DiedError, NoWorkersError, SharedPool, SilentError, Worker
 from tessella.driver.by_value import Sizes, Value
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.program_cache import Refusal
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
@@ -121,7 +121,7 @@ class Request:
     made: tuple[tuple[Size, ...], ...]
     values: tuple[StoredValue, ...]
     sizes: tuple[Sizes, ...]
-    options: Options
+    options: CheckedOptions
     seconds: float | None
     """Seconds until the deadline."""
     cache: str | None
@@ -137,7 +137,7 @@ class Answer:
 
 
 def compiled(
-    origin: Origin, data: Callable[[], bytes], key: Key, options: Options
+    origin: Origin, data: Callable[[], bytes], key: Key, options: CheckedOptions
 ) -> Answer | Refusal | None:
     """Return the program for a key, or the reason why it cannot be compiled with symbols.
 
@@ -169,7 +169,7 @@ def compiled(
     return None
 
 
-def _request(origin: Origin, key: Key, options: Options, end: float | None) -> bytes:
+def _request(origin: Origin, key: Key, options: CheckedOptions, end: float | None) -> bytes:
     home = disk.home()
     wanted = Request(
         origin,

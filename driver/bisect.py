@@ -15,7 +15,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.build import lower
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import PassObserver
 from tessella.support.errors import TessellaError
@@ -53,11 +53,8 @@ class Culprit:
     difference: str
 
 
-def states(graph: Graph, options: Options) -> list[State]:
-    """Return the program before any pass, and after each pass up to the stage `tile`.
-
-    The graph is consumed.
-    """
+def states(graph: Graph, options: CheckedOptions) -> list[State]:
+    """The program as it is, and after each pass to the stage `tile`. The graph is used up."""
     kept = _Kept([State(_copy(graph))])
     lower(graph, options, start=graph.stage, stop=LAST, observer=kept)
     return kept.states

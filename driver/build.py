@@ -30,7 +30,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.dialects.verify import verify, verify_program
 from tessella.driver.buildable import check_buildable
 from tessella.driver.compiling import LLVM_WORK, Progress, Timings, quiet
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.pipeline import pipeline
 from tessella.driver.plugged import plugin_of
 from tessella.driver.run_passes import PassObserver, PassRunner, check
@@ -46,6 +46,7 @@ from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, St
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.runtime.weights import WeightStore
+from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InternalError, OptionError
 from tessella.support.knobs import KNOBS
@@ -63,7 +64,7 @@ class StagedProgram:
 
     stages: dict[str, ModuleOp]
     weights: WeightStore
-    options: Options
+    options: CheckedOptions
     timings: Timings = field(default_factory=Timings)
     """Seconds of each pass by name, and of the steps after the passes."""
 
@@ -93,7 +94,7 @@ def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
 
 def lower(
     graph: Graph,
-    options: Options,
+    options: CheckedOptions,
     *,
     start: str = "nn",
     stop: str = "loops",
@@ -113,14 +114,15 @@ def lower(
     runner = PassRunner(ctx, lowered.timings, progress, observer or PassObserver())
     if compilation is not None and _is_large(module):
         prepare()
-    for stage, passes in pipeline(options)[first:last]:
-        lowered.stages[_before(stage)] = module
-        if stage == "tile":
-            check_buildable(module, options.arch)
-        # A plugin's pass may change a kernel later.
-        if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
-            ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
-        lowered.stages[stage] = module = runner.run(stage, passes, module)
+    with deadline.within(options.timeout):
+        for stage, passes in pipeline(options)[first:last]:
+            lowered.stages[_before(stage)] = module
+            if stage == "tile":
+                check_buildable(module, options.arch)
+            # a plugin's pass might change a kernel later
+            if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
+                ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
+            lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:
         check(module, "lowering", verify)
     return lowered
@@ -148,7 +150,7 @@ class Built:
 
 
 def build(
-    graph: Graph, options: Options, progress: Progress = quiet, *, bare: bool = False
+    graph: Graph, options: CheckedOptions, progress: Progress = quiet, *, bare: bool = False
 ) -> Built:
     """Build the program of a graph, for any machine. The graph's weights are consumed.
 

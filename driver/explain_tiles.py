@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.tile import KernelOp
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stages import IR_STAGES
 from tessella.passes.tile.log import reasoning
@@ -18,9 +18,8 @@ from tessella.support.errors import OptionError
 from tessella.targets import Target
 
 
-def explain_tiles(graph: Graph, options: Options, kernel: str = "") -> Iterator[str]:
-    """Yield the reasoning for every statement of the kernels whose names begin with ``kernel``, by
-    line.
+def explain_tiles(graph: Graph, options: CheckedOptions, kernel: str = "") -> Iterator[str]:
+    """The reasoning for every statement of the kernels whose names begin so, line by line.
 
     Raises OptionError for a graph that is scheduled already, and if no kernel has such a name. The
     graph is consumed.

@@ -15,7 +15,7 @@ from tessella.driver.compiling import Progress, Timings, memory_to_compile, tota
 from tessella.driver.executable import Executable
 from tessella.driver.kept_source import KeptSource
 from tessella.driver.key import Key
-from tessella.driver.options import Options, check_machine
+from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.stored import compiled
 from tessella.driver.subprograms import (
     RunningRest,
@@ -51,8 +51,8 @@ NODES = 12
 WAITING = "other process"
 """The timing of another process's overhead: its start, and transfers."""
 
-Part = Callable[[Options, "Source", Interface], S]
-"""Creates a model of a subprogram from its source."""
+Part = Callable[[CheckedOptions, "Source", Interface], S]
+"""Makes a model of a subprogram, whose source this is."""
 
 REFUSED = UndecidedSizeError, UnsupportedError
 """The errors which say that a program cannot be compiled with symbols.
@@ -69,7 +69,7 @@ class Making(Generic[S]):
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
     key: Key
-    options: Options
+    options: CheckedOptions
     part: Part[S]
     forgets: bool
     """Whether the stages may be dropped, as the source recreates them."""
@@ -214,7 +214,7 @@ class Making(Generic[S]):
 def subprograms_of(
     rest: Rest[Interface] | None,
     sources: Sources,
-    options: Options,
+    options: CheckedOptions,
     part: Part[S],
     program: str | None = None,
 ) -> RunningRest[S] | None:
@@ -235,7 +235,7 @@ def stored(
     inputs: Sequence[ValueInfo],
     key: Key,
     program: Program,
-    options: Options,
+    options: CheckedOptions,
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,

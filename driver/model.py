@@ -25,7 +25,7 @@ from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.key import Asked, Key, shapes_in
 from tessella.driver.making import REFUSED, Making, stored
 from tessella.driver.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.programs import ProgramTable
 from tessella.driver.stored import parts
 from tessella.runtime import loaded
@@ -87,7 +87,7 @@ class Model(runnable.Model, Compiled):
     def __init__(
         self,
         source: Source,
-        options: Options,
+        options: CheckedOptions,
         progress: Progress = quiet,
         openness: Openness = "fixed",
         *,
@@ -478,7 +478,7 @@ class Model(runnable.Model, Compiled):
 
 
 def part_of_model(
-    options: Options,
+    options: CheckedOptions,
     source: Source,
     interface: Interface,
     in_calls: CompilesInCalls | None = None,

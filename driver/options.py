@@ -5,14 +5,73 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypedDict, Unpack
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypedDict, Unpack, get_args, get_origin, get_type_hints
 
 from tessella import targets
+from tessella.passes.pick.choices import (
+    WEIGHT_GROWTH,
+    Fallback,
+    Strategy,
+    Winograd,
+    check_choice,
+)
 from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
 from tessella.targets import database, threads
+
+
+def _number(default: float, metavar: str, least: float, most: float = math.inf) -> float:
+    """A field that is a number from ``least`` to ``most``."""
+    return field(default=default, metadata={"metavar": metavar, "least": least, "most": most})
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options that few programs need.
+
+    ``tessella.compile``, ``jit``, ``tile`` and ``ops.with_options`` take them as ``options``, the
+    commands as flags: ``max_weight_growth`` is ``--max-weight-growth``.
+
+    Parameters
+    ----------
+    pick : {"cost", "grade", "measure"}
+        How kernels are picked: by the least estimated time of the whole model (``cost``), op by op
+        in the order of the places (``grade``), or by cost after kernels were measured on this
+        machine (``measure``).
+    budget : float
+        Seconds that measuring kernels may take.
+    database : str, optional
+        The file of measured times, which replace estimates; ``measure`` adds to it. By default, the
+        one that TESSELLA_DB names.
+    winograd : {"allow", "off"}
+        Whether convolutions may use Winograd's method, whose rounding errors are up to four times
+        those of direct convolutions.
+    max_weight_growth : float
+        The memory of all weights, as a multiple of that in the model. Weights smaller than the
+        last level of cache count as large as it.
+
+    Raises
+    ------
+    OptionError
+        If a value is unknown, out of range, or has the wrong type.
+
+    Examples
+    --------
+    >>> tessella.compile("model.onnx", options=tessella.Options(pick="measure", budget=60))
+    """
+
+    pick: Strategy = "cost"
+    budget: float = _number(30.0, "SECONDS", 0.0, 1e9)
+    database: str | None = field(default=None, metadata={"metavar": "FILE"})
+    winograd: Winograd = "allow"
+    max_weight_growth: float = _number(WEIGHT_GROWTH, "N", 1.0)
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(Options)
+        for each in fields(Options):
+            _check(each.name, getattr(self, each.name), hints[each.name], each.metadata)
 
 
 class CompileOptions(TypedDict, total=False):
@@ -29,29 +88,17 @@ class CompileOptions(TypedDict, total=False):
     threads: int | None
     """How many threads run a program, with the one that calls it; the default is that of
     ``targets.threads``."""
-    pick: str | None
-    """How kernels are picked: ``cost``, the default, ``grade``, or ``measure``: by cost, after
-    kernels were measured on this machine."""
-    database: str | None
-    """The file of times that were measured, which count instead of estimates; by default that which
-    TESSELLA_DB names."""
-    budget: float | None
-    """Seconds that ``pick="measure"`` may take at the most; 30 by default."""
-    fallback: str | None
+    fallback: Fallback | None
     """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
-    winograd: str | None
-    """``allow``, the default; ``off`` refuses Winograd's method, whose rounding errors are up to
-    four times those of direct convolutions."""
     timeout: float | None
     """Seconds that a compilation may take; None, the default, for any. A longer one is a
     CompileTimeoutError."""
-    max_weight_growth: float | None
-    """How many times as large as in the model weights may become in memory; the default is 2. Few
-    weights count as many as the last level of cache holds."""
+    options: Options | None
+    """Options that few programs need."""
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class CheckedOptions(Options):
     """What the pipeline depends on; ``make_options`` checks what users ask for."""
 
     places: tuple[str, ...]
@@ -59,75 +106,47 @@ class Options:
     """The name of a machine in ``targets``."""
     arch: str
     """The target part of its places."""
-    pick: str = "cost"
-    """The strategy of the static pick: `cost`, `grade` or `measure`."""
-    fallback: str = "allow"
+    fallback: Fallback = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
-    winograd: str = "allow"
-    """`off` refuses Winograd's method."""
-    max_weight_growth: float = 2.0
-    """How many times as large weights may become."""
-    database: str = ""
-    """The file of times that were measured, if there is one."""
     several: bool = False
     """Whether there are several programs for ranges of sizes, which share packed weights."""
     budget: float = field(default=30.0, repr=False, compare=False)
-    """Seconds to measure kernels in, at the most."""
+    """Seconds to measure kernels in, which no program depends on."""
     timeout: float | None = field(default=None, repr=False, compare=False)
     """Seconds that a compilation may take."""
     threads: int = field(default=1, repr=False, compare=False)
     """How many threads run a program, which is the same for any number."""
 
 
-_TYPES: Mapping[str, tuple[type[Any], ...]] = {
-    **dict.fromkeys(("target", "pick", "fallback", "database", "winograd"), (str,)),
-    "threads": (int,),
-    "budget": (int, float),
-    "timeout": (int, float),
-    "max_weight_growth": (int, float),
-}
-_DEFAULTS: Mapping[str, Any] = {
-    "target": "native",
-    "pick": "cost",
-    "fallback": "allow",
-    "winograd": "allow",
-    "max_weight_growth": 2.0,
-    "budget": 30.0,
-}
-_CHECKED = ("pick", "fallback", "places", "winograd")
-"""Options whose values the compiler knows."""
-
-
-def make_options(**options: Unpack[CompileOptions]) -> Options:
+def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     """Checked options. Raises OptionError.
 
     The default places are those of the target: channels-last f32 first, then any, then NumPy.
     """
-    _check_names(options)
-    given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
-    _check_types(given)
-    values: dict[str, Any] = {**_DEFAULTS, **given}
-    count = values.get("threads")
-    count = threads.default() if count is None else threads.check(count, "the option 'threads'")
-    arch = targets.resolve(values["target"]).arch
-    places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
-    if not given.keys().isdisjoint(_CHECKED):
-        _check_values(values, places)
-    names = ("pick", "fallback", "winograd")
-    return Options(
-        tuple(places),
-        values["target"],
-        arch,
-        **{name: values[name] for name in names},
-        max_weight_growth=_checked_growth(values["max_weight_growth"]),
-        database=values.get("database") or _database(values["pick"]),
-        budget=_checked_budget(values["budget"]),
-        timeout=_checked_timeout(values.get("timeout")),
-        threads=count,
+    _check_names(given)
+    target = _checked_target(given.get("target"))
+    count = given.get("threads")
+    rare = _checked_options(given.get("options"))
+    fallback = given.get("fallback")
+    if fallback is not None:
+        _check("fallback", fallback, Fallback, {})
+    arch = targets.resolve(target).arch
+    values: dict[str, Any] = {each.name: getattr(rare, each.name) for each in fields(Options)}
+    values["database"] = rare.database or _database(rare.pick)
+    return CheckedOptions(
+        places=_checked_places(given.get("places"), arch),
+        target=target,
+        arch=arch,
+        fallback="allow" if fallback is None else fallback,
+        timeout=_checked_timeout(given.get("timeout")),
+        threads=threads.default()
+        if count is None
+        else threads.check(count, "the option 'threads'"),
+        **values,
     )
 
 
-def check_machine(options: Options) -> None:
+def check_machine(options: CheckedOptions) -> None:
     """Raise OptionError if this machine cannot run the code."""
     target = targets.resolve(options.target)
     if not targets.can_run(target):
@@ -152,25 +171,79 @@ def _database(pick: str) -> str:
     return str(home / "times.json")
 
 
-def _checked_budget(seconds: float) -> float:
-    if not 0 <= seconds < math.inf:
-        raise OptionError("a budget is a number of seconds", found=repr(seconds))
-    return float(seconds)
+def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> None:
+    """Raise OptionError for a value that a field of this type cannot have."""
+    if get_origin(hint) is Literal:
+        _check_type(name, value, (str,))
+        check_choice(name, value, get_args(hint))
+    elif hint is float:
+        _check_number(name, value, facts["least"], facts["most"])
+    else:
+        _check_type(name, value, get_args(hint) or (hint,))
 
 
-def _checked_timeout(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < math.inf:
+def _check_number(name: str, value: object, least: float, most: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _wrong_type(name, value, "a number")
+    if not least <= value <= most:
         raise OptionError(
-            "the option 'timeout' is out of range",
-            expected="a number of seconds above 0, or None for no deadline",
-            found=repr(seconds),
+            f"the option {name!r} is out of range",
+            expected=f"a number from {least:g} on" + f" to {most:g}" * (most < math.inf),
+            found=repr(value),
+        )
+
+
+def _check_type(name: str, value: object, types: Sequence[type[Any]]) -> None:
+    if not isinstance(value, tuple(types)):
+        raise _wrong_type(name, value, " or ".join(each.__name__ for each in types))
+
+
+def _wrong_type(name: str, value: object, expected: str) -> OptionError:
+    return OptionError(
+        f"the option {name!r} has the wrong type",
+        expected=expected,
+        found=f"{value!r} of type {type(value).__name__}",
+    )
+
+
+def _checked_target(name: object) -> str:
+    if name is None:
+        return "native"
+    if not isinstance(name, str):
+        raise _wrong_type("target", name, "str, or None for this machine")
+    return name
+
+
+def _checked_options(options: object) -> Options:
+    if options is None:
+        return Options()
+    if not isinstance(options, Options):
+        raise _wrong_type("options", options, "tessella.Options, or None for the defaults")
+    return options
+
+
+def _checked_timeout(seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    expected = "a number of seconds above 0, or None for no deadline"
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise _wrong_type("timeout", seconds, expected)
+    if not 0 < seconds < math.inf:
+        raise OptionError(
+            "the option 'timeout' is out of range", expected=expected, found=repr(seconds)
         )
     return seconds
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
+def _check_names(given: Mapping[str, Any]) -> None:
     known = list(CompileOptions.__annotations__)
-    for name in options:
+    rare = [each.name for each in fields(Options)]
+    for name in given:
+        if name in rare:
+            raise OptionError(
+                f"the option {name!r} is one of tessella.Options",
+                hint=f"options=tessella.Options({name}=..)",
+            )
         if name not in known:
             raise OptionError(
                 f"there is no option {name!r}",
@@ -179,43 +252,21 @@ def _check_names(options: Mapping[str, Any]) -> None:
             )
 
 
-def _check_types(given: Mapping[str, Any]) -> None:
-    for name, types in _TYPES.items():
-        value = given.get(name)
-        if value is not None and (not isinstance(value, types) or isinstance(value, bool)):
-            raise OptionError(
-                f"the option {name!r} has the wrong type",
-                expected=f"{types[-1].__name__}, or None for the default",
-                found=f"{value!r} of type {value.__class__.__name__}",
-            )
-
-
-def _checked_growth(growth: float) -> float:
-    """How many times as large weights may become. Raises OptionError."""
-    if not growth >= 1:
-        raise OptionError(
-            "the option 'max_weight_growth' is out of range",
-            expected="a number of 1 or more",
-            found=str(growth),
-        )
-    return float(growth)
-
-
-def _check_values(values: Mapping[str, Any], places: Sequence[str]) -> None:
-    """Raise OptionError for a value that is not known."""
+def _checked_places(places: object, arch: str) -> tuple[str, ...]:
+    """The places, by default those of the target. Raises OptionError for a place that is not
+    known."""
+    if places is None:
+        return f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"
     # here, as it is all that needs the compiler
     from tessella.dialects.place import parse_place
-    from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES, check_choice
 
-    known = {"pick": STRATEGIES, "fallback": FALLBACKS, "winograd": METHODS}
-    for name, choices in known.items():
-        check_choice(name, values[name], choices)
-    is_list = isinstance(places, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_list or isinstance(places, str | bytes) or not places:
+    if not isinstance(places, Sequence) or isinstance(places, str | bytes) or not places:
         raise OptionError(
             "places must be given as a list",
             expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )
-    for text in places:
+    texts = tuple[str, ...](places)  # pyright: ignore[reportUnknownArgumentType]
+    for text in texts:
         parse_place(text)
+    return texts

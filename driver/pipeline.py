@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.passes import ModulePass
 
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.plugged import Stages, extended
 from tessella.lowering.nn_to_tile import ConvertNnToTilePass
 from tessella.lowering.pack_operands import PackOperandsPass
@@ -41,8 +41,8 @@ from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 
 
-def pipeline(options: Options) -> list[tuple[str, Sequence[ModulePass]]]:
-    """Return, for each stage after `nn`, the passes that lead to it with these options.
+def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
+    """For each stage after `nn`, the passes that lead to it with these options.
 
     Raises PluginError for plugins that do not match, and OptionError if ``TESSELLA_DEBUG_PASSES``
     names an unknown pass.
@@ -63,7 +63,7 @@ def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
             )
 
 
-def _stages(options: Options) -> Stages:
+def _stages(options: CheckedOptions) -> Stages:
     return [
         (
             "placed",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from tessella import targets
 from tessella.driver import kept_weights
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact, Compiled, CompiledModel, dump
 from tessella.runtime.manifest import Manifest
@@ -72,12 +72,9 @@ class Refusal:
         return UndecidedSizeError(self.what, self.symbols, self.turn)
 
 
-def key(model: str | None, made_for: Hashable, options: Options) -> str | None:
-    """Return the key of a model's program; None if it must not be cached.
-
-    ``model`` identifies the model. Programs of plugins and debug passes are not cached, as these
-    can change at any time.
-    """
+def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str | None:
+    """Names the program of a model, which ``model`` names, by what it is made for; None where none
+    is to be kept: what plugins and debug passes do can change at any time."""
     if model is None or not _can_be_kept():
         return None
     target = targets.resolve(options.target)

@@ -15,7 +15,7 @@ from tessella.driver.executable import compile_ahead, compiled_rest, with_subpro
 from tessella.driver.making import subprograms_of
 from tessella.driver.model import part_of_model
 from tessella.driver.open_sizes import OpenSizes
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.stored import compiled, parts
 from tessella.driver.subprograms import interfaces, sources, whole
 from tessella.runtime.artifact import Buffer, Compiled, CompiledModel
@@ -37,7 +37,7 @@ Shapes = Mapping[str, tuple[Size, ...]]
 
 def ship(
     source: Source,
-    choices: Sequence[Options],
+    choices: Sequence[CheckedOptions],
     shapes: Sequence[Shapes],
     values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
@@ -55,7 +55,7 @@ def ship(
 
 def ship_ranges(
     source: Source,
-    choices: Sequence[Options],
+    choices: Sequence[CheckedOptions],
     sizes: OpenSizes,
     values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
@@ -70,7 +70,7 @@ def ship_ranges(
 
 def _ranges(
     source: Source,
-    options: Options,
+    options: CheckedOptions,
     sizes: OpenSizes,
     values: Mapping[str, Array],
     progress: Progress,
@@ -98,7 +98,7 @@ def _ranges(
 def ship_c(
     name: str,
     source: Source,
-    options: Options,
+    options: CheckedOptions,
     shapes: Mapping[str, tuple[int, ...]],
     values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
@@ -125,7 +125,7 @@ def ship_c(
 
 def _program(
     source: Source,
-    options: Options,
+    options: CheckedOptions,
     shapes: Shapes,
     values: Mapping[str, Array],
     progress: Progress,

@@ -22,7 +22,7 @@ from tessella.dialects.place import place_of
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.tile import CallOp, KernelOp, ReturnOp, SegmentOp, weight_of
 from tessella.driver.compile_graph import compile_graph
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Recorder(Interpreter):
 def wrong_kernel(
     graph: Graph,
     feeds: Mapping[str, Array],
-    options: Options,
+    options: CheckedOptions,
     compare: Callable[[Array, Array], str | None],
 ) -> WrongKernel | None:
     """Return the first kernel at the stage `tile` whose native code differs from its statements.
@@ -92,8 +92,8 @@ def wrong_kernel(
     return None
 
 
-def _run(calls: Sequence[_Call], graph: Graph, options: Options) -> list[Array]:
-    """Return the results of calls in native code."""
+def _run(calls: Sequence[_Call], graph: Graph, options: CheckedOptions) -> list[Array]:
+    """The results of calls, in native code."""
     program = compile_graph(_program(calls, graph), options).program
     return program.run(
         [

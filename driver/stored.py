@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tessella import targets
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.rest import Rest
@@ -24,7 +24,7 @@ def compiled(
     shapes: Sequence[Sequence[Size]],
     values: Mapping[int, bytes],
     program: Program,
-    options: Options,
+    options: CheckedOptions,
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,

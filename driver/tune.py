@@ -29,7 +29,7 @@ from tessella.dialects.nn.constants import SplatOp, WeightOp
 from tessella.dialects.nn.core import NnOp, Tensor, dtype_of, is_float, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.driver.build import build
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.pipeline import pipeline
 from tessella.passes.base import functions, is_constant
 from tessella.passes.pick.by_cost import costs_alike
@@ -95,7 +95,7 @@ class Unit:
 
 
 def tune(
-    graph: Graph, options: Options, seconds: float, report: Report = lambda text: None
+    graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
 
@@ -125,8 +125,8 @@ def tune(
     return made
 
 
-def units(graph: Graph, options: Options) -> list[Unit]:
-    """Return the ops of a program whose kernels are worth measuring, the most expensive first."""
+def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
+    """The ops of a program whose kernels are worth measuring, those that take longest first."""
     kernels.load()
     found: dict[str, Unit] = {}
     prices = Prices(targets.resolve(options.target), shared=options.several)
@@ -144,8 +144,10 @@ def units(graph: Graph, options: Options) -> list[Unit]:
     return sorted(found.values(), key=lambda unit: -unit.cost)
 
 
-def _before_the_pick(graph: Graph, options: Options) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
-    """Yield the functions of a program in the state in which the pick receives them."""
+def _before_the_pick(
+    graph: Graph, options: CheckedOptions
+) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
+    """The functions of a program as the pick gets them."""
     ctx = CompileContext(graph.weights)
     _, passes = pipeline(options)[0]
     for step in passes:
@@ -208,7 +210,7 @@ def _copy(program: Program) -> Program:
 class _Bench:
     """Runs kernels as programs of their own, with cold weights."""
 
-    def __init__(self, target: Target, options: Options) -> None:
+    def __init__(self, target: Target, options: CheckedOptions) -> None:
         self.target = target
         self.options = options
         nothing = _Runnable(Program(0, (), (), {}, []), [], [], target)

@@ -110,7 +110,7 @@ class Compiler:
         constants = {name: each.array for name, each in origin.constants.items()}
         source = open_onnx(
             data if origin.path is None else origin.path,
-            constants=constants,
+            values=constants,
             max_bytes=origin.max_bytes,
         )
         if origin.fingerprint not in (None, source.fingerprint):

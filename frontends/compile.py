@@ -10,8 +10,10 @@ from tessella.driver.compile import compile_source
 from tessella.driver.compiling import Progress
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import Dims
+from tessella.driver.options import Options
 from tessella.driver.stages import stage_of
 from tessella.frontends.kept import KeptModel
+from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 def open_source(
     model: str | Path | bytes | onnx.ModelProto,
     *,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> Source:
     """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
@@ -33,9 +35,9 @@ def open_source(
     A path with the extension of a stage is one that `tessella compile` wrote: see ``stage_file``.
     """
     if isinstance(model, str | Path) and stage_of(model) is not None:
-        if constants or max_bytes is not None:
+        if values or max_bytes is not None:
             raise OptionError(
-                "constants and max_bytes are for ONNX models",
+                "values and max_bytes are for ONNX models",
                 where=str(model),
                 hint="give them when the stage is written",
             )
@@ -43,37 +45,37 @@ def open_source(
         from tessella.driver.stage_file import StageSource
 
         return StageSource(model)
-    return open_onnx(model, constants=constants, max_bytes=max_bytes)
+    return open_onnx(model, values=values, max_bytes=max_bytes)
 
 
 def open_onnx(
     model: str | Path | bytes | onnx.ModelProto,
     *,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> KeptModel:
     """The source of an ONNX model. Raises TessellaError."""
-    _check_import_options(constants, max_bytes)
+    _check_import_options(values, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
-    settings = {"constants": constants or {}, **limits}
-    return KeptModel(model, settings, lambda: _read(model, constants, limits))
+    settings = {"constants": values or {}, **limits}
+    return KeptModel(model, settings, lambda: _read(model, values, limits))
 
 
 def _read(
     model: str | Path | bytes | onnx.ModelProto,
-    constants: Mapping[str, npt.ArrayLike] | None,
+    values: Mapping[str, npt.ArrayLike] | None,
     limits: Mapping[str, int],
 ) -> OnnxSource:
     # here, as it needs the package onnx, which others do without
     from tessella.frontends.onnx import OnnxSource
 
-    return OnnxSource(model, constants=constants, **limits)
+    return OnnxSource(model, constants=values, **limits)
 
 
-def _check_import_options(constants: object, max_bytes: object) -> None:
+def _check_import_options(values: object, max_bytes: object) -> None:
     """Raise OptionError unless these are a dictionary and a number of bytes."""
     for name, value, kind, expected in (
-        ("constants", constants, Mapping, "a dictionary of arrays by the names of inputs"),
+        ("values", values, Mapping, "a dictionary of arrays by the names of inputs"),
         ("max_bytes", max_bytes, int, "a number of bytes, as an int"),
     ):
         if value is not None and not isinstance(value, kind):
@@ -90,59 +92,86 @@ def compile(
     places: Sequence[str] | None = None,
     threads: int | None = None,
     target: str | None = None,
-    pick: str | None = None,
-    fallback: str | None = None,
-    winograd: str | None = None,
-    max_weight_growth: float | None = None,
-    database: str | None = None,
-    budget: float | None = None,
+    fallback: Fallback | None = None,
     timeout: float | None = None,
+    options: Options | None = None,
     dims: Dims | Literal["auto", "fixed"] = "auto",
     prepare: bool = False,
-    constants: Mapping[str, npt.ArrayLike] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Compile a model for this machine.
 
-    ``places`` are where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``pick`` is
-    how they are chosen there: `cost`, by the least time of the whole model as it is estimated, or
-    `grade`, op by op after the order of the places. `measure` is `cost` after kernels were measured
-    on this machine, for ``budget`` seconds (30 by default); the times are added to the file
-    ``database``, which counts instead of estimates wherever it is given. Where no kernel serves the
-    places, one in another layout is taken, then NumPy: ``fallback="error"`` refuses that.
-    ``winograd="off"`` refuses convolutions by Winograd's method, whose weights take up to four
-    times the memory; all weights take up to ``max_weight_growth`` times that of the model (2 by
-    default), where few weights count as many as the last level of cache holds.
-    The dimensions that the model leaves open are numbers in the program of the first call; where a
-    later call has another size, that dimension stays open in its program, as far as it can, so that
-    no other size needs one (docs/open-sizes.md). ``dims`` gives the least and the greatest size of
-    dimensions, ``{"batch": (1, 64), "seq": (1, 512)}``, or one size, ``{"batch": 8}``: then all are
-    open at once; ``{}`` is for all sizes. ``dims="fixed"`` has a program for each set of sizes.
-    ``prepare=True`` compiles the programs for all ranges of sizes now, as ``model.prepare()`` does,
-    so that no call within the bounds has to; a warning names what only a call can compile.
-    ``timeout`` is how many seconds this may take, and likewise each compilation inside a call: a
-    longer one is a CompileTimeoutError.
-    ``target`` names another machine (``avx2``, ``aarch64``), whose code can be inspected.
-    ``progress`` is called with the name of each step.
+    The dimensions that the model leaves open are numbers in the program of the first call. Where a
+    later call has another size, the dimension is symbolic in its program, which serves a range of
+    sizes (docs/open-sizes.md).
 
-    For an ONNX model, ``constants`` fixes the values of inputs by name. These are no longer inputs,
-    and shapes may depend on them. No tensor may have more than ``max_bytes`` (16 GiB by default).
+    Parameters
+    ----------
+    model : str, Path, bytes or onnx.ModelProto
+        The path or the bytes of an ONNX file, a ``ModelProto``, or the path of a stage that
+        ``tessella compile`` wrote.
+    places : sequence of str, optional
+        Where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``host`` is NumPy. Their
+        order decides between similar costs. By default, all places of the target, then NumPy.
+    threads : int, optional
+        The number of threads that run the model; by default, that of the cores that the process
+        may use, or ``TESSELLA_THREADS``.
+    target : str, optional
+        The machine to compile for, such as ``avx2`` or ``aarch64``; by default, this one. Code for
+        another machine can be inspected, but not run.
+    fallback : {"allow", "error"}, optional
+        ``error`` refuses ops that only NumPy or a kernel in another layout can run.
+    timeout : float, optional
+        Seconds that this compilation may take, and each one inside a call.
+    options : Options, optional
+        Options that few programs need.
+    dims : dict, "auto" or "fixed"
+        The size, or the least and the greatest size, of open dimensions by name: ``{"batch": 8,
+        "seq": (1, 512)}``. All open dimensions are then symbolic from the first call on. ``auto``
+        makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of sizes.
+    prepare : bool
+        Whether to compile the programs for all ranges of sizes now, as ``Model.prepare`` does. A
+        warning names the programs that only a call can compile.
+    values : dict of array_like, optional
+        The values of inputs of an ONNX model, by name. The compiled model does not have these
+        inputs, and shapes may depend on them.
+    max_bytes : int, optional
+        The size of the largest tensor that an ONNX model may have, in bytes; 16 GiB by default.
+    progress : callable, optional
+        A function that is called with the name of each step of the compilation.
 
-    Raises TessellaError; an UnsupportedError lists everything that is not supported.
+    Returns
+    -------
+    Model
+        The compiled model, to be called with arrays.
+
+    Raises
+    ------
+    InvalidModelError
+        If the file is no model, or breaks the rules of its format.
+    UnsupportedError
+        If parts of the model are not supported; ``issues`` lists all of them.
+    OptionError
+        If an option is wrong, or names dimensions that the model does not have.
+    InputError
+        If a value does not fit its input.
+    ShapeError
+        If shapes in the model do not fit together.
+    CompileTimeoutError
+        If the compilation takes longer than ``timeout``.
+    ResourceError
+        If memory is short, or a tensor is larger than ``max_bytes``.
     """
     return compile_source(
-        open_source(model, constants=constants, max_bytes=max_bytes),
+        open_source(model, values=values, max_bytes=max_bytes),
         places=places,
         target=target,
         threads=threads,
-        pick=pick,
         fallback=fallback,
-        winograd=winograd,
-        max_weight_growth=max_weight_growth,
-        database=database,
-        budget=budget,
         timeout=timeout,
+        options=options,
         dims=dims,
         prepare=prepare,
         progress=progress,

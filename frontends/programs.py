@@ -13,7 +13,7 @@ from tessella.driver import build
 from tessella.driver.compiling import memory_to_compile
 from tessella.driver.explain import explain
 from tessella.driver.model import Model
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
 from tessella.support.errors import InternalError
@@ -34,8 +34,8 @@ class FixedProgram:
         graph = self.graph
         return FixedSource(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))
 
-    def compile(self, options: Options) -> Model:
-        """Compile a model for the program's only signature. Raises TessellaError."""
+    def compile(self, options: CheckedOptions) -> Model:
+        """A model for the one signature that the program has. Raises TessellaError."""
         return Model(self.source(), options)
 
 
@@ -67,7 +67,7 @@ class Lowered:
     The texts are for reading: they may change from version to version.
     """
 
-    def __init__(self, program: FixedProgram, options: Options) -> None:
+    def __init__(self, program: FixedProgram, options: CheckedOptions) -> None:
         self._program = program
         self._options = options
         source = program.source()

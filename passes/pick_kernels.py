@@ -15,7 +15,7 @@ are: ``insert-conversions`` gives every value its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,6 +34,13 @@ from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
+from tessella.passes.pick.choices import (
+    FALLBACKS,
+    METHODS,
+    STRATEGIES,
+    WEIGHT_GROWTH,
+    check_choice,
+)
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
@@ -41,24 +48,12 @@ from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.support.decisions import differs
-from tessella.support.errors import OptionError, Unsupported, UnsupportedError
+from tessella.support.errors import Unsupported, UnsupportedError
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
 """Attribute of a function: how its kernels were picked."""
-STRATEGIES = ("cost", "grade", "measure")
-FALLBACKS = ("allow", "error")
-METHODS = ("allow", "off")
-"""What an option says of a method, such as Winograd's."""
-WEIGHT_GROWTH = 2.0
-"""How many times as large kernels may make a program's weights."""
-
-
-def check_choice(option: str, value: str, known: Sequence[str]) -> None:
-    """Raise OptionError for an unknown value."""
-    if value not in known:
-        raise OptionError(f"there is no {option} {value!r}", expected=f"one of {', '.join(known)}")
 
 
 def _check_filled(module: ModuleOp) -> None:

@@ -88,9 +88,8 @@ class BoundModel:
         return {name: found[name] for name in found if name not in self._kept.values()}
 
     def __call__(self, **feeds: npt.ArrayLike) -> Any:
-        """Return the output that is not kept, or a list of several, for the other inputs by
-        name."""
-        found = list(self.run(feeds).values())
+        """The output that is not kept, or a tuple of several, for the other inputs by name."""
+        found = tuple(self.run(feeds).values())
         return found[0] if len(found) == 1 else found
 
 

@@ -288,14 +288,15 @@ class Model(ABC):
         out: Array | Out | None = None,
         **named: npt.ArrayLike,
     ) -> Any:
-        """Return the output for inputs in order or by name; a list if there are several outputs.
+        """The output for inputs in order, the last ones by name where that is easier; a tuple
+        where there are several outputs.
 
         ``out`` is an array for the output, or a list of arrays, as for `run`. If the model has an
         input of that name, ``out`` is the input.
         """
         if out is None and not named and len(arrays) == len(self.inputs):
             results = self.run_in_order(arrays)
-            return results[0] if len(results) == 1 else results
+            return results[0] if len(results) == 1 else tuple(results)
         names = [info.name for info in self.inputs]
         if out is not None and "out" in names:
             named, out = {**named, "out": cast(Array, out)}, None
@@ -309,7 +310,7 @@ class Model(ABC):
             )
         feeds = {**dict(zip(in_order, arrays, strict=True)), **named}
         results = self.run(None, feeds, out=[out] if isinstance(out, np.ndarray) else out)
-        return results[0] if len(results) == 1 else results
+        return results[0] if len(results) == 1 else tuple(results)
 
     def bind(self, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]) -> BoundModel:
         """Bind inputs to outputs of the previous call.

@@ -6,7 +6,7 @@
 | named tuple, tuple | list |
 | mapping | object; its keys are texts |
 | dtype | ``{"dtype": name}`` |
-| None, bool, int, float, str | the same |
+| None, bool, int, float, str | the same; a text of a `Literal` is one of its values |
 | size with symbols | ``{"sum": [[factor, [symbol or quotient, ..]], ..]}`` |
 
 A dataclass among alternatives is recognised by its fields.
@@ -18,7 +18,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -184,6 +184,12 @@ def _union(kinds: Sequence[Any], value: Any, where: str) -> Any:
     raise max(failures, key=lambda failure: len(failure.where))  # the error of the best match
 
 
+def _choice(values: Sequence[Any], value: Any, where: str) -> Any:
+    if type(value) is not str or value not in values:
+        raise RecordError(where, f"one of {', '.join(map(str, values))}", value)
+    return value
+
+
 def _sequence(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
     items = enumerate(_list(value, where))
     return tuple(_decoded(kinds[0], item, f"{where}[{i}]") for i, item in items)
@@ -246,6 +252,7 @@ _SCALARS: Mapping[Any, Callable[[Any, str], Any]] = {
 }
 _GENERIC: Mapping[Any, Callable[[Sequence[Any], Any, str], Any]] = {
     np.dtype: _dtype,
+    Literal: _choice,
     Union: _union,
     types.UnionType: _union,
     tuple: _sequence,

@@ -70,7 +70,7 @@ class UnknownValueError(ShapeError):
         self.is_computed = is_computed
         shown = ", ".join(map(repr, names))
         fixed = ", ".join(f"{name!r}: ..." for name in names)
-        fix = f"fix it: tessella.compile(..., constants={{{fixed}}})"
+        fix = f"fix it: tessella.compile(..., values={{{fixed}}})"
         super().__init__(
             f"{what} has to be known when the model is imported",
             where=where,

@@ -20,8 +20,14 @@ VARIABLES = ("TESSELLA_THREADS", "OMP_NUM_THREADS")
 _UNITS = "a whole number of threads from 1 to 1024"
 
 
-def check(threads: int, where: str) -> int:
-    """Return the number of threads. Raises OptionError if it is out of range."""
+def check(threads: object, where: str) -> int:
+    """The number. Raises OptionError for one that there cannot be."""
+    if type(threads) is not int:
+        raise OptionError(
+            f"{where} has the wrong type",
+            expected=_UNITS,
+            found=f"{threads!r} of type {type(threads).__name__}",
+        )
     if not 1 <= threads <= MOST:
         raise OptionError(
             "programs cannot run on so many threads",

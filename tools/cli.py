@@ -20,7 +20,7 @@ from typing import Any
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
-from tessella.tools.commands.useless import check_used
+from tessella.tools.commands.useless import MEASURED, check_used
 
 COMMANDS = {
     "run": "compile a model, run it once, show or check its outputs",
@@ -109,7 +109,7 @@ def _run(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     assert module is not None
     assert chosen is not None
-    check_used(commands.choices[chosen], args, getattr(module, "USELESS", ()))
+    check_used(commands.choices[chosen], args, (*getattr(module, "USELESS", ()), MEASURED))
     try:
         with _logged(args.verbose):
             code: int = module.run(args)

@@ -15,7 +15,7 @@ from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.driver.by_value import specialised
 from tessella.driver.model import Model
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import element_of, tagged
@@ -178,7 +178,7 @@ class NumPy:
 class Tessella:
     """The compiled model."""
 
-    def __init__(self, graph: OnnxGraph, feeds: Arrays, options: Options) -> None:
+    def __init__(self, graph: OnnxGraph, feeds: Arrays, options: CheckedOptions) -> None:
         self._graph = graph
         self._feeds = feeds
         self._options = options

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Unpack
 
 from tessella.dialects import nn
-from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.eager.op import EagerOp
 from tessella.support.names import did_you_mean
 
@@ -20,20 +20,32 @@ class Ops:
     They are those in the dialect at the time of the access.
     """
 
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: CheckedOptions | None = None) -> None:
         self._given = options
 
     @cached_property
-    def _options(self) -> Options:
-        # the default options describe this machine, which importing tessella does not inspect
+    def _options(self) -> CheckedOptions:
+        # the defaults are those of this machine, which importing tessella does not ask about
         return self._given or make_options()
 
     def with_options(self, **options: Unpack[CompileOptions]) -> Ops:
-        """The ops, compiled with these options, which are those of ``tessella.compile``:
-        ``places``, ``target``, ``threads``, ``pick``, ``fallback``, ``winograd``,
-        ``max_weight_growth``.
+        """Return the ops, compiled with other options.
 
-        Raises OptionError.
+        Parameters
+        ----------
+        **options
+            ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
+            ``tessella.compile`` takes them.
+
+        Returns
+        -------
+        Ops
+            The ops as attributes.
+
+        Raises
+        ------
+        OptionError
+            If an option is wrong.
         """
         return Ops(make_options(**options))
 

@@ -14,7 +14,7 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
 from tessella.driver.compile_graph import compile_graph
 from tessella.driver.compiling import memory_to_compile
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager.operands import (
     DType,
@@ -66,7 +66,7 @@ class EagerOp:
     the values cannot be computed with.
     """
 
-    def __init__(self, name: str, kind: type[NnOp], options: Options) -> None:
+    def __init__(self, name: str, kind: type[NnOp], options: CheckedOptions) -> None:
         self._kind = kind
         self._options = options
         self._operands = Operands(kind)

@@ -213,14 +213,14 @@ def _constants(
 def _constant(name: str, values: Mapping[str, GraphValue], given: npt.ArrayLike) -> Tensor:
     if name not in values:
         raise InputError(
-            "a constant for an input that the model does not have",
+            "a value for an input that the model does not have",
             expected=f"one of {', '.join(values)}",
             found=repr(name),
         )
     array: Array = tagged(np.asarray(given))
     if values[name].type in DTYPES and array.dtype != DTYPES[values[name].type]:
         raise InputError(
-            "a constant of the wrong type",
+            "a value of the wrong type",
             where=f"input {name!r}",
             expected=values[name].type,
             found=dtype_name(array.dtype),

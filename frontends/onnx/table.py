@@ -41,7 +41,7 @@ Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a
 hold no more than 4096 elements: a few integers that are sizes stay open
 ([open-sizes.md](open-sizes.md)); for each other value of such an input, a call compiles a program
 of its own, and a model keeps the last eight. If a value never changes, it can be fixed:
-`tessella.compile(model, constants={{"shape": np.array([6])}})`. The compiled model then does not
+`tessella.compile(model, values={{"shape": np.array([6])}})`. The compiled model then does not
 have that input.
 
 Where the shape of a result depends on what the model computes, the program is cut: what does not

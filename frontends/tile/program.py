@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tessella.dialects.nn.core import Array, element_type
 from tessella.dialects.place import parse_place, precision_of
 from tessella.driver.model import Model
-from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.frontends.tile.bind import BoundProgram, bind
@@ -31,7 +31,7 @@ _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, flo
 class TileProgram(Compiled):
     """A program, compiled for the shapes and dtypes of the arrays it is called with."""
 
-    def __init__(self, source: str, options: Options) -> None:
+    def __init__(self, source: str, options: CheckedOptions) -> None:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
                 "a Tile program must be a string", expected="str", found=type(source).__name__
@@ -133,13 +133,34 @@ def tile(
 ) -> TileProgram:
     """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
 
-        matmul = tessella.tile(
-            "function (A[M, K], B[K, N]) -> (C) { C[m, n : M, N] = +(A[m, k] * B[k, n]); }"
-        )
-        c = matmul(a, b)
+    The program is compiled once for each set of shapes and dtypes of its arguments.
 
-    A program is compiled once for each set of shapes and dtypes of its arguments. The options are
-    those of ``compile``; those of the pick change nothing, as there are no ops to pick them for.
-    Raises TileError, which points at what is wrong, and OptionError.
+    Parameters
+    ----------
+    source : str
+        The program.
+    **options
+        ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
+        ``tessella.compile`` takes them. A Tile program has one kernel for each statement, so
+        ``fallback`` and ``options.pick`` change nothing.
+
+    Returns
+    -------
+    TileProgram
+        The program, to be called with arrays.
+
+    Raises
+    ------
+    TileError
+        If the program is wrong; the message points at the line and the column.
+    OptionError
+        If an option is wrong.
+
+    Examples
+    --------
+    >>> matmul = tessella.tile(
+    ...     "function (A[M, K], B[K, N]) -> (C) { C[m, n : M, N] = +(A[m, k] * B[k, n]); }"
+    ... )
+    >>> c = matmul(a, b)
     """
     return TileProgram(source, make_options(**options))

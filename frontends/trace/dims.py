@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, cast
 
+from tessella.driver.open_sizes import Bounds, check_dims
 from tessella.driver.seen import Seen
 from tessella.frontends.trace.arguments import Shapes
 from tessella.runtime.signature import Dimensions
@@ -50,10 +51,20 @@ def _are_true(dims: Sequence[Dimensions], shapes: Shapes) -> bool:
 class ArgumentDims:
     """The dimensions of a function's arguments: numbers, or names of those that vary."""
 
-    def __init__(self, dims: object, parameters: Collection[str]) -> None:
-        self._is_fixed = dims == "fixed"
-        self._named = _named(dims, parameters)
+    def __init__(self, dims: object, names: object, parameters: Collection[str]) -> None:
+        """``dims`` has sizes by the names of dimensions, which ``names`` gives. Raises
+        OptionError."""
+        openness = check_dims(dims)
+        self._is_fixed = openness == "fixed"
+        self._bounds = {} if isinstance(openness, str) else openness
+        self._named = _named({} if names is None else names, parameters)
         self._kinds: dict[Hashable, _Kind] = {}
+        _check_used(self._bounds, self._named, is_fixed=self._is_fixed)
+
+    def bounds_in(self, shapes: Sequence[Dimensions]) -> Mapping[str, Bounds]:
+        """The bounds of the dimensions that these shapes name."""
+        names = {dim for shape in shapes for dim in shape}
+        return {name: bounds for name, bounds in self._bounds.items() if name in names}
 
     def of(self, kind: Hashable, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
         """Return the dimensions that programs are compiled for.
@@ -89,26 +100,43 @@ def _check_axis(name: str, axis: int, shape: Sequence[int]) -> None:
     if axis >= len(shape):
         raise InputError(
             f"the argument {name!r} has too few dimensions",
-            expected=f"{axis + 1} at least, as `dims` names one",
+            expected=f"{axis + 1} at least, as `dim_names` names one",
             found=str(tuple(shape)),
         )
 
 
 def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[int, str]]:
-    """Return names of dimensions by argument. Raises OptionError."""
-    if dims in ("auto", "fixed"):
-        return {}
+    """Names of dimensions by argument. Raises OptionError."""
     given = _mapping(dims)
     for name, axes in given.items():
         if not isinstance(name, str) or name.partition("[")[0] not in parameters:
             raise OptionError(
-                f"dims: there is no parameter {name!r}",
+                f"dim_names: there is no parameter {name!r}",
                 expected=f"some of {', '.join(parameters)}",
             )
         for axis, dim in _mapping(axes).items():
             if type(axis) is not int or axis < 0 or not isinstance(dim, str):
                 raise _wrong(dims)
     return given
+
+
+def _check_used(
+    bounds: Mapping[str, Bounds], named: Mapping[str, Mapping[int, str]], *, is_fixed: bool
+) -> None:
+    """Raise OptionError for sizes of dimensions without a name, and for names that do nothing."""
+    names = {dim for axes in named.values() for dim in axes.values()}
+    if unknown := [name for name in bounds if name not in names]:
+        raise OptionError(
+            f"the function has no dimension {', '.join(map(repr, unknown))}",
+            expected=f"some of {', '.join(map(repr, sorted(names))) or 'none'}",
+            hint="dim_names={'x': {0: 'n'}} names dimension 0 of x",
+        )
+    if is_fixed and names:
+        raise OptionError(
+            "with dims='fixed', no dimension is symbolic",
+            found=f"dim_names for {', '.join(sorted(names))}",
+            hint="leave one of them out",
+        )
 
 
 def _mapping(found: object) -> Mapping[Any, Any]:
@@ -119,7 +147,7 @@ def _mapping(found: object) -> Mapping[Any, Any]:
 
 def _wrong(found: object) -> OptionError:
     return OptionError(
-        "the option 'dims' is wrong",
-        expected="names of dimensions by argument, such as {'x': {0: 'n'}}; or 'auto', or 'fixed'",
+        "the option 'dim_names' is wrong",
+        expected="names of dimensions by argument, such as {'x': {0: 'n'}}",
         found=repr(found),
     )

@@ -14,8 +14,8 @@ from tessella.driver.compiling import total
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.key import Key as ModelKey
 from tessella.driver.model import Model
-from tessella.driver.open_sizes import OF_ARRAYS
-from tessella.driver.options import CompileOptions, Options, make_options
+from tessella.driver.open_sizes import OF_ARRAYS, Bounds, Dims
+from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.frontends.trace import numbers
@@ -40,7 +40,7 @@ _HINT = (
     "that change as arrays and not by static_argnames"
 )
 
-Dims = Mapping[str, Mapping[int, str]] | Literal["auto", "fixed"]
+DimNames = Mapping[str, Mapping[int, str]]
 """Names of dimensions that are open, by argument and dimension."""
 
 P = ParamSpec("P")
@@ -51,10 +51,14 @@ class TracedModel(Model):
     """The programs of a function for arrays of certain types, some of whose sizes are open."""
 
     def __init__(
-        self, source: TracedSource, options: Options, tell: Callable[[Sequence[str], float], None]
+        self,
+        source: TracedSource,
+        options: CheckedOptions,
+        bounds: Mapping[str, Bounds],
+        tell: Callable[[Sequence[str], float], None],
     ) -> None:
         self._tell_compiled = tell
-        super().__init__(source, options, openness={}, most=MAX_PROGRAMS, starts=OF_ARRAYS)
+        super().__init__(source, options, openness=bounds, most=MAX_PROGRAMS, starts=OF_ARRAYS)
 
     def call(self, arrays: Sequence[Array]) -> Any:
         """The function's result for arrays of its types."""
@@ -88,11 +92,12 @@ class Jitted(Compiled, Generic[P, R]):
         function: Callable[P, R],
         static_argnames: str | Iterable[str],
         dims: object,
-        options: Options,
+        dim_names: object,
+        options: CheckedOptions,
     ) -> None:
         self._function = function
         self._parameters = Parameters(function, static_argnames)
-        self._dims = ArgumentDims(dims, self._parameters.names)
+        self._dims = ArgumentDims(dims, dim_names, self._parameters.names)
         self._options = options
         self._programs: ProgramTable[TracedModel] = ProgramTable(MAX_PROGRAMS)
         self._keys: dict[Hashable, Key] = {}
@@ -151,8 +156,10 @@ class Jitted(Compiled, Generic[P, R]):
 
     def _model(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
         call = self._parameters.call(args, kwargs).without_elements()
+        bounds = self._dims.bounds_in(key[1])
         source = TracedSource(functools.partial(self._traced, call), call, key[1])
-        return TracedModel(source, self._options, functools.partial(self._tell, call.static))
+        tell = functools.partial(self._tell, call.static)
+        return TracedModel(source, self._options, bounds, tell)
 
     def _traced(self, call: Call, shapes: Sequence[tuple[Size, ...]]) -> Graph:
         return trace(self._function, self._parameters, call, shapes)
@@ -168,7 +175,8 @@ def jit(
     function: Callable[P, R],
     *,
     static_argnames: str | Iterable[str] = ...,
-    dims: Dims = ...,
+    dims: Dims | Literal["auto", "fixed"] = ...,
+    dim_names: DimNames | None = ...,
     **options: Unpack[CompileOptions],
 ) -> Jitted[P, R]: ...
 
@@ -177,7 +185,8 @@ def jit(
 def jit(
     *,
     static_argnames: str | Iterable[str] = ...,
-    dims: Dims = ...,
+    dims: Dims | Literal["auto", "fixed"] = ...,
+    dim_names: DimNames | None = ...,
     **options: Unpack[CompileOptions],
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
@@ -186,25 +195,52 @@ def jit(
     function: Callable[..., Any] | None = None,
     *,
     static_argnames: str | Iterable[str] = (),
-    dims: Dims = "auto",
+    dims: Dims | Literal["auto", "fixed"] = "auto",
+    dim_names: DimNames | None = None,
     **options: Unpack[CompileOptions],
 ) -> Any:
-    """Compile a function of arrays, written as for NumPy. A decorator, with or without options.
+    """Compile a function of arrays, written as for NumPy; a decorator, with or without options.
 
-    It runs in Python on arrays that record what is done with them. The record is compiled, and runs
-    in its place. The first shapes have a program of their own. Dimensions whose size varies are
-    open from then on, as far as the function does not need their numbers.
+    The function runs in Python on arrays that record what is done with them; the record is
+    compiled, and runs in its place. The first shapes have a program of their own. A dimension whose
+    size varies is symbolic from then on, as far as the function does not need its number.
 
-    ``dims="fixed"`` compiles for each set of shapes; ``dims={"x": {0: "n"}, "y": {0: "n"}}`` names
-    dimensions that are open at once, and equal where the names are.
+    Parameters
+    ----------
+    function : callable, optional
+        The function. Without it, the result is a decorator.
+    static_argnames : str or iterable of str
+        The parameters whose values the function needs in Python, such as axes, flags and sizes.
+        Each of their values has a program of its own.
+    dims : dict, "auto" or "fixed"
+        The size, or the least and the greatest size, of named dimensions: ``{"n": (1, 64)}``.
+        ``auto`` makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of
+        shapes.
+    dim_names : dict, optional
+        Names of dimensions by argument and index: ``{"x": {0: "n"}, "y": {0: "n"}}``. They are
+        symbolic from the first call on, and equal where the names are.
+    **options
+        ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
+        ``tessella.compile`` takes them.
 
-    ``static_argnames`` names parameters whose values the function needs in Python: axes, flags,
-    sizes. A program is made for each of their values. The other options are those of ``compile``:
-    ``places``, ``target``, ``threads``, ``pick``, ``fallback``, ``winograd``,
-    ``max_weight_growth``.
+    Returns
+    -------
+    Jitted or callable
+        The compiled function, or the decorator.
+
+    Raises
+    ------
+    OptionError
+        If an option is wrong.
+
+    Examples
+    --------
+    >>> @tessella.jit
+    ... def step(x, w, b):
+    ...     return tessella.softmax(x @ w + b, axis=-1)
     """
     checked = make_options(**options)
     if function is None:
-        given = {"static_argnames": static_argnames, "dims": dims, "options": checked}
-        return functools.partial(Jitted, **given)
-    return Jitted(function, static_argnames, dims, checked)
+        given = {"static_argnames": static_argnames, "dims": dims, "dim_names": dim_names}
+        return functools.partial(Jitted, **given, options=checked)
+    return Jitted(function, static_argnames, dims, dim_names, checked)

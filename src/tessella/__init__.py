@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tessella.driver.model import Model as Model
+    from tessella.driver.options import Options as Options
     from tessella.frontends.compile import compile as compile
     from tessella.frontends.eager import ops as ops
     from tessella.frontends.session import ExecutionMode as ExecutionMode
@@ -34,7 +35,22 @@ if TYPE_CHECKING:
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
     from tessella.runtime.loaded import load as load
+    from tessella.support.errors import CompileTimeoutError as CompileTimeoutError
+    from tessella.support.errors import ExecutionError as ExecutionError
+    from tessella.support.errors import InputError as InputError
+    from tessella.support.errors import InternalError as InternalError
+    from tessella.support.errors import InvalidModelError as InvalidModelError
+    from tessella.support.errors import LibraryError as LibraryError
+    from tessella.support.errors import OptionError as OptionError
+    from tessella.support.errors import PluginError as PluginError
+    from tessella.support.errors import ResourceError as ResourceError
+    from tessella.support.errors import ShapeError as ShapeError
     from tessella.support.errors import TessellaError as TessellaError
+    from tessella.support.errors import TileError as TileError
+    from tessella.support.errors import UnboundedIndexError as UnboundedIndexError
+    from tessella.support.errors import UnknownValueError as UnknownValueError
+    from tessella.support.errors import Unsupported as Unsupported
+    from tessella.support.errors import UnsupportedError as UnsupportedError
     from tessella.tools.quantize import quantize as quantize
 
 __version__ = "0.1.0"
@@ -51,21 +67,38 @@ _SESSION = """
     ExecutionMode GraphOptimizationLevel InferenceSession SessionOptions get_available_providers
 """.split()
 
+_ERRORS = """
+    CompileTimeoutError ExecutionError InputError InternalError InvalidModelError LibraryError
+    OptionError PluginError ResourceError ShapeError TessellaError TileError UnboundedIndexError
+    UnknownValueError Unsupported UnsupportedError
+""".split()
+
 _NAMES = {
     "compile": "tessella.frontends.compile",
     "load": "tessella.runtime.loaded",
     "Model": "tessella.driver.model",
+    "Options": "tessella.driver.options",
     "ops": "tessella.frontends.eager",
     "quantize": "tessella.tools.quantize",
     "TileProgram": "tessella.frontends.tile",
     "tile": "tessella.frontends.tile",
     **dict.fromkeys(_SESSION, "tessella.frontends.session"),
-    "TessellaError": "tessella.support.errors",
+    **dict.fromkeys(_ERRORS, "tessella.support.errors"),
     **dict.fromkeys(_TRACED, "tessella.frontends.trace"),
 }
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
-__all__ = ["Model", "Spec", "TessellaError", "__version__", "compile", "jit", "load", "tile"]
+__all__ = [
+    "Model",
+    "Options",
+    "Spec",
+    "TessellaError",
+    "__version__",
+    "compile",
+    "jit",
+    "load",
+    "tile",
+]
 
 
 def __getattr__(name: str) -> Any:

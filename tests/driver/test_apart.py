@@ -141,7 +141,7 @@ g (float[n, 4] x, float[4] c, int64[k] axes) => (float[m, 4, j] y) {
     y = Unsqueeze(s, axes)
 }""")
     c = normal(4)
-    model = tessella.compile(proto, dims={}, constants={"c": c})
+    model = tessella.compile(proto, dims={}, values={"c": c})
     x = normal(20, 4)
     for axis in (0, 2):
         axes = np.array([axis])

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 import tessella
 from tessella.driver import reproducer, run_passes
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -84,7 +84,9 @@ def test_the_program_before_the_pass_and_the_command_repeat_it(
 def test_options_of_passes_are_in_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = make_options(places=["x86/f32/nhwc", "host"], target="avx2", pick="grade")
+    options = make_options(
+        places=["x86/f32/nhwc", "host"], target="avx2", options=Options(pick="grade")
+    )
     picks = [step for _, steps in pipeline(options) for step in steps if step.name[:4] == "pick"]
     command = reproducer.command(picks[0], folder)
     assert opt.OptMain(shlex.split(command)[1:]).pipeline.passes == tuple(picks)

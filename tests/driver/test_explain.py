@@ -18,9 +18,10 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.explain import explain
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tessella.driver.stage_file import StageSource, save_stage
 from tessella.kernels.registry import VIEW_KERNEL
+from tessella.passes.pick.choices import Strategy
 from tessella.runtime.explain_types import duration
 from tessella.runtime.explanation import Explanation
 from tessella.tools.cli import main
@@ -45,8 +46,9 @@ def network() -> Graph:
     return g.graph(g.op(nn.ReshapeOp, [c], node="rows", shape=(64, 576)))
 
 
-def explained(**options: Any) -> Explanation:
-    lowered = lower(network(), make_options(winograd="off", **options), stop="placed")
+def explained(pick: Strategy = "cost", **options: Any) -> Explanation:
+    rare = Options(winograd="off", pick=pick)
+    lowered = lower(network(), make_options(options=rare, **options), stop="placed")
     return explain(lowered.stages)
 
 
@@ -277,7 +279,7 @@ def test_what_a_later_stage_still_knows(stage: str, tmp_path: Path) -> None:
 
 
 def test_a_compiled_model_is_explained() -> None:
-    model = compile_source(FixedSource(network), pick="grade", winograd="off")
+    model = compile_source(FixedSource(network), options=Options(pick="grade", winograd="off"))
     found, placed = model.explain(), explained(pick="grade")
     assert found.threads is not None
     assert replace(found, threads=None).json() == placed.json()

@@ -53,7 +53,7 @@ def loaded(folder: Path) -> Callable[..., Any]:
 
 
 def jitted(folder: Path) -> Callable[..., Any]:
-    return tessella.jit(lambda a, b: a + b, dims={"a": {0: "n"}, "b": {0: "n"}}, threads=1)
+    return tessella.jit(lambda a, b: a + b, dim_names={"a": {0: "n"}, "b": {0: "n"}}, threads=1)
 
 
 SHAPES = ((5, 7), (6, 7), (20, 7))

@@ -22,7 +22,9 @@ def test_errors_of_models(name: str) -> None:
     """Everything is narrowed that may be, whatever it costs."""
     proto = load_model(name)
     inputs = random_inputs(proto)
-    model = tessella.compile(proto, places=[f"{ARCH}/bf16", f"{ARCH}/f32"], pick="grade")
+    model = tessella.compile(
+        proto, places=[f"{ARCH}/bf16", f"{ARCH}/f32"], options=tessella.Options(pick="grade")
+    )
     products = [op for op in model.explain().ops if op["op"] in ("nn.fc", "nn.conv", "nn.matmul")]
     assert {op["storage"] for op in products} == {"bf16"}
     found, exact = model.run(None, inputs)[0], run_onnxruntime(proto, inputs)[0]

@@ -186,7 +186,7 @@ def test_whatever_is_different(cache: Path, compiled: list[str]) -> None:
         (base, {}),
         (scaled(3).SerializeToString(), {}),
         (base, {"places": ["host"]}),
-        (base, {"pick": "grade"}),
+        (base, {"options": tessella.Options(pick="grade")}),
         (base, {"max_bytes": 1000}),
     ]
     for data, options in settings:
@@ -202,7 +202,7 @@ def test_constants_are_part_of_the_model(cache: Path, compiled: list[str]) -> No
     del model.graph.initializer[0]
     for factor in (2, 3, 2):
         constants = {"w": np.full(4, factor, np.float32)}
-        made = tessella.compile(model.SerializeToString(), constants=constants)
+        made = tessella.compile(model.SerializeToString(), values=constants)
         np.testing.assert_array_equal(made(ones()), want(factor))
     assert len(compiled) == 2
 

@@ -191,7 +191,7 @@ def test_caches_of_bf16(narrow: bool) -> None:
     """Attention at bf16 reads them as they are: the casts of the program are undone."""
     keys, dtype = 600, ml_dtypes.bfloat16
     places = [f"{ARCH}/bf16", f"{ARCH}/f32"] if narrow else [f"{ARCH}/f32", ARCH]
-    model = tessella.compile(decoder(keys), places=places, pick="grade")
+    model = tessella.compile(decoder(keys), places=places, options=tessella.Options(pick="grade"))
     [attention] = [op for op in model.explain().ops if op["op"] == "nn.attention"]
     assert attention["storage"] == ("bf16" if narrow else "f32")
     casts = [op["node"] for op in model.explain().ops if op["op"] == "nn.cast"]

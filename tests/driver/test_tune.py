@@ -16,7 +16,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.driver import tune as tuning
 from tessella.driver.compile import compile_source
-from tessella.driver.options import Options, make_options
+from tessella.driver.options import CheckedOptions, Options, make_options
 from tessella.driver.tune import tune, units
 from tessella.kernels.registry import Kernel, registered
 from tessella.support.errors import OptionError
@@ -49,8 +49,8 @@ def convolutions(*sizes: int) -> Callable[[], Graph]:
     return make
 
 
-def options(path: Path, **changes: Any) -> Options:
-    return make_options(threads=1, pick="measure", database=str(path), **changes)
+def options(path: Path, **changes: Any) -> CheckedOptions:
+    return make_options(threads=1, options=Options(pick="measure", database=str(path)), **changes)
 
 
 def test_ops_that_take_longest_come_first(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_pick_goes_by_measured_times(tmp_path: Path, slow: Layout, fast: Lay
     path, make = tmp_path / "x.json", convolutions(12)
     tune(make(), options(path), 60.0)
     slowed(path, slow)
-    model = compile_source(FixedSource(make), threads=1, database=str(path))
+    model = compile_source(FixedSource(make), threads=1, options=Options(database=str(path)))
     explanation = model.explain()
     assert {e["place"] for e in explanation.ops} == {f"x86/f32/{fast}"}
     assert all(e["measured"] for e in explanation.ops)
@@ -133,7 +133,11 @@ def test_without_a_time_an_estimate_is_scaled_as_those_beside_it(tmp_path: Path)
     slow = {k: Timing(1e9, 0.0, 99) for k in times if k.endswith("/nhwc")}
     path.unlink()
     database.update(path, Database({database.this_machine(target): slow}))
-    ops = compile_source(FixedSource(make), threads=1, database=str(path)).explain().ops
+    ops = (
+        compile_source(FixedSource(make), threads=1, options=Options(database=str(path)))
+        .explain()
+        .ops
+    )
     # all is ten thousand times slower than estimated, so nothing but the estimates counts
     best = min(made, key=lambda m: m.estimated)
     assert {e["place"] for e in ops} == {best.place}
@@ -143,7 +147,10 @@ def test_a_model_is_measured_before_it_is_compiled(tmp_path: Path) -> None:
     path, make = tmp_path / "x.json", convolutions(12)
     steps: list[str] = []
     model = compile_source(
-        FixedSource(make), pick="measure", database=str(path), threads=1, progress=steps.append
+        FixedSource(make),
+        options=Options(pick="measure", database=str(path)),
+        threads=1,
+        progress=steps.append,
     )
     assert any(step.startswith("op 1 of 2: nn.conv") for step in steps)
     assert all(e["measured"] for e in model.explain().ops)
@@ -155,21 +162,23 @@ def test_a_model_is_measured_before_it_is_compiled(tmp_path: Path) -> None:
 def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_DB", "from/the/environment")
     assert make_options().database == "from/the/environment"
-    assert make_options(database="mine").database == "mine"
+    assert make_options(options=Options(database="mine")).database == "mine"
     monkeypatch.delenv("TESSELLA_DB")
     assert make_options().database == ""
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
-    assert make_options(pick="measure").database == str(tmp_path / "times.json")
+    assert make_options(options=Options(pick="measure")).database == str(tmp_path / "times.json")
     monkeypatch.setenv("TESSELLA_CACHE", "off")
     with pytest.raises(OptionError, match="where measured times are kept"):
-        make_options(pick="measure")
+        make_options(options=Options(pick="measure"))
     for wrong in (-1.0, float("inf"), float("nan")):
         with pytest.raises(OptionError, match="budget"):
-            make_options(budget=wrong)
+            Options(budget=wrong)
     with pytest.raises(OptionError, match="wrong type"):
-        make_options(budget="10")  # pyright: ignore
+        Options(budget="10")  # pyright: ignore
     with pytest.raises(OptionError, match="cannot be read"):
-        compile_source(FixedSource(convolutions(12)), database=str(tmp_path / "none"))
+        compile_source(
+            FixedSource(convolutions(12)), options=Options(database=str(tmp_path / "none"))
+        )
 
 
 @pytest.mark.parametrize("groups", [1, 20])

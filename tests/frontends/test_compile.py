@@ -27,7 +27,7 @@ def reshaping() -> onnx.ModelProto:
 
 
 def test_constants_fix_the_values_of_inputs() -> None:
-    compiled = tessella.compile(reshaping(), constants={"shape": [-1]})
+    compiled = tessella.compile(reshaping(), values={"shape": [-1]})
     assert [info.name for info in compiled.get_inputs()] == ["x"]
     np.testing.assert_array_equal(compiled(X), X.reshape(-1))
 
@@ -35,16 +35,16 @@ def test_constants_fix_the_values_of_inputs() -> None:
 def test_a_shape_that_is_not_known_tells_of_constants() -> None:
     with pytest.raises(ShapeError) as caught:
         tessella.compile(reshaping()).prepare({})
-    assert "tessella.compile(..., constants={'shape': ...})" in str(caught.value)
+    assert "tessella.compile(..., values={'shape': ...})" in str(caught.value)
 
 
 def test_constants_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="'z'"):
-        tessella.compile(reshaping(), constants={"z": [1]})
+        tessella.compile(reshaping(), values={"z": [1]})
     with pytest.raises(InputError, match="float64"):
-        tessella.compile(reshaping(), constants={"shape": [6.0]})
+        tessella.compile(reshaping(), values={"shape": [6.0]})
     with pytest.raises(ShapeError, match="'shape'"):
-        tessella.compile(reshaping(), constants={"shape": [2, 3]})
+        tessella.compile(reshaping(), values={"shape": [2, 3]})
 
 
 def test_max_bytes() -> None:
@@ -55,12 +55,12 @@ def test_max_bytes() -> None:
 
 
 def test_a_stage_file_has_its_constants(tmp_path: Path) -> None:
-    source = open_source(reshaping(), constants={"shape": [6]})
+    source = open_source(reshaping(), values={"shape": [6]})
     lowered = lower(source.graph({"x": (2, 3)}), make_options(), stop="placed")
     path = tmp_path / "m.placed"
     save_stage(path, lowered.stages["placed"], lowered.weights)
     np.testing.assert_array_equal(tessella.compile(path)(X), X.reshape(-1))
     with pytest.raises(OptionError, match="for ONNX models"):
-        tessella.compile(path, constants={"shape": [6]})
+        tessella.compile(path, values={"shape": [6]})
     with pytest.raises(OptionError, match="for ONNX models"):
         tessella.compile(path, max_bytes=1 << 20)

@@ -33,7 +33,7 @@ from tessella.dialects.nn.core import (
 from tessella.driver.build import Built, lower
 from tessella.driver.explain import explain
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import Options
+from tessella.driver.pipeline import CheckedOptions
 from tessella.driver.programs import ProgramTable
 from tessella.frontends.eager import op as eager
 from tessella.runtime.explanation import Explanation
@@ -231,7 +231,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """The programs that are made from now on, with an empty table."""
     programs: list[Program] = []
 
-    def load(graph: Graph, options: Options) -> Built:
+    def load(graph: Graph, options: CheckedOptions) -> Built:
         built = made(graph, options)
         programs.append(built.program)
         return built

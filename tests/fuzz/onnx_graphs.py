@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto
 
 import tessella
-from tessella.driver.options import CompileOptions
+from tessella.driver.options import CompileOptions, Options
 from tests.fuzz import rounding
 from tests.fuzz.elements import FLOATS, Array, wide
 from tests.fuzz.fuzzer import TARGETS, Fuzzer, WrongError, first_failing
@@ -51,12 +51,12 @@ def draw(random: Random) -> Trial:
         case 1:
             options["places"] = ("host",)
         case 2:
-            options["pick"] = "grade"
+            options["options"] = Options(pick="grade")
         case 3:
             options["places"] = NARROW
             case = replace(case, stored=FLOATS[TensorProto.BFLOAT16])
         case 4:
-            options["places"], options["pick"] = NARROWED, "grade"
+            options["places"], options["options"] = NARROWED, Options(pick="grade")
             case = replace(case, stored=FLOATS[TensorProto.BFLOAT16])
         case _:
             pass

@@ -14,7 +14,7 @@ from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.verify import verify
 from tessella.driver.by_value import specialised
-from tessella.driver.options import Options, make_options
+from tessella.driver.options import CheckedOptions, Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.frontends.onnx import OnnxSource
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
@@ -50,14 +50,15 @@ class Trial:
     inputs: Mapping[str, Array]
     expected: Callable[[], Sequence[Expected]]
     careful: Callable[[], Sequence[Expected]]
-    options: Options
+    options: CheckedOptions
     passes: Sequence[ModulePass] = field(default_factory=list[ModulePass])
 
 
 def draw(random: Random) -> Trial:
     """A program of exact ops on small integers, or a graph of ONNX."""
     options = make_options(
-        target=random.choice(TARGETS), pick=random.choice(("cost", "cost", "grade"))
+        target=random.choice(TARGETS),
+        options=Options(pick=random.choice(("cost", "cost", "grade"))),
     )
     steps = [step for _, steps in pipeline(options)[:2] for step in steps]
     kept = [s for s in steps if s.name not in OPTIONAL or random.random() < 0.75]

@@ -62,13 +62,13 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     *(("places must be given as a list", {"places": p}) for p in (3, "x86", b"host", [], {"host"})),
     *(("a place is a text", {"places": [p]}) for p in (None, 3, b"host", ["host"])),
     *(("option 'target' has the wrong type", {"target": t}) for t in (3, ["avx2"], b"avx2")),
-    *(("option 'pick' has the wrong type", {"pick": p}) for p in ({}, 0, ["cost"])),
+    *(("option 'options' has the wrong type", {"options": o}) for o in ({}, 0, "cost")),
     *(("option 'fallback' has the wrong type", {"fallback": f}) for f in ([], False)),
     *(
         ("option 'threads' has the wrong type", {"threads": n})
         for n in (True, 1.0, "1", np.ones(2))
     ),
-    *((f"there is no {name} ''", {name: ""}) for name in ("target", "pick", "fallback")),
+    *((f"there is no {name} ''", {name: ""}) for name in ("target", "fallback")),
 ]
 TILE = "function (A[N]) -> (R) { R = A; }"
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -89,7 +89,7 @@ def test_options_of_the_wrong_type(
 
 
 @pytest.mark.parametrize(
-    "options", [{"progress": 3}, {"constants": 3}, {"constants": [X]}, {"max_bytes": "1"}]
+    "options", [{"progress": 3}, {"values": 3}, {"values": [X]}, {"max_bytes": "1"}]
 )
 def test_options_of_compile_alone(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"the option '{next(iter(options))}'"):

@@ -111,7 +111,7 @@ def test_address_space_too_small_to_load_the_compiler(megabytes: int) -> None:
 def test_address_space_too_small_to_compile() -> None:
     compile_all()
     with gigabytes(0.01), pytest.raises(ResourceError, match="not enough memory to compile"):
-        tessella.compile(mixed(), pick="grade", dims="fixed")
+        tessella.compile(mixed(), options=tessella.Options(pick="grade"), dims="fixed")
     compile_all()
 
 

@@ -14,6 +14,7 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.driver.compile import compile_source
+from tessella.driver.options import Options
 from tessella.runtime.scan import Loop
 from tests.native import EVERYWHERE, FixedSource, GraphBuilder, normal
 
@@ -35,7 +36,9 @@ def run(make: Callable[[], Graph], inputs: dict[str, Array], target: str) -> Arr
     """What a program computes where all that may be narrowed is."""
     arch = targets.resolve(target).arch
     source, places = FixedSource(make), [f"{arch}/bf16", f"{arch}/f32"]
-    model = compile_source(source, target=target, places=places, pick="grade", fallback="error")
+    model = compile_source(
+        source, target=target, places=places, options=Options(pick="grade"), fallback="error"
+    )
     narrow = [op["storage"] for op in model.explain().ops]
     assert "bf16" in narrow or any("nn.scan" in op["op"] for op in model.explain().ops)
     [found] = model.run(None, inputs)

@@ -10,7 +10,7 @@ from bench.assembly import spills
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.driver.build import as_text, lower
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tests.models import load_model, lowered_for
 from tests.native import GraphBuilder, normal
 
@@ -56,7 +56,7 @@ CASES: dict[str, Callable[[], Graph]] = {
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_no_register_is_spilled(name: str) -> None:
-    lowered = lower(CASES[name](), make_options(target="neon", winograd="off"))
+    lowered = lower(CASES[name](), make_options(target="neon", options=Options(winograd="off")))
     found = spills(as_text(lowered, "asm"))
     assert found
     assert {kernel: each.registers for kernel, each in found.items() if each.registers} == {}

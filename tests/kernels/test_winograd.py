@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.printing import to_text
+from tessella.driver.options import Options
 from tessella.frontends.compile import compile
 from tessella.kernels.registry import kernels_of, registered
 from tessella.kernels.winograd import POINTS, TAPS, transforms
@@ -210,7 +211,7 @@ def test_the_option_refuses_it() -> None:
     made = conv_model(x, w, b)
     [op] = compile(made).explain().ops[:1]
     assert str(op["kernel"]).startswith("winograd")
-    model = compile(made, winograd="off")
+    model = compile(made, options=Options(winograd="off"))
     [op] = model.explain().ops[:1]
     assert op["kernel"] == "conv"
     rejected = {each["kernel"]: each["reason"] for each in op["rejected"]}

@@ -256,7 +256,7 @@ def test_compile_takes_the_name_from_model_and_stage(model: str, capsys: Out) ->
 def test_what_compile_wrote_runs(model: str, stage: str) -> None:
     main(["run", model, "--output", "y=@y.npy"])
     assert main(["compile", model, "--to", stage, "-o", f"q.{stage}"]) == 0
-    exactly = ["--rtol", "0", "--atol", "0"]
+    exactly = ["--tolerance", "0"]
     assert main(["run", f"q.{stage}", "--expected", "y=@y.npy", *exactly]) == 0
 
 

@@ -185,7 +185,7 @@ def test_the_command_has_to_fail(model: str, capsys: Out) -> None:
 
 
 def test_time_is_over(model: str, capsys: Out) -> None:
-    assert main(["reduce", model, "--check", has("Relu"), "--time", "0"]) == 1
+    assert main(["reduce", model, "--check", has("Relu"), "--budget", "0"]) == 1
     assert "nothing can be left out\nthe time was over" in capsys.readouterr().out
 
 
@@ -227,5 +227,5 @@ def test_refusals(model: str, capsys: Out) -> None:
     assert "'[' is no regular expression" in capsys.readouterr().err
     assert main(["reduce", model, "--check", "no-such-command {}"]) == 2
     assert "the command cannot be run" in capsys.readouterr().err
-    assert main(["reduce", model, "--check", "false", "--time", "-1"]) == 2
+    assert main(["reduce", model, "--check", "false", "--budget", "-1"]) == 2
     assert "expected a number from 0 on" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_run_takes_inputs_from_files_and_seeds(model: str) -> None:
 
 def test_run_on_threads(model: str, capsys: Out) -> None:
     assert main(["run", model, "--threads", "3", "--output", "y=@y.npy"]) == 0
-    again = ["--threads", "1", "--rtol", "0", "--atol", "0", "--expected", "y=@y.npy"]
+    again = ["--threads", "1", "--tolerance", "0", "--expected", "y=@y.npy"]
     assert main(["run", model, *again]) == 0
     assert "as expected" in capsys.readouterr().out
 
@@ -59,7 +59,7 @@ def test_run_says_where_an_output_differs(model: str, capsys: Out) -> None:
     output = capsys.readouterr().out
     assert "1 of 10 elements differ" in output
     assert "largest absolute difference 0.5 at [0, 3]" in output
-    assert main(["run", model, "--expected", "y=@y.npy", "--atol", "1"]) == 0
+    assert main(["run", model, "--expected", "y=@y.npy", "--tolerance", "1"]) == 0
 
 
 def test_run_wants_shapes_for_open_dimensions(models: Path, capsys: Out) -> None:

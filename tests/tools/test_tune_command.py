@@ -31,7 +31,7 @@ def times(path: Path) -> database.Times:
 
 def test_times_are_measured_shown_and_merged(model: str, tmp_path: Path, capsys: Out) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
-    assert main(["tune", model, "--seconds", "60", "-o", str(first)]) == 0
+    assert main(["tune", model, "--budget", "60", "-o", str(first)]) == 0
     header, *rows, last = capsys.readouterr().out.splitlines()
     rows = [row for row in rows if row != UNMEASURED]
     assert header.split() == "node kernel place estimated measured ratio spread".split()
@@ -47,7 +47,7 @@ def test_the_environment_names_the_database(
 ) -> None:
     path = tmp_path / "x.json"
     monkeypatch.setenv("TESSELLA_DB", str(path))
-    assert main(["tune", model, "--seconds", "60"]) == 0
+    assert main(["tune", model, "--budget", "60"]) == 0
     capsys.readouterr()
     assert main(["explain", model]) == 0
     assert "(measured)" in capsys.readouterr().out

@@ -22,8 +22,22 @@ REFUSED: Mapping[str, str] = {
     "run model.onnx --shape x=1x3x8x": "cannot read the shape '1x3x8x'",
     "run model.onnx --shape x=1x3x-8x8": "cannot read the shape '1x3x-8x8'",
     "run model.onnx --interpret nn --threads 3": "NumPy runs the stage, on one thread",
-    "run model.onnx --atol 1": "nothing is compared",
-    "run model.onnx --rtol 1": "--expected NAME=@FILE.npy",
+    "run model.onnx --tolerance 1": "--expected NAME=@FILE.npy",
+    "run model.onnx --budget 1": "add --pick measure",
+    "run m.tsl --dim n=1": "an artifact is compiled already",
+    "run model.onnx --dim n=1": "the model has no open dimension 'n'",
+    "compile model.onnx --threads 1": "the code is the same for any number of threads",
+    "check model.onnx --threads 1": "found: --threads",
+    "explain model.onnx --threads 1": "found: --threads",
+    "tune model.onnx --threads 1": "kernels are measured on one thread",
+    "run open.onnx --dim N=1..8 --shape x=9x4": "--dim N does not fit --shape x",
+    "run open.onnx --dim N=1..8": "give its shape",
+    "bisect open.onnx --dim N=1..8": "expected: --dim N=SIZE",
+    "diff open.onnx --dim N=1..8": "expected: --dim N=SIZE",
+    "tune open.onnx --dim N=1..8": "expected: --dim N=SIZE",
+    "run open.onnx --dim N=1..8 --shape x=2x4 --interpret nn": "expected: --dim N=SIZE",
+    "run open.onnx --dim N=2 --timeout 0": "a number of seconds above 0",
+    "quantize model.onnx --dynamic --places x86": "there is no report",
     "check m.tsl --shape x=1x3x8x8": "only its bytes are checked",
     "check m.tsl --value x=1": "found: --value",
     "check model.tile --shape x=1x3x8x8": "a stage was made for its shapes",
@@ -33,7 +47,7 @@ REFUSED: Mapping[str, str] = {
     "explain model.onnx --tiles --barriers": "give --barriers without --tiles",
     "tune model.onnx --pick cost": "unrecognized arguments: --pick cost",
     "tune --merge other.json --shape x=1": "nothing is measured without a model",
-    "tune --merge other.json --seconds 1": "found: --seconds",
+    "tune --merge other.json --budget 1": "found: --budget",
     "bisect model.onnx --json --lines 3": "JSON has all lines",
     "compile model.onnx --emit c -o z.foo": "expected: a name that ends in .o",
     "compile model.onnx --emit c -o z": "expected: a name that ends in .o",
@@ -51,7 +65,8 @@ REFUSED: Mapping[str, str] = {
 @pytest.fixture
 def folder(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.onnx").write_bytes((models / "model.onnx").read_bytes())
+    for name in ("model.onnx", "open.onnx"):
+        (tmp_path / name).write_bytes((models / name).read_bytes())
     return tmp_path
 
 

@@ -19,6 +19,7 @@ from tessella.runtime.profile import Profile
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.tools import peers
+from tessella.tools.commands.dims import openness_of
 from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a run on the last number of threads as a trace, for Perfetto or Chrome",
     )
     parser.add_argument("--json", action="store_true", help="print JSON; times are in seconds")
-    add_options(parser)
+    add_options(parser, left_out=("threads",))
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _opened(
     feeds = feeds_of(source.inputs, args)
     with shown(wanted=not args.verbose) as progress:
         args_of_run = argparse.Namespace(**{**vars(args), "threads": threads})
-        return Model(source, options_of(args_of_run), progress), feeds
+        return Model(source, options_of(args_of_run), progress, openness_of(args)), feeds
 
 
 def _rows(

@@ -23,11 +23,11 @@ from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding
+from tessella.tools.commands.dims import check_one_size
 from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
-    add_threads,
     check_stage_ahead,
     count,
     options_of,
@@ -69,11 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
-    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0 if nothing changes a result beyond rounding, otherwise 1."""
+    """0 where nothing changes a result beyond rounding, else 1."""
+    check_one_size(args)
     source, options = open_source(args.model), options_of(args)
     feeds = feeds_of(source.inputs, args)
     graph, feeds = specialised(source, feeds)

@@ -13,25 +13,26 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.executable import python_steps
 from tessella.driver.explain import explain
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.frontends.compile import open_source
 from tessella.runtime.explain_native import Coverage
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
+from tessella.tools.commands.dims import is_open, known_shapes, open_graph
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
     options_of,
-    shapes_of,
     values_of,
 )
-from tessella.tools.commands.useless import COMPILED, Useless, is_artifact
+from tessella.tools.commands.useless import COMPILED, SAME_CODE, Useless, is_artifact
 
 USELESS = (
     COMPILED,
+    SAME_CODE,
     Useless(
         ("shape", "value"),
         is_artifact,
@@ -39,7 +40,7 @@ USELESS = (
         "`tessella check MODEL` checks the model that it was made of",
     ),
     Useless(
-        ("shape", "value"),
+        ("shape", "value", "dim"),
         lambda args: stage_of(args.model) is not None,
         "a stage was made for its shapes and values",
         "give these options to `tessella compile`, which wrote it",
@@ -110,7 +111,9 @@ def _checked(args: argparse.Namespace) -> _Checked:
     try:
         source = open_source(args.model)
         values = values_of(source.inputs, args.value)
-        known = shapes_of(source.inputs, args.shape)
+        if is_open(args):
+            return _picked(open_graph(source, args), options_of(args))
+        known = known_shapes(source.inputs, args)
         known |= {name: value.shape for name, value in values.items()}
         symbolic = [info.name for info in source.inputs if info.name not in known]
         if symbolic:
@@ -127,8 +130,8 @@ def _checked(args: argparse.Namespace) -> _Checked:
         return _Checked(not_checked=f"shapes and kernels, {why}")
 
 
-def _picked(graph: Graph, options: Options) -> _Checked:
-    """Pick the kernels of a program; up to a graph break, if there is one."""
+def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
+    """The kernels of a program; where it is cut, those of its first part."""
     later = "" if graph.rest is None else ", ".join(step.title for step in graph.rest.steps)
     stop = max("placed", graph.stage, key=IR_STAGES.index)
     explanation = explain(lower(graph, options, start=graph.stage, stop=stop).stages)

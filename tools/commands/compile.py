@@ -10,37 +10,32 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
-from tessella.dialects.graph import Graph, Source
+from tessella.dialects.graph import Source
 from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
-from tessella.driver.open_sizes import OpenSizes, check_dims
 from tessella.driver.pipeline import pipeline
 from tessella.driver.pipeline_text import pipeline_text
-from tessella.driver.ship import Array, Shapes, ship, ship_c, ship_ranges
+from tessella.driver.ship import Array, ship, ship_c, ship_ranges
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
-from tessella.driver.subprograms import whole
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.support import deadline
 from tessella.support.errors import OptionError
+from tessella.tools.commands.dims import open_graph, open_sizes
 from tessella.tools.commands.shared import (
-    add_dims,
     add_model,
     add_options,
     add_time_passes,
     add_values,
-    amount,
     check_stage_ahead,
-    dims_of,
     missing_shape,
-    open_graph,
     options_of,
     print_times,
     shapes_of,
     values_of,
 )
-from tessella.tools.commands.useless import Useless
+from tessella.tools.commands.useless import SAME_CODE, Useless
 from tessella.tools.print_ir import PRINT_IR, IrPrinter, add_print_ir
 from tessella.tools.progress import shown
 
@@ -55,11 +50,8 @@ EPILOG = """\
   tessella compile model.onnx --to loops --time-passes -vv
 """
 
-Bounds = Mapping[str, tuple[int, int]]
-"""The bounds of dimensions, by name."""
-
-
 USELESS = (
+    SAME_CODE,
     Useless(
         ("to", "time_passes", "print_pipeline", *PRINT_IR),
         lambda args: args.emit is not None or Path(args.output or "").suffix == ARTIFACT,
@@ -79,7 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_model(parser)
     add_values(parser)
-    add_dims(parser)
     parser.add_argument(
         "--to", choices=STAGES, help="the stage (that of -o's extension; without -o, tile)"
     )
@@ -101,12 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=WEIGHTS,
         default="object",
         help="where the weights are for C: in the object, or in a file beside it (object)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=amount,
-        metavar="SECONDS",
-        help="how long this may take (any time)",
     )
     parser.add_argument(
         "--print-pipeline",
@@ -138,7 +123,7 @@ def _run(args: argparse.Namespace) -> int:
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
     source = open_source(args.model)
-    graph = _open_graph(args, source) if args.dim else open_graph(source, args)
+    graph = open_graph(source, args)
     check_stage_ahead(graph.stage, stage)
     stop = min(stage, IR_STAGES[-1], key=STAGES.index)
     printer = IrPrinter(args, _steps(args, graph.stage, stage))
@@ -153,12 +138,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _write(lowered, stage, Path(output))
     return 0
-
-
-def _open_graph(args: argparse.Namespace, source: Source) -> Graph:
-    """Return the program for the largest sizes of ``--dim``."""
-    values = values_of(source.inputs, args.value)
-    return whole(source.graph(_open(args, source, values)[-1], values))
 
 
 def _stage(args: argparse.Namespace) -> str:
@@ -223,43 +202,6 @@ def _made_for(
     return shapes, values
 
 
-def _open(
-    args: argparse.Namespace, source: Source, values: Mapping[str, Array]
-) -> Sequence[Shapes]:
-    """Return the shapes of programs that serve all sizes of ``--dim``."""
-    infos = [info.name for info in source.inputs]
-    versions = _open_sizes(args, source, values).versions()
-    found = [dict(zip(infos, made, strict=True)) for made in versions]
-    if not found:
-        raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
-    return found
-
-
-def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) -> Bounds:
-    """Return the bounds with those of dimensions whose size a value determines. Raises
-    OptionError."""
-    found = dict(bounds)
-    for info in source.inputs:
-        shape = values[info.name].shape if info.name in values else ()
-        for dim, size in zip(info.shape, shape, strict=False):  # the import checks ranks
-            if isinstance(dim, str) and found.setdefault(dim, (size, size)) != (size, size):
-                raise OptionError(
-                    f"--dim {dim} does not fit --value {info.name}", expected=f"{dim}={size}"
-                )
-    return found
-
-
-def _open_sizes(args: argparse.Namespace, source: Source, values: Mapping[str, Array]) -> OpenSizes:
-    """Return the dimensions that ``--dim`` leaves symbolic."""
-    if args.shape:
-        raise OptionError("--dim says what all programs are made for: give no --shape")
-    bounds = _with_sizes_of(dims_of(args.dim), source, values)
-    sizes = OpenSizes(source.inputs, check_dims(bounds))
-    if missing := [name for name in sizes.names if name not in bounds]:
-        raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
-    return sizes
-
-
 def _ship(args: argparse.Namespace, path: Path) -> int:
     """Write an artifact."""
     source = open_source(args.model)
@@ -268,7 +210,7 @@ def _ship(args: argparse.Namespace, path: Path) -> int:
     with shown(wanted=not args.verbose) as progress:
         if args.dim:
             values = values_of(source.inputs, args.value)
-            sizes = _open_sizes(args, source, values)
+            sizes = open_sizes(args, source, values)
             parts = ship_ranges(source, choices, sizes, values, progress)
         else:
             parts = ship(source, choices, *_made_for(args, source), progress)

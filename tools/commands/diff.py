@@ -12,8 +12,9 @@ from tessella.driver.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding
+from tessella.tools.commands.dims import check_one_size
 from tessella.tools.commands.inputs import add_inputs, feeds_of
-from tessella.tools.commands.shared import add_model, add_options, add_threads, options_of
+from tessella.tools.commands.shared import add_model, add_options, options_of
 
 ORACLES = ("onnxruntime", "reference", "numpy")
 
@@ -43,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tolerance(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
-    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
             where=args.model,
             hint="`tessella bisect` compares it with NumPy",
         )
-    source = open_source(args.model)  # imported here: it reports a missing package onnx
+    check_one_size(args)
+    source = open_source(args.model)  # which says what is missing where the package onnx is
     from tessella.frontends.onnx import load_model
     from tessella.tools.diff_report import as_json, lines
     from tessella.tools.first_difference import Search

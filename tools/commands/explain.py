@@ -13,17 +13,18 @@ from tessella.driver.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.runtime.explanation import Explanation
+from tessella.tools.commands.dims import open_graph
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    open_graph,
     options_of,
 )
-from tessella.tools.commands.useless import COMPILED, Useless, is_artifact
+from tessella.tools.commands.useless import COMPILED, SAME_CODE, Useless, is_artifact
 
 USELESS = (
     COMPILED,
+    SAME_CODE,
     Useless(
         ("shape", "value", "tiles", "barriers"),
         is_artifact,

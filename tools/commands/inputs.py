@@ -9,12 +9,12 @@ from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import make_array, read_array
+from tessella.tools.commands.dims import known_shapes
 from tessella.tools.commands.shared import (
     assignments,
     count,
     missing_shape,
     parse_shape,
-    shapes_of,
 )
 
 
@@ -33,7 +33,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
     """Return the arrays by input name. Raises InputError for a missing shape."""
     given = assignments("--input", args.input, [info.name for info in inputs])
-    shapes = shapes_of(inputs, args.shape)
+    shapes = known_shapes(inputs, args)
     told = assignments("--shape", args.shape, [*given, *shapes])
     feeds: dict[str, Array] = {}
     for info in inputs:

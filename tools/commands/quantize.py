@@ -9,8 +9,8 @@ from pathlib import Path
 from tessella.driver.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
-from tessella.tools.commands.shared import add_threads, amount
-from tessella.tools.commands.useless import Useless
+from tessella.tools.commands.shared import add_options, amount, given_options
+from tessella.tools.commands.useless import COMPILING, Useless
 
 EPILOG = """\
 data.npz has an array for each input of the model, by its name: samples along the first dimension,
@@ -25,7 +25,7 @@ reads is exact (own error) and in the quantised model (error), and its time in f
 
 USELESS = (
     Useless(
-        ("json", "threads"),
+        ("json", *COMPILING),
         lambda args: args.no_report or not args.calibrate,
         "there is no report",
         "a report needs --calibrate, and no --no-report",
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-report", action="store_true", help="write the file, measure nothing")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    add_threads(parser)
+    add_options(parser, left_out=("dim",))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     )
     quantized.save(output)
     if args.calibrate and not args.no_report:
-        report = quantized.report(threads=args.threads)
+        report = quantized.report(**given_options(args))
         print(report.to_json() if args.json else report)
     if not args.json:
         print(f"wrote {output}{_left(quantized.left_wide)}")

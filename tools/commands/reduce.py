@@ -33,7 +33,7 @@ replaced each time. All candidates are valid models. The exit code is 0 where th
 
   tessella reduce model.onnx --check 'tessella diff {}'
   tessella reduce model.onnx --check 'tessella run {}' --match 'ValueError'
-  tessella reduce model.onnx --check './crashes.sh' --shape x=1x3x224x224 --time 3600
+  tessella reduce model.onnx --check './crashes.sh' --shape x=1x3x224x224 --budget 3600
 """
 
 
@@ -53,10 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="FILE", help="where to write (MODEL's name with .reduced.onnx)"
     )
     parser.add_argument(
-        "--time", type=amount, default=600, metavar="S", help="seconds until it ends (600)"
+        "--budget",
+        type=amount,
+        default=600,
+        metavar="SECONDS",
+        help="seconds that the search may take (600)",
     )
     parser.add_argument(
-        "--timeout", type=amount, default=60, metavar="S", help="seconds that COMMAND may take (60)"
+        "--timeout",
+        type=amount,
+        default=60,
+        metavar="SECONDS",
+        help="seconds that COMMAND may take (60)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -137,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     check = Check(args.check, args.match, args.timeout)
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="tessella-reduce-") as folder:
-        smallest, over = _reduced(model, check, Path(folder), output, began + args.time)
+        smallest, over = _reduced(model, check, Path(folder), output, began + args.budget)
     before, after = size_of(model), size_of(smallest)
     smaller = smallest is not model
     if args.json:
@@ -148,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"from {before}\nto   {after}, in {check.runs} runs")
         print(f"wrote {output}" if smaller else "nothing can be left out")
         if over:
-            print("the time was over: with more --time it may get smaller")
+            print("the time was over: with more --budget it may get smaller")
     return int(not smaller)
 
 

@@ -21,18 +21,17 @@ from tessella.runtime.loaded import LoadedModel, load
 from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.tools.commands.arrays import (
-    difference,
     read_array,
     summary,
     write_array,
 )
+from tessella.tools.commands.compare import add_tolerance, beyond_rounding
+from tessella.tools.commands.dims import check_one_size, openness_of
 from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
-    add_threads,
     add_time_passes,
-    amount,
     assignments,
     check_stage_ahead,
     options_of,
@@ -56,7 +55,7 @@ INTERPRETED = IR_STAGES[:3]
 USELESS = (
     COMPILED,
     Useless(
-        ("rtol", "atol"),
+        ("tolerance",),
         lambda args: not args.expected,
         "nothing is compared",
         "--expected NAME=@FILE.npy says what an output must be",
@@ -88,8 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=@FILE.npy",
         help="what an output must be; the exit code is 1 where it is not",
     )
-    parser.add_argument("--rtol", type=amount, default=1e-4, help="relative tolerance (1e-4)")
-    parser.add_argument("--atol", type=amount, default=1e-5, help="absolute tolerance (1e-5)")
+    add_tolerance(parser)
     parser.add_argument(
         "--interpret",
         choices=INTERPRETED,
@@ -99,7 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_time_passes(parser)
     add_options(parser)
-    add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,7 +117,7 @@ def _run(args: argparse.Namespace) -> int:
     for name, file in files.items():
         write_array(file, outputs[name])
     differences = {
-        name: difference(outputs[name], expected, args.rtol, args.atol)
+        name: beyond_rounding(outputs[name], expected, args.tolerance)
         for name, expected in wanted.items()
     }
     for name, text in differences.items():
@@ -141,7 +138,7 @@ def _outputs(
         if isinstance(source, LoadedModel):
             outputs, timings = source.run(None, feeds), dict[str, float]()
         elif args.interpret is None:
-            model = Model(source, options_of(args), progress)
+            model = Model(source, options_of(args), progress, openness_of(args))
             outputs, timings = model.run(None, feeds), model.timings
         else:
             outputs, timings = _interpreted(source, feeds, args, progress)
@@ -153,7 +150,8 @@ def _outputs(
 def _interpreted(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
-    """Interpret a stage in NumPy. Returns the outputs, and the seconds to reach the stage."""
+    """What NumPy makes of a stage, and how long it took to get there."""
+    check_one_size(args)
     graph, taken = specialised(source, feeds)
     whole(graph)
     stage: str = args.interpret

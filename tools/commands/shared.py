@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
-from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
-from tessella.driver.options import Options, make_options
+from tessella.driver import option_docs
+from tessella.driver.option_docs import OptionRow
+from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
 from tessella.driver.stages import STAGES
-from tessella.driver.subprograms import whole
-from tessella.passes.pick_kernels import FALLBACKS, METHODS, STRATEGIES
+from tessella.passes.pick.choices import FALLBACKS
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
-from tessella.support.sizes import MOST
 from tessella.tools.commands.arrays import read_array
 from tessella.tools.time_report import time_report
 
@@ -39,38 +41,6 @@ def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
         metavar="NAME=1x3x224x224",
         help="the shape of an input with symbolic dimensions",
     )
-
-
-def add_dims(parser: argparse.ArgumentParser) -> None:
-    """Add the option for dimensions that stay symbolic."""
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="NAME=1..64",
-        help="sizes of a dimension that the model leaves open, which stays open in programs",
-    )
-
-
-def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return the bounds given by ``--dim``. Raises OptionError."""
-    found: dict[str, tuple[int, int]] = {}
-    for text in options:
-        name, equals, sizes = text.rpartition("=")
-        low, dots, high = sizes.partition("..")
-        high = high or (str(MOST) if dots else low)
-        # int() alone would accept "1_0", " 1 " and digits of other scripts
-        are_numbers = sizes.isascii() and low.isdigit() and high.isdigit()
-        if not (equals and are_numbers and len(sizes) < 32):
-            raise OptionError(
-                f"cannot read --dim {text!r}",
-                expected="--dim NAME=LEAST..GREATEST, NAME=LEAST.. for any that are larger, or "
-                "NAME=SIZE",
-            )
-        if name in found:
-            raise OptionError(f"--dim {name} is given twice", found=", ".join(options))
-        found[name] = int(low), int(high)
-    return found
 
 
 def add_values(parser: argparse.ArgumentParser) -> None:
@@ -110,49 +80,51 @@ def pattern(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
 
 
-def add_options(parser: argparse.ArgumentParser, *, picks: bool = True) -> None:
-    """Add the compile options; without ``picks``, those of the pick are left out."""
-    parser.add_argument(
-        "--places",
-        type=_places,
-        metavar="A,B",
-        help="places where kernels may run; the order decides between costs that are close",
-    )
-    if picks:
-        parser.add_argument(
-            "--pick",
-            choices=STRATEGIES,
-            help="how kernels are picked: by cost, by grade, or by cost once `tune` has measured",
-        )
-    parser.add_argument(
-        "--fallback",
-        choices=FALLBACKS,
-        help="whether an op may run in another layout than asked for, or in NumPy (allow)",
-    )
-    parser.add_argument(
-        "--winograd", choices=METHODS, help="whether convolutions may use Winograd's method (allow)"
-    )
-    parser.add_argument(
-        "--max-weight-growth",
-        type=float,
-        metavar="N",
-        help="how many times as large weights may become in memory (2)",
-    )
-    parser.add_argument(
-        "--database",
-        metavar="FILE",
-        help="times that `tessella tune` has measured (that which TESSELLA_DB names)",
-    )
-    parser.add_argument(
-        "--target", metavar="NAME", help="the machine, as `tessella targets` lists them (native)"
-    )
+def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = ()) -> None:
+    """What to compile for; options that the command sets itself are left out."""
+    own: Mapping[str, Mapping[str, Any]] = {
+        "dim": {
+            "action": "append",
+            "default": [],
+            "metavar": "NAME=1..64",
+            "help": "the size of a dimension that the model leaves open, or bounds between which "
+            "it is symbolic in programs",
+        },
+        "places": {
+            "type": _places,
+            "metavar": "A,B",
+            "help": "places where kernels may run; their order decides between similar costs",
+        },
+        "target": {
+            "metavar": "NAME",
+            "help": "the machine, as `tessella targets` lists them (native)",
+        },
+        "threads": {
+            "type": int,
+            "metavar": "N",
+            "help": "how many threads run the model (all cores)",
+        },
+        "timeout": {
+            "type": amount,
+            "metavar": "SECONDS",
+            "help": "seconds that compiling may take (any time)",
+        },
+        "fallback": {
+            "choices": FALLBACKS,
+            "help": "whether an op may run in another layout than asked for, or in NumPy (allow)",
+        },
+    }
+    rare = {each.name: {"help": each.help, **_kind(each)} for each in option_docs.rows()}
+    for name, settings in (own | rare).items():
+        if name not in left_out:
+            parser.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
-def add_threads(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the number of threads."""
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="how many threads run the model (all cores)"
-    )
+def _kind(row: OptionRow) -> Mapping[str, Any]:
+    """What values a flag takes."""
+    if row.choices:
+        return {"choices": row.choices}
+    return {"metavar": row.metavar, "type": float if row.is_number else str}
 
 
 def add_time_passes(parser: argparse.ArgumentParser) -> None:
@@ -170,18 +142,22 @@ def print_times(timings: Mapping[str, float]) -> None:
     print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
-def options_of(args: argparse.Namespace, target: str | None = None) -> Options:
-    """Return the options on the command line, for one of several targets. Raises OptionError."""
-    return make_options(
+def given_options(args: argparse.Namespace, target: str | None = None) -> CompileOptions:
+    """The options on the command line, for a target of several. Raises OptionError."""
+    rare = {each.name: getattr(args, each.name) for each in fields(Options)}
+    return CompileOptions(
         places=args.places,
         target=target or args.target,
-        threads=getattr(args, "threads", 1),
-        pick=args.pick,
+        threads=args.threads,
         fallback=args.fallback,
-        winograd=args.winograd,
-        max_weight_growth=args.max_weight_growth,
-        database=args.database,
+        timeout=args.timeout,
+        options=Options(**{name: value for name, value in rare.items() if value is not None}),
     )
+
+
+def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:
+    """The checked options on the command line. Raises OptionError."""
+    return make_options(**given_options(args, target))
 
 
 def _places(text: str) -> list[str]:
@@ -208,12 +184,16 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
     return result
 
 
-def shapes_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Shape]:
-    """Return the shape of every input that has one: from ``--shape``, or concrete in the model."""
+def shapes_of(
+    inputs: Sequence[ValueInfo], options: Iterable[str], sizes: Mapping[str, int] | None = None
+) -> dict[str, Shape]:
+    """The shape of every input that is known: given by ``--shape``, or concrete in the model with
+    these sizes of open dimensions."""
     given = assignments("--shape", options, [info.name for info in inputs])
     shapes = {name: parse_shape(text) for name, text in given.items()}
     for info in inputs:
-        concrete = tuple(d for d in info.shape if isinstance(d, int))
+        dims = ((sizes or {}).get(str(d), d) for d in info.shape)
+        concrete = tuple(d for d in dims if isinstance(d, int))
         if info.name not in shapes and len(concrete) == len(info.shape):
             shapes[info.name] = concrete
     return shapes
@@ -260,18 +240,6 @@ def _parse_value(info: ValueInfo, text: str) -> Array:
             f"cannot read --value {info.name}={text}",
             expected=f"numbers such as 2,3 that make {info.dtype}{list(info.shape)}, or @FILE.npy",
         ) from error
-
-
-def open_graph(source: Source, args: argparse.Namespace) -> Graph:
-    """Return the program for the shapes and values on the command line. Raises InputError for a
-    missing shape."""
-    values = values_of(source.inputs, args.value)
-    shapes = shapes_of(source.inputs, args.shape)
-    shapes |= {name: value.shape for name, value in values.items()}
-    for info in source.inputs:
-        if info.name not in shapes:
-            raise missing_shape(info)
-    return whole(source.graph(shapes, values))
 
 
 def check_stage_ahead(present: str, stage: str) -> None:

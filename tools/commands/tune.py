@@ -11,26 +11,31 @@ from tessella.runtime.explain_types import duration
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.targets import database, machine
+from tessella.tools.commands.dims import check_one_size, open_graph
 from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
-    amount,
-    open_graph,
     options_of,
 )
 from tessella.tools.commands.useless import Useless
 from tessella.tools.progress import shown
 
 EPILOG = """\
-  tessella tune model.onnx --seconds 60 -o times.json
+  tessella tune model.onnx --budget 60 -o times.json
   tessella tune --merge theirs.json -o times.json
   TESSELLA_DB=times.json tessella run model.onnx
 """
 
 USELESS = (
     Useless(
-        ("shape", "value", "seconds", "places", "target"),
+        ("threads",),
+        lambda _: True,
+        "kernels are measured on one thread",
+        "leave --threads out: the times count for any number",
+    ),
+    Useless(
+        ("shape", "value", "dim", "budget", "places", "target", "timeout"),
         lambda args: args.model is None,
         "nothing is measured without a model",
         "name the MODEL, or leave these options out to --merge only",
@@ -49,14 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser, optional=True)
     add_values(parser)
     parser.add_argument(
-        "--seconds", type=amount, default=60.0, metavar="S", help="how long to measure (60)"
-    )
-    parser.add_argument(
         "-o",
         dest="database",
         metavar="FILE",
-        help="the database that times are added to, as --database; by default that which "
-        "TESSELLA_DB names, or else that of pick='measure'",
+        help="the database that times are added to, by default that which TESSELLA_DB names, or "
+        "else that of --pick measure",
     )
     parser.add_argument(
         "--merge",
@@ -65,13 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the times of another database; the better measured ones stay",
     )
-    add_options(parser, picks=False)
+    add_options(parser, left_out=("pick", "database"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and show where estimates differ from times."""
     if args.model is None and not args.merge:
         raise OptionError("there is nothing to do", expected="a MODEL, or --merge FILE")
+    check_one_size(args)
     args.pick = "measure"
     options = options_of(args)
     _merge(options.database, args.merge)
@@ -80,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         if graph.stage != "nn":
             raise OptionError("the kernels of the model are picked already", found=graph.stage)
         with shown(wanted=not args.verbose) as progress:
-            made = tune(graph, options, args.seconds, progress)
+            made = tune(graph, options, options.budget, progress)
         print("\n".join(table(made)))
         if "measured" not in machine.sources().values():
             print(UNMEASURED)

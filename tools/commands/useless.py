@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+from tessella.driver.options import CompileOptions, Options
 from tessella.driver.stages import ARTIFACT
 from tessella.support.errors import OptionError
 
@@ -44,14 +45,28 @@ def is_artifact(args: argparse.Namespace) -> bool:
     return Path(args.model or "").suffix == ARTIFACT
 
 
-_COMPILING = (
-    *("target", "places", "pick", "fallback", "winograd", "max_weight_growth", "database"),
-    *("dim", "interpret", "time_passes"),
-)
+COMPILING = (*CompileOptions.__annotations__, *(each.name for each in fields(Options)))
+"""Options that say how a model is compiled."""
 
 COMPILED = Useless(
-    _COMPILING,
+    (*(o for o in COMPILING if o != "threads"), "dim", "interpret", "time_passes"),
     is_artifact,
     "an artifact is compiled already",
     "give these options to `tessella compile MODEL -o FILE.tsl`",
 )
+
+MEASURED = Useless(
+    ("budget",),
+    lambda args: getattr(args, "pick", "measure") != "measure",
+    "kernels are not measured",
+    "add --pick measure",
+)
+"""Of all commands that compile."""
+
+SAME_CODE = Useless(
+    ("threads",),
+    lambda _: True,
+    "the code is the same for any number of threads",
+    "give --threads to `tessella run` or `bench`, or threads=N to tessella.load",
+)
+"""Of commands that run nothing."""

@@ -15,7 +15,7 @@ from onnx import helper
 
 from tessella.dialects.nn.core import Array
 from tessella.driver.model import Model
-from tessella.driver.options import Options
+from tessella.driver.options import CheckedOptions
 from tessella.frontends.compile import open_source
 from tessella.tools.onnx_values import Arrays, OnnxGraph
 from tessella.tools.quantize.samples import Sample
@@ -28,7 +28,7 @@ class Comparison:
     """Compares quantised models with their float32 model, on the leading samples of equal
     shapes."""
 
-    def __init__(self, wide: OnnxGraph, samples: Sequence[Sample], options: Options) -> None:
+    def __init__(self, wide: OnnxGraph, samples: Sequence[Sample], options: CheckedOptions) -> None:
         self._wide = wide
         self._options = options
         alike = [sample for sample in samples if _shapes(sample) == _shapes(samples[0])]
@@ -105,7 +105,7 @@ def _floats(values: Arrays) -> Arrays:
 
 
 def _all_values(
-    graph: OnnxGraph, names: Sequence[str], samples: Sequence[Sample], options: Options
+    graph: OnnxGraph, names: Sequence[str], samples: Sequence[Sample], options: CheckedOptions
 ) -> list[Arrays]:
     """Return these values and the outputs of a model, for each sample."""
     model = Model(open_source(graph.with_outputs(names)), options)

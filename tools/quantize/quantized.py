@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 import numpy.typing as npt
 import onnx
 
 from tessella.driver.model import Model
-from tessella.driver.options import make_options
+from tessella.driver.options import CompileOptions, make_options
 from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import load_model
 from tessella.support.errors import InputError, OptionError
@@ -48,19 +49,35 @@ class Quantized:
                 f"cannot write the model: {error.strerror or error}", where=fspath(path)
             ) from error
 
-    def report(self, *, threads: int | None = None) -> Report:
-        """Measure errors and times of all nodes.
+    def report(self, **options: Unpack[CompileOptions]) -> Report:
+        """Compile both models, run them on the samples, and compare all nodes.
 
-        Both models are compiled, and run on the samples. Raises InputError without samples.
+        Parameters
+        ----------
+        **options
+            ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
+            ``tessella.compile`` takes them.
+
+        Returns
+        -------
+        Report
+            Errors and times, node by node.
+
+        Raises
+        ------
+        InputError
+            If there are no samples.
+        OptionError
+            If an option is wrong.
         """
         if not self.samples:
             raise InputError("a report needs data", hint="give calibration data")
-        options = make_options(threads=threads)
+        given = make_options(**options)
         graph = OnnxGraph(self.wide)
-        comparison = Comparison(graph, self.samples, options)
+        comparison = Comparison(graph, self.samples, given)
         own, total = comparison.own_errors(self.model), comparison.total_errors(self.model)
-        wide = Model(open_source(self.wide), options).profile(self.samples[0])
-        narrow = Model(open_source(self.model), options).profile(self.samples[0])
+        wide = Model(open_source(self.wide), given).profile(self.samples[0])
+        narrow = Model(open_source(self.model), given).profile(self.samples[0])
         names = [node.name for node in graph.nodes]
         before, _ = seconds_by_node(wide, names)
         after, conversions = seconds_by_node(narrow, names)

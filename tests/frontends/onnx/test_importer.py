@@ -239,7 +239,7 @@ def test_limits() -> None:
 def test_constants() -> None:
     inputs = [value("x", [2, 3]), value("shape", [1], np.int64)]
     proto = model([node("Reshape", ["x", "shape"], ["y"])], inputs, [value("y", ["n"])])
-    with pytest.raises(ShapeError, match="constants=") as caught:
+    with pytest.raises(ShapeError, match="values=") as caught:
         OnnxSource(proto).graph({"x": (2, 3), "shape": (1,)})
     assert "'shape'" in str(caught.value)
     source = OnnxSource(proto, constants={"shape": np.array([6])})

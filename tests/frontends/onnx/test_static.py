@@ -78,7 +78,7 @@ def test_what_has_to_be_known(op: str, constants: dict[str, Array], attributes: 
     text = str(caught.value)
     assert f"node '{op}_0' ({op})" in text
     assert repr(next(iter(constants))) in text
-    assert "constants=" in text
+    assert "values=" in text
 
 
 @pytest.mark.parametrize(

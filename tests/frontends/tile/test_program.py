@@ -13,7 +13,7 @@ from tessella.dialects.graph import Graph
 from tessella.driver.build import lower
 from tessella.driver.compile_graph import compile_graph
 from tessella.driver.model import Model
-from tessella.driver.options import Options, make_options
+from tessella.driver.options import CheckedOptions, make_options
 from tessella.driver.stage_file import load_stage, save_stage
 from tessella.frontends import tile as frontend
 from tessella.frontends.programs import FixedProgram
@@ -66,7 +66,7 @@ def test_a_program_is_compiled_once_for_shapes_and_dtypes(monkeypatch: pytest.Mo
     made: list[tuple[int, ...]] = []
     compiled = FixedProgram.compile
 
-    def compile(program: FixedProgram, options: Options) -> Model:
+    def compile(program: FixedProgram, options: CheckedOptions) -> Model:
         model = compiled(program, options)
         made.append(tuple(d for d in model.inputs[0].shape if isinstance(d, int)))
         return model

@@ -88,7 +88,7 @@ def test_fixed_dimensions() -> None:
 def test_named_dimensions() -> None:
     calls: list[Any] = []
 
-    @tessella.jit(dims={"x": {0: "n"}, "y": {1: "n"}})
+    @tessella.jit(dim_names={"x": {0: "n"}, "y": {1: "n"}})
     def f(x: Any, y: Any) -> Any:
         calls.append((x.sizes, y.sizes))
         return y @ x
@@ -100,9 +100,29 @@ def test_named_dimensions() -> None:
     with pytest.raises(InputError, match="the dimension 'n' has two sizes"):
         f(array((5, 4)), array((2, 6)))
     with pytest.raises(OptionError, match="no parameter 'z'"):
-        tessella.jit(lambda x: x, dims={"z": {0: "n"}})
+        tessella.jit(lambda x: x, dim_names={"z": {0: "n"}})
     with pytest.raises(OptionError, match="'dims' is wrong"):
         tessella.jit(lambda x: x, dims="open")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(OptionError, match="no dimension is symbolic"):
+        tessella.jit(lambda x: x, dims="fixed", dim_names={"x": {0: "n"}})
+    with pytest.raises(OptionError, match="the function has no dimension 'm'"):
+        tessella.jit(lambda x: x, dims={"m": 3}, dim_names={"x": {0: "n"}})
+
+
+def test_sizes_of_named_dimensions() -> None:
+    """They mean what they mean for models."""
+    traced: list[Any] = []
+
+    @tessella.jit(dims={"n": (2, 30)}, dim_names={"x": {0: "n"}})
+    def f(x: Any) -> Any:
+        traced.append(x.sizes)
+        return x * 2
+
+    for n in (20, 30):
+        np.testing.assert_array_equal(f(array((n, 4))), array((n, 4)) * 2)
+    assert len(traced) == 1
+    with pytest.raises(InputError, match="'n' is out of its bounds"):
+        f(array((31, 4)))
 
 
 def _swallows(x: Any) -> Any:

@@ -19,7 +19,7 @@ from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import RelayoutOp, parse_place
 from tessella.driver.compile import compile_source
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
 from tessella.kernels.cost import CALL, bytes_of, moving
@@ -201,7 +201,8 @@ def normalised(count: int = 6) -> Graph:
 def test_the_greedy_grade_costs_more_than_the_choice_for_the_whole() -> None:
     x = sample(0, 1, 8, 192, 192)
     models = {
-        p: compile_source(FixedSource(normalised), pick=p, threads=1) for p in ("grade", "cost")
+        p: compile_source(FixedSource(normalised), options=Options(pick=p), threads=1)
+        for p in ("grade", "cost")
     }
     modelled = {
         name: sum(e["cost"] or 0 for e in model.explain().ops)

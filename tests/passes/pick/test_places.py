@@ -15,7 +15,7 @@ from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
 from tessella.driver.compile import compile_source
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tessella.kernels.elements import T, rows
 from tessella.kernels.registry import Kernel, registered
 from tessella.passes.pick.kernel_cost import OpCost
@@ -65,7 +65,9 @@ def test_it_cannot_be_built() -> None:
     with registered(device()):
         source = FixedSource(convolution)
         with pytest.raises(UnsupportedError, match="can be picked, but not built") as caught:
-            compile_source(source, places=["opencl/f32/image", "x86"], pick="grade")
+            compile_source(
+                source, places=["opencl/f32/image", "x86"], options=Options(pick="grade")
+            )
         assert {issue.op for issue in caught.value.issues} >= {"nn.conv", "place.copy"}
         assert compile_source(source, places=["x86"]) is not None
 
@@ -252,6 +254,6 @@ def test_fallbacks_are_refused_with_every_reason() -> None:
 
 def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="no pick 'best'"):
-        make_options(pick="best")
+        Options(pick="best")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OptionError, match="no fallback 'never'"):
         make_options(fallback="never")

@@ -17,7 +17,7 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
 from tessella.driver.build import StagedProgram, lower
 from tessella.driver.explain import explain
-from tessella.driver.options import make_options
+from tessella.driver.options import Options, make_options
 from tessella.frontends.onnx import OnnxSource
 from tessella.kernels.registry import layouts_among
 from tessella.passes.pick.candidates import Request, layouts_in_play
@@ -48,11 +48,13 @@ def chain() -> ModelProto:
     return onnx_model(nodes, [x], [y], weights=weights)
 
 
-def lowered(**options: Any) -> StagedProgram:
+def lowered(options: Options) -> StagedProgram:
     """The chain with its kernels picked."""
     source = OnnxSource(chain())
     shapes = {info.name: tuple(map(int, info.shape)) for info in source.inputs}
-    return lower(source.graph(shapes), make_options(target="avx512", **options), stop="placed")
+    return lower(
+        source.graph(shapes), make_options(target="avx512", options=options), stop="placed"
+    )
 
 
 def kernels(program: StagedProgram) -> list[str]:
@@ -73,7 +75,7 @@ def elements(program: StagedProgram) -> int:
 @cache
 def without_winograd() -> int:
     """Elements of the weights, if none of them are transformed."""
-    program = lowered(winograd="off")
+    program = lowered(Options(winograd="off"))
     assert set(kernels(program)) == {"conv"}
     return elements(program)
 
@@ -90,7 +92,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("growth", [1, 1.5, 3])
 def test_weights_grow_by_so_much_at_most(growth: float) -> None:
     most = without_winograd() * growth
-    program = lowered(max_weight_growth=growth)
+    program = lowered(Options(max_weight_growth=growth))
     assert elements(program) <= most
     assert (set(kernels(program)) == {"conv"}) == (growth == 1)
 
@@ -101,7 +103,7 @@ def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> N
     few = without_winograd()
     held = targets.get("avx512").l3 // 4
     assert few < held
-    program = lowered(max_weight_growth=growth)
+    program = lowered(Options(max_weight_growth=growth))
     assert elements(program) <= few + (growth - 1) * held
     assert ("conv" in kernels(program)) == (growth < 2)
 
@@ -110,14 +112,14 @@ def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> N
 @pytest.mark.usefixtures("small")
 def test_what_gains_most_for_a_byte_comes_first() -> None:
     """Those do whose images are large and whose weights are small."""
-    free, bounded = (kernels(lowered(max_weight_growth=growth)) for growth in (5, 1.5))
+    free, bounded = (kernels(lowered(Options(max_weight_growth=growth))) for growth in (5, 1.5))
     assert "conv" not in free
     assert bounded[0] == free[0]
     assert bounded[-1] == "conv"
 
 
 def test_an_explanation_tells_of_the_bound() -> None:
-    explained = explain(lowered(max_weight_growth=1).stages)
+    explained = explain(lowered(Options(max_weight_growth=1)).stages)
     [op, *_] = (op for op in explained.ops if op["op"] == "nn.conv")
     reasons = {each["kernel"]: each["reason"] for each in op["rejected"]}
     assert reasons["winograd4"].endswith("and its weights grow too much")

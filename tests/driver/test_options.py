@@ -1,0 +1,78 @@
+"""``tessella.Options``: checked fields, of which signatures, flags and a page of docs are made."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tessella.driver import option_docs
+from tessella.driver.options import CheckedOptions, Options, make_options
+from tessella.runtime.records import decoded, encoded
+from tessella.support.errors import OptionError
+from tessella.tools.commands.shared import add_options, options_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "options.md"
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"pick": "luck"}, "there is no pick 'luck'\n  expected: one of cost, grade, measure"),
+    ({"pick": ["cost"]}, "option 'pick' has the wrong type\n  expected: str"),
+    ({"winograd": "on"}, "there is no winograd 'on'"),
+    ({"max_weight_growth": 0.5}, "out of range\n  expected: a number from 1 on\n  found: 0.5"),
+    ({"max_weight_growth": float("nan")}, "out of range"),
+    ({"max_weight_growth": "2"}, "wrong type\n  expected: a number"),
+    ({"budget": True}, "wrong type"),
+    ({"budget": -1}, "a number from 0 on to"),
+    ({"database": 3}, "wrong type\n  expected: str or NoneType"),
+]
+
+
+@pytest.mark.parametrize("given, message", WRONG)
+def test_wrong_values(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Options(**given)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(Options)])
+def test_a_rare_option_by_itself(name: str) -> None:
+    given: dict[str, Any] = {name: 1}
+    with pytest.raises(OptionError, match=r"one of tessella\.Options") as caught:
+        make_options(**given)
+    assert caught.value.hint == f"options=tessella.Options({name}=..)"
+
+
+def test_checked_options_have_them() -> None:
+    rare = Options(winograd="off", max_weight_growth=3, budget=1)
+    checked = make_options(options=rare, threads=2)
+    assert (checked.winograd, checked.max_weight_growth, checked.budget) == ("off", 3, 1)
+    assert decoded(CheckedOptions, encoded(checked)) == checked
+    # programs do not depend on how long kernels are measured
+    other = make_options(options=dataclasses.replace(rare, budget=9), threads=3)
+    assert (other, repr(other)) == (checked, repr(checked))
+
+
+def test_the_page() -> None:
+    assert PAGE.read_text() == option_docs.page(), "python -m tessella.driver.option_docs"
+
+
+def test_all_are_described() -> None:
+    rows = list(option_docs.rows())
+    assert [row.name for row in rows] == [each.name for each in dataclasses.fields(Options)]
+    assert all(len(row.text) > 20 and (row.choices or row.metavar) for row in rows)
+
+
+def test_flags() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    line = "--pick measure --budget 2 --database t.json --winograd off --max-weight-growth 3"
+    checked = options_of(parser.parse_args(line.split()))
+    expected = Options("measure", 2.0, "t.json", "off", 3.0)
+    found = {each.name: getattr(checked, each.name) for each in dataclasses.fields(Options)}
+    assert found == dataclasses.asdict(expected)
+    help = " ".join(parser.format_help().split())
+    assert "--winograd {allow,off} whether convolutions may use Winograd's method" in help
+    assert "seconds that measuring kernels may take (30)" in help

@@ -1,0 +1,135 @@
+"""The sizes of dimensions that a model leaves open, on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from tessella.dialects.graph import Graph, Source, ValueInfo
+from tessella.dialects.nn.core import Array
+from tessella.driver.open_sizes import Openness, OpenSizes, check_dims
+from tessella.driver.ship import Shapes
+from tessella.driver.subprograms import whole
+from tessella.support.errors import OptionError
+from tessella.support.sizes import MOST
+from tessella.tools.commands.shared import Shape, missing_shape, shapes_of, values_of
+
+Bounds = Mapping[str, tuple[int, int]]
+"""The least and the greatest size of dimensions, by name."""
+
+
+def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The bounds given by ``--dim``. Raises OptionError."""
+    found: dict[str, tuple[int, int]] = {}
+    for text in options:
+        name, equals, sizes = text.rpartition("=")
+        low, dots, high = sizes.partition("..")
+        high = high or (str(MOST) if dots else low)
+        # int() alone would take "1_0", " 1 " and digits of other scripts
+        are_numbers = sizes.isascii() and low.isdigit() and high.isdigit()
+        if not (equals and are_numbers and len(sizes) < 32):
+            raise OptionError(
+                f"cannot read --dim {text!r}",
+                expected="--dim NAME=LEAST..GREATEST, NAME=LEAST.. for any that are larger, or "
+                "NAME=SIZE",
+            )
+        if name in found:
+            raise OptionError(f"--dim {name} is given twice", found=", ".join(options))
+        found[name] = int(low), int(high)
+    return found
+
+
+def openness_of(args: argparse.Namespace) -> Openness:
+    """Which dimensions are symbolic in the programs of a command that runs a model."""
+    return check_dims(dims_of(args.dim)) if args.dim else "fixed"
+
+
+def is_open(args: argparse.Namespace) -> bool:
+    """Whether ``--dim`` gives ranges of sizes."""
+    return any(low != high for low, high in dims_of(args.dim).values())
+
+
+def check_one_size(args: argparse.Namespace) -> None:
+    """Raise OptionError for ranges of sizes, in a command whose program has numbers alone."""
+    wide = [name for name, (low, high) in dims_of(args.dim).items() if low != high]
+    if wide:
+        raise OptionError(
+            f"--dim {wide[0]} has a range of sizes, and this command needs one size",
+            expected=f"--dim {wide[0]}=SIZE",
+        )
+
+
+def known_shapes(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Shape]:
+    """The shape of every input that is known: given by ``--shape``, by ``--dim`` with one size for
+    each open dimension, or concrete in the model. Raises OptionError."""
+    bounds = dims_of(args.dim)
+    open_dims = [d for info in inputs for d in info.shape if isinstance(d, str)]
+    for name in bounds:
+        if name not in open_dims:
+            raise OptionError(
+                f"the model has no open dimension {name!r}",
+                expected=f"some of {', '.join(map(repr, dict.fromkeys(open_dims))) or 'none'}",
+                where="--dim",
+            )
+    sizes = {name: low for name, (low, high) in bounds.items() if low == high}
+    shapes = shapes_of(inputs, args.shape, sizes)
+    for info in inputs:
+        for dim, size in zip(info.shape, shapes.get(info.name, ()), strict=False):
+            low, high = bounds.get(str(dim), (size, size))
+            if not low <= size <= high:
+                raise OptionError(
+                    f"--dim {dim} does not fit --shape {info.name}",
+                    expected=f"a size from {low} to {high}",
+                    found=str(size),
+                )
+    return shapes
+
+
+def open_graph(source: Source, args: argparse.Namespace) -> Graph:
+    """The program for the shapes and values on the command line; where ``--dim`` gives ranges, the
+    one for the largest sizes. Raises InputError where a shape is missing."""
+    values = values_of(source.inputs, args.value)
+    if is_open(args):
+        return whole(source.graph(versions(args, source, values)[-1], values))
+    shapes = known_shapes(source.inputs, args)
+    shapes |= {name: value.shape for name, value in values.items()}
+    for info in source.inputs:
+        if info.name not in shapes:
+            raise missing_shape(info)
+    return whole(source.graph(shapes, values))
+
+
+def versions(
+    args: argparse.Namespace, source: Source, values: Mapping[str, Array]
+) -> Sequence[Shapes]:
+    """What programs are made for that serve all sizes of ``--dim``."""
+    infos = [info.name for info in source.inputs]
+    made_for = open_sizes(args, source, values).versions()
+    found = [dict(zip(infos, made, strict=True)) for made in made_for]
+    if not found:
+        raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
+    return found
+
+
+def open_sizes(args: argparse.Namespace, source: Source, values: Mapping[str, Array]) -> OpenSizes:
+    """The sizes that ``--dim`` leaves open."""
+    if args.shape:
+        raise OptionError("--dim says what all programs are made for: give no --shape")
+    bounds = _with_sizes_of(dims_of(args.dim), source, values)
+    sizes = OpenSizes(source.inputs, check_dims(bounds))
+    if missing := [name for name in sizes.names if name not in bounds]:
+        raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
+    return sizes
+
+
+def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) -> Bounds:
+    """The bounds, with those of dimensions whose size a value has. Raises OptionError."""
+    found = dict(bounds)
+    for info in source.inputs:
+        shape = values[info.name].shape if info.name in values else ()
+        for dim, size in zip(info.shape, shape, strict=False):  # ranks are checked by the import
+            if isinstance(dim, str) and found.setdefault(dim, (size, size)) != (size, size):
+                raise OptionError(
+                    f"--dim {dim} does not fit --value {info.name}", expected=f"{dim}={size}"
+                )
+    return found
