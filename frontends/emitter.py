@@ -134,11 +134,11 @@ class Value:
 
     Operators append ops. A number or an array takes the element type of the value beside it.
     """
-    __array_ufunc__ = None  # NumPy leaves the operator to the value if an array is on the left
+
     emitter: Emitter
     ssa: SSAValue
 
-    __array_ufunc__ = (
+    __array_ufunc__ = None  # NumPy leaves the operator to the value if an array is on the left
         None  # Makes NumPy leave the operator to the value if an array is on the left.
     )
 
