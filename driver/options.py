@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from tessella import targets
+from tessella.passes.pick.places import default_places
 from tessella.support import disk
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
@@ -99,10 +100,7 @@ _CHECKED = ("pick", "fallback", "places", "winograd")
 
 
 def make_options(**options: Unpack[CompileOptions]) -> Options:
-    """Checked options. Raises OptionError.
-
-    The default places are those of the target: channels-last f32 first, then any, then NumPy.
-    """
+    """Checked options. Raises OptionError."""
     _check_names(options)
     given: dict[str, Any] = {k: v for k, v in options.items() if v is not None}
     _check_types(given)
@@ -110,7 +108,7 @@ def make_options(**options: Unpack[CompileOptions]) -> Options:
     count = values.get("threads")
     count = threads.default() if count is None else threads.check(count, "the option 'threads'")
     arch = targets.resolve(values["target"]).arch
-    places = values.get("places", (f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"))
+    places = values.get("places", default_places(arch))
     if not given.keys().isdisjoint(_CHECKED):
         _check_values(values, places)
     names = ("pick", "fallback", "winograd")

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 KIB = 1024
 """Bytes."""
+
+
+class NarrowingIntrinsic(NamedTuple):
+    """One of LLVM's intrinsics that make narrow elements of f32."""
+
+    name: str
+    """`{bits}` is those of the vector that it takes."""
+    feature: str
+    """LLVM's name of the feature that a target needs."""
+    bits: tuple[int, ...]
+    """The sizes of vectors all of whose lanes it narrows."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +72,17 @@ class Target:
     """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0 where
     none takes enough for a table."""
 
-    scales_by_powers: bool
-    """Whether an instruction scales by powers of two, to 0 and infinity too."""
+    takes_lanes: tuple[str, ...]
+    """LLVM's intrinsics that take these lanes, of one vector and of two: `{bits}` is those of the
+    vector. They take a vector, the numbers, and the second vector."""
+
+    scales_by_powers: str
+    """LLVM's intrinsic that scales by powers of two, to 0 and infinity too; empty where there is
+    none. `{type}` is `s` or `d`, `{bits}` those of the vector. It takes the numbers, the powers,
+    what masked lanes get, the mask, and for 512 bits the rounding."""
+
+    narrows_bf16: NarrowingIntrinsic | None
+    """The intrinsic that narrows f32 to bf16, and makes zeros of denormal numbers."""
 
     loop_ops: int
     """Instructions of a loop that runs out of the cache of decoded instructions."""
@@ -105,9 +126,11 @@ class Target:
     its name, where the CPU differs from the table."""
 
     def converts(self, element: str) -> bool:
-        """Whether instructions convert between an element that is only stored and f32: those that
-        narrow to bf16 make zeros of denormal numbers."""
-        return self.converts_half if element == "f16" else "avx512bf16" in self.features
+        """Whether instructions convert between an element that is only stored and f32."""
+        if element == "f16":
+            return self.converts_half
+        narrows = self.narrows_bf16
+        return element == "bf16" and narrows is not None and narrows.feature in self.features
 
     def bandwidth(self, size: int) -> float:
         """Bytes per cycle at which one core reads so many bytes, one after the other: those of the

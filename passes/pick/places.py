@@ -11,6 +11,11 @@ from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 
 
+def default_places(device: str) -> tuple[str, ...]:
+    """The places on a CPU without a request: channels-last f32 first, then any, then NumPy."""
+    return f"{device}/f32/nhwc", f"{device}/f32", device, "host"
+
+
 def check_served(places: Sequence[PlaceAttr]) -> None:
     """Raise OptionError for a device at which no kernel of any op runs, and for a precision that no
     CPU kernel reads."""
