@@ -62,26 +62,18 @@ def _from_bf16(w: Writer, value: Value) -> Value:
 
 
 def _to_bf16(w: Writer, value: Value, to: LLType) -> Value:
-    flushes = w.target.converts("bf16")
-    if flushes and value.type.lanes * value.type.bits in _CONVERTED_BITS:
-        return _by_instruction(w, value, to)
+    narrows = w.target.narrows_bf16 if w.target.converts("bf16") else None
+    bits = value.type.lanes * value.type.bits
+    if narrows is not None and bits in narrows.bits:
+        halves, callee = f"<{value.type.lanes} x bfloat>", f"@{narrows.name.format(bits=bits)}"
+        made = w.push(to, f"call {halves} {callee}({value.typed})")
+        return w.push(to, f"bitcast {halves} {made.text} to {to.text}")
     half = _rounded(w, value)
-    if flushes:
+    if narrows is not None:
         magnitude = w.intrinsic("fabs", value)
         tiny = w.compare("fcmp olt", magnitude, constant(value.type, ELEMENTS["f32"].least_normal))
         half = w.select(tiny, w.binary("and", half, constant(half.type, 0x8000)), half)
     return w.cast("bitcast", half, to)
-
-
-_CONVERTED_BITS = (256, 512)
-"""Widths of the vectors that LLVM's intrinsics narrow to bf16, in bits."""
-
-
-def _by_instruction(w: Writer, value: Value, to: LLType) -> Value:
-    bits, halves = value.type.lanes * value.type.bits, f"<{value.type.lanes} x bfloat>"
-    callee = f"@llvm.x86.avx512bf16.cvtneps2bf16.{bits}"
-    made = w.push(to, f"call {halves} {callee}({value.typed})")
-    return w.push(to, f"bitcast {halves} {made.text} to {to.text}")
 
 
 def _rounded(w: Writer, value: Value) -> Value:

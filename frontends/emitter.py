@@ -139,8 +139,6 @@ class Value:
     ssa: SSAValue
 
     __array_ufunc__ = None  # NumPy leaves the operator to the value if an array is on the left
-        None  # Makes NumPy leave the operator to the value if an array is on the left.
-    )
 
     @property
     def type(self) -> Tensor:

@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella import targets
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
@@ -58,11 +59,12 @@ class InsertConversionsPass(ProgramPass):
     name = "insert-conversions"
     stages = ("nn", "placed")
 
-    device: str = "x86"
+    device: str = ""
+    """The CPU at which values are that no kernel places; that of this machine if empty."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Function(function, self.device, weights_of(ctx)).run()
+            _Function(function, self.device or targets.native().arch, weights_of(ctx)).run()
 
 
 class _Function:

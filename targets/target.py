@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 KIB = 1024
 """Bytes."""
+
+
+class NarrowingIntrinsic(NamedTuple):
+    """One of LLVM's intrinsics that make narrow elements of f32."""
+
+    name: str
+    """`{bits}` is those of the vector that it takes."""
+    feature: str
+    """LLVM's name of the feature that a target needs."""
+    bits: tuple[int, ...]
+    """The sizes of vectors all of whose lanes it narrows."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +72,17 @@ class Target:
     """f32 table entries that one instruction selects by index, from one vector or two; 0 if it is
     too few."""
 
-    scales_by_powers: bool
-    """Whether an instruction scales by powers of two, including to 0 and infinity."""
+    takes_lanes: tuple[str, ...]
+    """LLVM's intrinsics that take these lanes, of one vector and of two: `{bits}` is those of the
+    vector. They take a vector, the numbers, and the second vector."""
+
+    scales_by_powers: str
+    """LLVM's intrinsic that scales by powers of two, to 0 and infinity too; empty where there is
+    none. `{type}` is `s` or `d`, `{bits}` those of the vector. It takes the numbers, the powers,
+    what masked lanes get, the mask, and for 512 bits the rounding."""
+
+    narrows_bf16: NarrowingIntrinsic | None
+    """The intrinsic that narrows f32 to bf16, and makes zeros of denormal numbers."""
 
     loop_ops: int
     """Instructions of a loop that fits into the cache of decoded instructions."""
@@ -104,11 +125,11 @@ class Target:
     differs from the table."""
 
     def converts(self, element: str) -> bool:
-        """Return whether instructions convert between a storage element and f32.
-
-        Instructions that narrow to bf16 flush denormals to zero.
-        """
-        return self.converts_half if element == "f16" else "avx512bf16" in self.features
+        """Whether instructions convert between an element that is only stored and f32."""
+        if element == "f16":
+            return self.converts_half
+        narrows = self.narrows_bf16
+        return element == "bf16" and narrows is not None and narrows.feature in self.features
 
     def bandwidth(self, size: int) -> float:
         """Return the bytes per cycle of one core's sequential reads.

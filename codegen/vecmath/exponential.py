@@ -62,14 +62,14 @@ def power_of_two(power: Power, extra: int = 0) -> Lanes:
 
 def scales(x: Lanes) -> bool:
     """Return whether the machine scales any value by powers of two, including to 0 and infinity."""
-    return x.w.target.scales_by_powers
+    return bool(x.w.target.scales_by_powers)
 
 
 def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
     """x * 2^(n + extra), rounded once, for 1/2 < |x| < 2. The result may be denormal, 0 or
     infinite."""
     if scales(x):
-        return _scale_avx512(x, power.n + float(extra) if extra else power.n)
+        return _scaled(x, power.n + float(extra) if extra else power.n)
     form = FORMATS[x.type.bits]
     # Two steps of about n / 2 are needed, as 2^n alone may not be a normal number.
     shifted = power.shifted.bits() + extra if extra else power.shifted.bits()
@@ -78,12 +78,13 @@ def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
     return x * (half + form.one).floats() * (rest + form.one).floats()
 
 
-def _scale_avx512(x: Lanes, n: Lanes) -> Lanes:
-    """AVX-512's `vscalefps`; LLVM's `ldexp` becomes the same with a conversion before it."""
+def _scaled(x: Lanes, n: Lanes) -> Lanes:
+    """The machine's instruction; LLVM's `ldexp` becomes the same with a conversion before it."""
     bits = x.type.bits
     sizes = (size for size in (128, 256) if size >= x.type.lanes * bits)
     width = next(sizes, 512)
     letter = "s" if bits == 32 else "d"
+    name = x.w.target.scales_by_powers.format(type=letter, bits=width)
 
     def instruction(value: Value, power: Value) -> Value:
         lanes = value.type.lanes
@@ -91,7 +92,6 @@ def _scale_avx512(x: Lanes, n: Lanes) -> Lanes:
         operands.append(Value(scalar(f"i{max(8, lanes)}"), "-1"))
         if width == 512:
             operands.append(Value(scalar("i32"), "4"))
-        name = f"llvm.x86.avx512.mask.scalef.p{letter}.{width}"
         return x.w.call(value.type, name, *operands)
 
     return in_whole_vectors(width // bits, instruction, x, n)

@@ -1,8 +1,7 @@
 """Odd functions by intervals, with coefficients that lanes look up in registers.
 
-AVX-512's `vpermps` selects lanes of a vector by index, `vpermi2ps` lanes of two vectors. A
-polynomial of low degree for each interval therefore takes fewer instructions than one formula for
-all arguments.
+Where an instruction selects lanes of one or two vectors by index, a polynomial of low degree for
+each interval takes fewer instructions than one formula for all arguments.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
     bits = to.lanes * to.bits
 
     def instruction(places: Value) -> Value:
-        if len(parts) == 1:
-            return w.call(to, f"llvm.x86.avx512.permvar.sf.{bits}", parts[0], places)
-        return w.call(to, f"llvm.x86.avx512.vpermi2var.ps.{bits}", parts[0], places, parts[1])
+        name = w.target.takes_lanes[len(parts) - 1].format(bits=bits)
+        return w.call(to, name, parts[0], places, *parts[1:])
 
     return in_whole_vectors(lanes, instruction, index)
