@@ -190,6 +190,6 @@ class Writer:
                 raise InvalidModelError(
                     f"code generation has no entry for {op.name}",
                     where=str(op),
-                    hint="the ops of the loops stage are listed in docs/architecture.md",
+                    hint="docs/stages/loops.md lists the ops of the loops stage",
                 )
             handler(self, op)

@@ -100,7 +100,7 @@ other, from machine to machine, or from tessella, which decides:
   it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
 - `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
-- A quantized network is computed in integers where it can be ([quantization.md](quantization.md)):
+- A quantized network is computed in integers where it can be ([quantize.md](quantize.md)):
   a number that lies half-way between two steps may be rounded to the other one than in
   `onnx.reference`, as in ONNX Runtime.
 - `ReduceMean` of integers divides a sum of 64 bits, towards zero, where `onnx.reference` adds up in
