@@ -15,43 +15,43 @@ from tessella.dialects.tile import SegmentOp
 from tessella.support.errors import InternalError
 
 PATTERN = "nn.pattern"
-"""Attribute of an op that stands for others: by which pattern, or pass, it came to do so."""
+"""The attribute of an op that replaces others: the pattern or pass that created it."""
 CONSUMED = "nn.consumed"
-"""Attribute of an op that stands for others: these, each as ``nn.erf@node``."""
+"""The attribute of an op that replaces others: these ops, each as ``nn.erf@node``."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
-"""The attributes that tell where an op came from, and nothing of what it computes."""
+"""The attributes that record an op's origin, not its meaning."""
 
 
 def functions(module: ModuleOp) -> Iterator[FuncOp]:
-    """The module's functions with a body."""
+    """Yield the module's functions with a body."""
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.body.blocks:
             yield op
 
 
 def segments(module: ModuleOp) -> list[SegmentOp]:
-    """The native stretches of the program, on tensors."""
+    """Return the native segments of the program, on tensors."""
     return [op for op in module.body.block.ops if isinstance(op, SegmentOp)]
 
 
 def buffer_segments(module: ModuleOp) -> list[rt.SegmentOp]:
-    """The native stretches of the program, on buffers."""
+    """Return the native segments of the program, on buffers."""
     return [op for op in module.body.block.ops if isinstance(op, rt.SegmentOp)]
 
 
 def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
-    """The weights of the segments on buffers, in order."""
+    """Yield the weights of the segments on buffers, in order."""
     for segment in buffer_segments(module):
         yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
 
 
 def is_constant(value: SSAValue) -> bool:
-    """Whether a value is a weight or a splat."""
+    """Return whether a value is a weight or a splat."""
     return isinstance(value.owner, ConstantOp)
 
 
 def find_function(module: ModuleOp, name: str) -> FuncOp:
-    """The function of this name. Raises InternalError where there is none."""
+    """Return the function with this name. Raises InternalError if there is none."""
     for op in functions(module):
         if op.sym_name.data == name:
             return op
@@ -61,7 +61,7 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
 def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
     """Record on an op the source ops that it replaces, in execution order.
 
-    An op that already was of this kind keeps the name of the pattern that made it.
+    An op that was already of this kind keeps the name of the pattern that created it.
     """
     same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
     names = [op.attributes[PATTERN] for op in same]
@@ -70,7 +70,7 @@ def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
 
 
 def _sources(op: NnOp) -> Sequence[StringAttr]:
-    """The source ops that an op replaces; the op itself if it replaces none."""
+    """Return the source ops that an op replaces, or the op itself."""
     known = op.attributes.get(CONSUMED)
     if isinstance(known, ArrayAttr):
         return [source for source in known if isinstance(source, StringAttr)]

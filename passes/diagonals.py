@@ -1,8 +1,8 @@
-"""Matrices of two numbers on either side of a diagonal, as comparisons of positions are.
+"""Matrices of two numbers on either side of a diagonal, which comparisons of positions produce.
 
-    %v = nn.less_equal %columns, %rows             column <= row + past
+    %v = nn.less_equal %columns, %rows        column <= row + past
 
-Where sizes are numbers, such values are constants, and are looked at as arrays.
+With concrete sizes, these values are constants, and are examined as arrays.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Number = float | int
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A matrix, or a batch of equal ones, of one number up to column = row + past, and of another
-    one beyond."""
+    """A matrix, or a batch of equal ones, with one number up to column = row + past and another one
+    beyond."""
 
     past: Size
     below: Number
@@ -34,7 +34,7 @@ class Diagonal:
 
 
 def diagonal(value: SSAValue, weights: WeightStore) -> Diagonal | None:
-    """The diagonal of a value that is computed from positions, and of numbers."""
+    """Return the diagonal of a value that is computed from positions and numbers."""
     op = value.owner
     if isinstance(op, ReshapeOp | ExpandOp):
         same = shape_of(op.x)[-2:] == shape_of(value)[-2:]
@@ -58,7 +58,7 @@ def _compared(op: ew.CompareOp, weights: WeightStore) -> Diagonal | None:
 
 
 def _computed(op: ew.ElementwiseOp, weights: WeightStore) -> Diagonal | None:
-    """What an op makes of the two numbers of a diagonal."""
+    """Return an op's result on the two numbers of a diagonal."""
     columns: list[tuple[Number, Number]] = []
     pasts: set[Size] = set()
     for x in op.operands:

@@ -44,10 +44,10 @@ from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.kinds import ProgramPass
 
 MAX_ROUNDS = 8
-"""A limit for safety: a round seldom leaves more than the next one finds."""
+"""A safety limit: a round seldom leaves more than the next one simplifies."""
 
 Replacement = SSAValue | Sequence[NnOp] | None
-"""A value to use instead, ops to put in the place (the last one's result is used), or nothing."""
+"""A value to use instead, ops to insert (the last one's result is used), or None."""
 Rule = Callable[[NnOp], Replacement]
 
 
@@ -62,7 +62,7 @@ class EliminateIdentitiesPass(ProgramPass):
         for function in functions(op):
             block = function.body.block
             for _ in range(MAX_ROUNDS):
-                # all three, whatever the first ones find
+                # run all three in any case
                 if not any([_simplify(block), _share(block), _drop(block)]):
                     break
 
@@ -81,7 +81,7 @@ def _simplify(block: Block) -> bool:
 
 
 def _apply(rule: Rule, op: NnOp) -> bool:
-    """Replace the op by a rule's result if the type is the same. Returns whether it did."""
+    """Replace an op by a rule's result if the types are equal. Returns whether it did."""
     found = rule(op)
     if found is None:
         return False
@@ -121,7 +121,7 @@ def _share(block: Block) -> bool:
 
 
 def _key(op: NnOp) -> object:
-    """A key that is equal for ops that compute the same. The source node is not part of it."""
+    """Return a key that is equal for ops with equal results; the source node is not part of it."""
     attributes = {name: value for name, value in op.attributes.items() if name not in PROVENANCE}
     return (
         type(op),
@@ -189,7 +189,7 @@ def _neutral(op: NnOp) -> Replacement:
 
 
 def _is_number(value: SSAValue, wanted: float) -> bool:
-    """Whether all elements of a splat are a number; a zero of floats has its sign."""
+    """Return whether a splat has this number; a floating-point zero must have the same sign."""
     found = splat_number(value)
     signed = isinstance(found, float) and found == 0
     return found == wanted and not (signed and math.copysign(1, found) != math.copysign(1, wanted))
@@ -202,7 +202,7 @@ _LAWS: Mapping[type[OpTrait], Rule] = {
     Involution: _involution,
     Neutral: _neutral,
 }
-"""What may stand instead of an op that has a trait; it counts only where the type is the same."""
+"""The rule for each trait. A rule applies only if the types are equal."""
 
 
 def _rules(op: NnOp) -> Iterator[Rule]:

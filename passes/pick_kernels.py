@@ -54,11 +54,11 @@ from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
-"""Attribute of a function: how its kernels were picked."""
+"""The attribute of a function that says how its kernels were picked."""
 
 
 def _check_filled(module: ModuleOp) -> None:
-    """Raise UndecidedSizeError for a tensor that may be empty: kernels apply to what is not."""
+    """Raise UndecidedSizeError for a tensor that may be empty: kernels require nonempty tensors."""
     for op in module.walk():
         for result in op.results if isinstance(op, NnOp) else ():
             for size in shape_of(result):
@@ -112,11 +112,12 @@ class PickKernelsPass(ProgramPass):
 
     @property
     def _requested(self) -> tuple[str, ...]:
-        """The places where kernels may run."""
+        """Return the places where kernels may run."""
         return self.places or default_places(self._machine.arch)
 
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
-        """The kernels that can run each op. Raises UnsupportedError for an op without any."""
+        """Return the kernels that can run each op. Raises UnsupportedError for an op without
+        any."""
         places = list(map(parse_place, self._requested))
         refused = ("winograd",) if self.winograd == "off" else ()
         allowed, narrowing = self.fallback == "allow", narrowing_of(function)
