@@ -20,8 +20,11 @@ def verify(module: ModuleOp) -> None:
 
 
 def verify_program(module: ModuleOp) -> None:
-    """Raise VerifyException if a program is not consistent. It checks all that `verify` does,
-    except kernels, which are most of a program's ops: those that call them are checked."""
+    """Raise VerifyException if a program is not consistent.
+
+    It checks everything that `verify` does, except kernels, which are most of a program's ops;
+    their callers are checked.
+    """
     module.verify(verify_nested_ops=False)
     for op in module.ops:
         if not isinstance(op, KernelOp):
@@ -29,12 +32,12 @@ def verify_program(module: ModuleOp) -> None:
 
 
 def misplaced(module: ModuleOp) -> Iterator[Operation]:
-    """The ops that read a value not defined above or around them."""
+    """Yield the ops that read a value which is not defined before or around them."""
     yield from _misplaced(module, set())
 
 
 def order_error(op: Operation) -> VerifyException:
-    """The error for a misplaced op."""
+    """Return the error for a misplaced op."""
     return VerifyException(f"an operand of {op.name} is not defined above it")
 
 

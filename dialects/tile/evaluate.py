@@ -27,19 +27,19 @@ from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
 
 _MOST = 1 << 22
-"""Points that are computed at once."""
+"""The most points that are computed at once."""
 
 Arrays = Mapping[SSAValue, Array]
 Spans = Mapping[str, tuple[int, int]]
-"""Where each index starts and stops."""
+"""The beginning and the end of each index."""
 Points = Mapping[str, Array]
-"""For each index its values, along an axis of its own."""
+"""The values of each index, along an axis of its own."""
 
 _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum}
 
 
 def contract(op: ContractOp, arrays: Arrays) -> Array:
-    """The result of a statement, given the arrays of the values that it reads.
+    """Return the result of a statement, given the arrays of its operands.
 
     Raises ExecutionError if a coordinate of `tile.extract` is out of range.
     """
@@ -70,7 +70,8 @@ class _Statement:
         return self._stored(np.broadcast_to(totals, shape), inside)
 
     def _scattered(self) -> Array:
-        """The init with the values of all points aggregated at their coordinates, in order."""
+        """Return the init with the values of all points aggregated at their coordinates, in
+        order."""
         op, points = self.op, grid({n: (0, size) for n, size in self._loops.items()})
         assert op.init is not None
         result = np.array(self.arrays[op.init])
@@ -96,12 +97,12 @@ class _Statement:
 
     @property
     def _loops(self) -> Mapping[str, int]:
-        """The ranges of the indices that points have, reduced ones inside."""
+        """Return the ranges of the indices of points, reduced ones last."""
         scattered = {index.name for index in self.op.scattered}
         return {n: size for n, size in self.ranges.items() if n not in scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
-        """The output with the totals of its points where the post operands are inside."""
+        """Return the output, with totals stored where the post operands are in bounds."""
         op, shape = self.op, shape_of(self.op.res)
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
@@ -112,7 +113,7 @@ class _Statement:
         return result
 
     def _totals(self) -> Array:
-        """The aggregate for each point of the free indices."""
+        """Return the aggregate for each point of the free indices."""
         shape = [stop for _, stop in self.free.values()]
         totals = np.full(shape, self._identity(), self.total_kind)
         for spans in self._blocks({name: (0, size) for name, size in self.ranges.items()}):
@@ -124,7 +125,7 @@ class _Statement:
         return totals
 
     def _along(self, totals: Array) -> Array:
-        """The aggregates along the running index, of those at each of its values."""
+        """Return the aggregates along the running index, from those at each of its values."""
         index = self.op.running_index
         if index is None or index.running is None:
             return totals
@@ -138,7 +139,7 @@ class _Statement:
         return np.flip(result, axis) if index.running.reverse else result
 
     def _identity(self) -> Any:
-        """The initial value of an element, before any point."""
+        """Return the initial value of an element."""
         op, kind = self.op, self.kind
         if op.is_map:
             default = op.default
@@ -152,7 +153,7 @@ class _Statement:
         return kind.type(low if op.aggregation.data == ">" else high)
 
     def _blocks(self, spans: Spans) -> Iterator[Spans]:
-        """Blocks of the index space, small enough for memory."""
+        """Yield blocks of the index space that fit into memory."""
         sizes = {name: stop - start for name, (start, stop) in spans.items()}
         if not all(sizes.values()):
             return
@@ -166,14 +167,14 @@ class _Statement:
         yield from self._blocks({**spans, name: (middle, stop)})
 
     def _weight(self, sizes: Mapping[str, int]) -> int:
-        """Number of elements that a block takes; for a product, those of each factor."""
+        """Return the number of elements that a block takes; for a product, those of each factor."""
         if not self.op.is_multiply_add:
             return math.prod(sizes.values())
         names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
         return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
 
     def _counting(self, points: Points) -> tuple[list[Array], Array]:
-        """The operands' elements at points, and which of the points count."""
+        """Return the operands' elements at points, and which points are valid."""
         elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
         for form, extent in self.op.where_list:
             value = _value(form, points)
@@ -181,7 +182,7 @@ class _Statement:
         return elements, inside
 
     def _block(self, spans: Spans) -> Array:
-        """The aggregate over one block, for its free indices."""
+        """Return the aggregate over one block, for its free indices."""
         points = grid(spans)
         elements, inside = self._counting(points)
         shape = [stop - start for start, stop in spans.values()]
@@ -199,7 +200,7 @@ class _Statement:
         return aggregate.reduce(combined, axis=axes, dtype=self.total_kind)
 
     def _product(self, elements: Sequence[Array], inside: Array, shape: Sequence[int]) -> Array:
-        """A sum of products: NumPy's einsum."""
+        """Return a sum of products by NumPy's einsum."""
         a, b = (x.astype(np.float64) for x in elements)
         a = a if inside.all() else np.where(inside, a, 0.0)
         axes = [[d for d, size in enumerate(x.shape) if size > 1] for x in (a, b)]
@@ -220,7 +221,7 @@ class _Statement:
     def _elements(
         self, values: Sequence[SSAValue], accesses: Sequence[Access], points: Points
     ) -> tuple[list[Array], Array]:
-        """The elements that are read, and the points at which all of them are inside."""
+        """Return the elements that are read, and the points at which all of them are in bounds."""
         elements: list[Array] = []
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
@@ -233,19 +234,19 @@ class _Statement:
         return elements, inside
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
-        """The values that a body yields for the elements of all points."""
+        """Return the values that a body yields for the elements of all points."""
         return body_values(block, arguments, points, self.arrays)
 
 
 def body_values(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
-    """The values that a body yields for the elements of all points."""
+    """Return the values that a body yields for the elements of all points."""
     return _values(block, arguments, points, arrays)[yielded(block)]
 
 
 def _values(
     block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
-    """All values of a body for the elements of all points."""
+    """Return all values of a body for the elements of all points."""
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops:
         if isinstance(op, YieldOp):
@@ -277,7 +278,7 @@ def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
 
 
 def grid(spans: Spans) -> Points:
-    """The points of these spans of indices."""
+    """Return the points of these spans of indices."""
     rank = len(spans)
     return {
         name: np.arange(*span).reshape([-1 if d == axis else 1 for d in range(rank)])
@@ -291,7 +292,8 @@ def _value(form: Linear, points: Points) -> Array:
 
 
 def positions(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
-    """The offsets of elements in a row-major array, and the points at which they are inside it."""
+    """Return the offsets of elements in a row-major array, and the points at which they are in
+    bounds."""
     rank = next((x.ndim for x in points.values()), 0)
     position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)
     for form, extent in zip(forms, shape, strict=True):

@@ -67,7 +67,7 @@ from tessella.dialects.tile.selection import SelectionOp
 from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
-"""Argument attribute of a kernel: every caller passes a weight."""
+"""The attribute of a kernel's argument for which every caller passes a weight."""
 
 
 @irdl_op_definition
@@ -93,7 +93,7 @@ class _Function(IRDLOperation):
 
     @property
     def returned(self) -> ReturnOp:
-        """The terminator. Raises VerifyException if it is another op."""
+        """Return the terminator. Raises VerifyException if it is another op."""
         last = self.body.block.last_op
         if not isinstance(last, ReturnOp):
             raise VerifyException(f"{self.name} ends in tile.return")
@@ -112,7 +112,7 @@ class _Function(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Arguments and results are stored at their places, all on one device."""
+        """Check that arguments and results are stored at their places, all on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -134,7 +134,7 @@ class _Function(IRDLOperation):
 
     @property
     def all_statements(self) -> list[ContractOp | SelectionOp]:
-        """The statements of all kinds, in the order of the text."""
+        """The statements of all kinds, in text order."""
         return [op for op in self.body.block.ops if isinstance(op, ContractOp | SelectionOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
@@ -192,7 +192,7 @@ class KernelOp(_Function):
     name = "tile.kernel"
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     code = opt_prop_def(IntegerAttr[I64])
-    """What its failed checks write to the status."""
+    """The status that its failed checks write."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that it computes."""
     nest = opt_prop_def(NestAttr)
@@ -224,11 +224,11 @@ class KernelOp(_Function):
         return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]
 
     def is_constant(self, argument: int) -> bool:
-        """Whether every caller passes a weight as this argument."""
+        """Return whether every caller passes a weight as this argument."""
         return CONSTANT in self.marks(argument).data
 
     def packed(self, argument: int) -> PlaceAttr | None:
-        """The place in which the schedules read this argument, until it has it."""
+        """Return the place in which the schedules read this argument, until it has it."""
         place = self.marks(argument).data.get(PACKED)
         return place if isinstance(place, PlaceAttr) else None
 
@@ -269,7 +269,7 @@ class SegmentOp(_Function):
 
     name = "tile.segment"
     brief = opt_prop_def(UnitAttr)
-    """It takes about as long as waking threads does: those that sleep are left asleep."""
+    """It is a short launch, about as long as waking threads: parked threads are not woken."""
 
     def __init__(self, name: str, type: FunctionType, body: Region) -> None:
         super().__init__(
@@ -330,8 +330,8 @@ def check_order(what: str, type: Attribute) -> None:
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors with equally many elements hold each, in row-major order, at the same
-    offset."""
+    """Return whether two tensors with equally many elements have equal offsets, in row-major
+    order."""
     if a.element_type != b.element_type:
         return False
     (first, rows), (second, columns) = (
@@ -341,13 +341,13 @@ def same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def through_views(value: SSAValue) -> SSAValue:
-    """The tensor that holds a value's memory."""
+    """Return the tensor that holds a value's memory."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
 
 
 def weight_of(value: SSAValue) -> WeightOp | None:
-    """The weight that a value is, in any shape; None for a computed value."""
+    """Return the weight that a value is, in any shape; None for a computed value."""
     owner = through_views(value).owner
     return owner if isinstance(owner, WeightOp) else None

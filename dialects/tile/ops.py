@@ -247,8 +247,10 @@ def _parse_storage(parser: Parser) -> StorageAttr | None:
 
 
 def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
-    """The products of floats in a body that become one operation with a sum, by the sum: those that
-    nothing else reads, and that are not added to another product."""
+    """Return the float products of a body that fuse with a sum, by the sum.
+
+    Nothing else reads them, and they are not added to another product.
+    """
     found: dict[Operation, arith.MulfOp] = {}
     for op in block.ops:
         if isinstance(op, arith.AddfOp):
