@@ -144,7 +144,7 @@ class Row:
     changed: int
     of: int
     mean: float
-    """The mean ratio of the changed times to the original ones; in ``loops``, of the numbers of ops."""
+    """The mean ratio of the changed times to the original ones; in ``loops``, of ops."""
     most: float
 
     def __str__(self) -> str:
