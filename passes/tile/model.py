@@ -36,7 +36,7 @@ from tessella.passes.tile.conversions import (
     converting_ops,
 )
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
-from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
+from tessella.passes.tile.scatter_cycles import place_cycles, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated, round_up
@@ -148,7 +148,7 @@ class Model:
         """
         if name not in self.flat.scattered:
             return 0.0
-        return places(self.op, self.flat) * PLACE_CYCLES
+        return place_cycles(self.op, self.flat)
 
     def computing(self, s: Schedule) -> Estimate:
         """Return the estimate without cache traffic, in half the time."""
