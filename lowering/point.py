@@ -70,6 +70,8 @@ class Point:
     """Whether the offset of the result has the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """Where the current blocks of indices are."""
+    stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Where the reduced indices end that do not run over their whole ranges here."""
     before: Before | None = None
     """Where aggregates go on from, if the loop over the running index is outside of register
     tiles."""
