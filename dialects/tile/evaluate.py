@@ -7,20 +7,19 @@ Sums of floats are computed in float64 and rounded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, coordinates_of, yielded
-from tessella.dialects.tile.ops import (
-    ContractOp,
-)
+from tessella.dialects.tile.limits import limits
+from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.decisions import known, known_all
@@ -54,9 +53,28 @@ class _Statement:
         indices = sorted(op.index_list, key=lambda index: not index.written)
         self.ranges = {index.name: int(index.range) for index in indices}
         self.free = {i.name: (0, int(i.range)) for i in indices if i.written}
+        self.ranges |= self._limited()
         self.kind = scalar_dtype(yielded(op.combine.block).type)
         sums = op.aggregation.data in ("+", "*") and self.kind.kind == "f"
         self.total_kind = np.dtype(np.float64) if sums else self.kind
+
+    def _limited(self) -> Mapping[str, int]:
+        """The ranges of indices that end at computed elements: up to the greatest of these."""
+        if not (found := limits(self.op)) or not all(self.ranges.values()):
+            return {}
+        block, points = self.op.combine.block, grid({**self.free, **dict.fromkeys(found, (0, 1))})
+        ranges = dict(self.ranges)
+        for name, each in found.items():
+            for limit in each:
+                numbers = {arg.index for arg in limit.arguments}
+                given = [(self.op.inputs[i], self.op.input_accesses[i]) for i in sorted(numbers)]
+                read, _ = self._elements([v for v, _ in given], [a for _, a in given], points)
+                known = dict(zip((block.args[i] for i in sorted(numbers)), read, strict=True))
+                ops = (op for op in block.ops if op in limit.needed)
+                values = values_of(ops, known, points, self.arrays)
+                end = int(values[limit.value].max()) + limit.more
+                ranges[name] = max(0, min(ranges[name], end))
+        return ranges
 
     def run(self) -> Array:
         if self.op.is_scatter:
@@ -246,9 +264,16 @@ def body_values(block: Block, arguments: Sequence[Array], points: Points, arrays
 def _values(
     block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
-    """Return all values of a body for the elements of all points."""
-    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
-    for op in block.ops:
+    """All values of a body for the elements of all points."""
+    return values_of(block.ops, dict(zip(block.args, arguments, strict=True)), points, arrays)
+
+
+def values_of(
+    ops: Iterable[Operation], known: Arrays, points: Points, arrays: Arrays
+) -> Mapping[SSAValue, Array]:
+    """The values of ops of a body at all points, with those that are known."""
+    values: dict[SSAValue, Array] = dict(known)
+    for op in ops:
         if isinstance(op, YieldOp):
             return values
         if isinstance(op, IndexOp):

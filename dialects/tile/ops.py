@@ -86,6 +86,9 @@ class ContractOp(ContractionOp):
     reaches, or for which a post operand would be read outside of its tensor, keep the values of
     `init`, whose buffer the statement writes into (`inits.py`).
 
+    A point at which the body chooses what changes no aggregate, by a comparison of a reduced index
+    with an element, need not be computed (`limits.py`).
+
     A statement with scattered indices is an indexed write: its body yields their values beside the
     element's, and the value is aggregated into the element of `init` that is there.
 

@@ -15,12 +15,11 @@ from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile import parallel
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import Model, in_numbers
 from tessella.passes.tile.nest import reason
 from tessella.passes.tile.parallel import busy, choices
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
-from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 SHOWN = 6
@@ -60,7 +59,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
-        model = Model(op, flat.with_sizes(estimated), target)
+        model = Model(op, in_numbers(op, flat), target)
         yield f"  threads: {_threads(model, choice.schedule)}"
 
 

@@ -11,9 +11,9 @@ from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import Model, in_numbers
 from tessella.passes.tile.packing import argument_of, packed_places
-from tessella.support.sizes import Size, estimated, expression
+from tessella.support.sizes import Size, expression
 from tessella.targets import Target
 
 Places = Mapping[int, PlaceAttr]
@@ -56,7 +56,7 @@ class Problem:
         key = tuple(places.items())
         if key not in self._models:
             flat = with_places(self.op, places) if places else self._flat
-            self._models[key] = Model(self.op, flat.with_sizes(estimated), self.target)
+            self._models[key] = Model(self.op, in_numbers(self.op, flat), self.target)
         return self._models[key]
 
     @cached_property
