@@ -18,17 +18,25 @@ def structure(op: Operation) -> Hashable:
 
 
 def _entry(op: Operation, numbers: dict[SSAValue, int]) -> Hashable:
-    operands = tuple(numbers.get(value, value) for value in op.operands)
-    blocks = [block for region in op.regions for block in region.blocks]
-    for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+    operands = tuple([numbers.get(value, value) for value in op.operands])
+    for value in op.results:
         numbers[value] = len(numbers)
-    return (
+    own = (
         op.name,
         operands,
         op.result_types,
         frozenset(op.properties.items()),
         frozenset(op.attributes.items()),
-        # With the lengths of blocks, the order of operations determines the block of each.
+    )
+    if not op.regions:  # as most have none
+        return own
+    blocks = [block for region in op.regions for block in region.blocks]
+    for block in blocks:
+        for argument in block.args:
+            numbers[argument] = len(numbers)
+    return (
+        own,
+        # with the lengths of blocks, the order of all operations says which is in which
         tuple(len(region.blocks) for region in op.regions),
         tuple((block.arg_types, len(block.ops)) for block in blocks),
     )

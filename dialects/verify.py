@@ -3,20 +3,53 @@ does not check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.rt import KernelOp
+from tessella.dialects import rt, tile
+from tessella.dialects.structure import structure
 
 
 def verify(module: ModuleOp) -> None:
     """Raise VerifyException if a module is not consistent."""
     module.verify()
-    for op in misplaced(module):
-        raise order_error(op)
+    _check_order(module)
+
+
+class Verifier:
+    """Verifies a program after each of several passes, most of which change few of its functions.
+
+    What equals a program that was verified is valid, and so is a kernel that equals another: it
+    reads nothing around it. Other functions depend on those that they call.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        """Of the functions that there were, by structure."""
+        self._kernels: set[int] = set()
+        """Those that were verified."""
+        self._programs: set[tuple[int, ...]] = set()
+        """Those that were verified, as the numbers of their functions."""
+
+    def verify(self, module: ModuleOp) -> None:
+        """Raise VerifyException if a module is not consistent."""
+        module.verify(verify_nested_ops=False)
+        numbers = tuple(self._number(op) for op in module.ops)
+        if numbers in self._programs:
+            return
+        for op, number in zip(module.ops, numbers, strict=True):
+            if number not in self._kernels:
+                op.verify()
+                if isinstance(op, rt.KernelOp | tile.KernelOp):
+                    self._kernels.add(number)
+        _check_order(module)
+        self._programs.add(numbers)
+
+    def _number(self, function: Operation) -> int:
+        return self._numbers.setdefault(structure(function), len(self._numbers))
 
 
 def verify_program(module: ModuleOp) -> None:
@@ -27,8 +60,13 @@ def verify_program(module: ModuleOp) -> None:
     """
     module.verify(verify_nested_ops=False)
     for op in module.ops:
-        if not isinstance(op, KernelOp):
+        if not isinstance(op, rt.KernelOp):
             op.verify()
+
+
+def _check_order(module: ModuleOp) -> None:
+    for op in misplaced(module):
+        raise order_error(op)
 
 
 def misplaced(module: ModuleOp) -> Iterator[Operation]:
