@@ -21,8 +21,8 @@ from tessella.runtime.elements import (
     tagged,
     widened,
 )
-from tessella.runtime.profile import Profile
-from tessella.runtime.profiler import Part, profile
+from tessella.runtime.profile import Profile, Span
+from tessella.runtime.profiler import Part, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
@@ -213,6 +213,17 @@ class Model(ABC):
                 )
             inputs = dict(zip(self._names, listed, strict=True))
         return profile(partial(self.run, None, inputs), self._parts, runs)
+
+    def run_traced(
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, npt.ArrayLike],
+        *,
+        out: Out | None = None,
+    ) -> tuple[list[Array], Sequence[Span]]:
+        """The outputs as `run` gives them, and what each thread did. Programs that this run
+        compiles are not recorded. No other traced run may begin meanwhile."""
+        return traced(partial(self.run, output_names, feeds, out=out), self._parts())
 
     @property
     def weight_bytes(self) -> int:
