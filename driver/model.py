@@ -139,13 +139,28 @@ class Model(runnable.Model, Compiled):
         shapes: Mapping[str, Sequence[int]] | None = None,
         values: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
-        """Compile for shapes of inputs by name, so that no call has to. Inputs without symbolic
-        dimensions may be left out. ``values`` are those of inputs on whose values shapes depend,
-        which need no shapes. Without shapes, all programs are compiled that serve sizes within the
-        bounds of ``dims``; all dimensions are open from then on. A warning names the sizes and the
-        subprograms that only a call can compile.
+        """Compile programs ahead of calls.
 
-        Raises InputError for wrong names or shapes, UnknownValueError where values are missing.
+        Without shapes and values, all programs are compiled that serve sizes within the bounds of
+        ``dims``, and all open dimensions are symbolic from then on. A warning names the sizes and
+        the subprograms that only a call can compile.
+
+        Parameters
+        ----------
+        shapes : dict of sequence of int, optional
+            The shapes of inputs by name: one program is compiled, for these. Inputs without
+            symbolic dimensions may be left out.
+        values : dict of array_like, optional
+            The values of inputs on whose values shapes depend. Their shapes may be left out.
+
+        Raises
+        ------
+        InputError
+            If names or shapes are wrong.
+        UnknownValueError
+            If values are missing.
+        CompileTimeoutError
+            If the compilation takes longer than ``timeout``.
         """
         with deadline.within(self._options.timeout):
             self._prepare(shapes, values)
@@ -222,11 +237,22 @@ class Model(runnable.Model, Compiled):
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the programs that there are as an artifact, which `tessella.load` runs without the
-        compiler: for this kind of machine, and the shapes that were asked for so far. `tessella
-        compile` writes artifacts for other machines.
+        """Write the programs that there are as an artifact.
 
-        Raises ShapeError if there is no program yet: `prepare` makes one.
+        ``tessella.load`` runs it without the compiler, on this kind of machine, for the shapes that
+        were asked for so far. ``tessella compile`` writes artifacts for other machines.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: ``prepare`` compiles one.
+        OptionError
+            If the file cannot be written.
         """
         self._latest()
         loaded.write(path, parts(self.compiled(explained=True)))
@@ -237,8 +263,18 @@ class Model(runnable.Model, Compiled):
         return loaded.from_bytes, (data, self.threads)
 
     def compiled(self, *, explained: bool = False) -> CompiledModel:
-        """The programs that there are, as they are stored; with their explanations, and with what
-        their kernels do, if that is asked for."""
+        """Return the programs that there are, as an artifact stores them.
+
+        Parameters
+        ----------
+        explained : bool
+            Whether they have their explanations, and what their kernels do.
+
+        Returns
+        -------
+        CompiledModel
+            The signature and the programs.
+        """
         made = [self._with_rest(each, explained) for each in self._programs.made()]
         return CompiledModel(self.inputs, self.outputs, made)
 
@@ -248,7 +284,25 @@ class Model(runnable.Model, Compiled):
         return stored(self.inputs, made.key, made.program, self._options, *known, rest)
 
     def as_text(self, stage: str = "nn") -> str:
-        """The program at a stage: nn, placed, tile, loops, llvm or asm."""
+        """Return the program that ran last, at a stage.
+
+        Parameters
+        ----------
+        stage : {"nn", "placed", "tile", "loops", "llvm", "asm"}
+            The stage.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: call the model once.
+        OptionError
+            If there is no such stage.
+        """
         from tessella.driver.build import as_text
 
         latest = self._latest()
@@ -257,13 +311,26 @@ class Model(runnable.Model, Compiled):
         return "\n".join([text, *(f"// {where}:\n{each.as_text(stage)}" for where, each in found)])
 
     def explain(self) -> Explanation:
-        """Which kernel runs each op, at which place, and why; conversions, fusions, fallbacks."""
+        """Explain the program that ran last.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why; conversions, fusions, fallbacks.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: call the model once.
+        """
         return self._latest().full_explanation
 
     @property
     def timings(self) -> Mapping[str, float]:
-        """Seconds that each step of the latest compilation took: the import of the model, passes by
-        name, and the steps after them (docs/debugging.md)."""
+        """Seconds that each step of the latest compilation took.
+
+        The steps are the import of the model, passes by name, and the steps after them
+        (docs/debugging.md)."""
         return dict(self._latest().timings)
 
     def _latest(self) -> Executable[Model]:

@@ -51,8 +51,7 @@ class ShapeError(TessellaError):
 
 
 class UnknownValueError(ShapeError):
-    """Something that a program is specialised on, such as a shape, depends on the values of inputs
-    that are not known.
+    """Something that has to be known, such as a shape, depends on values of inputs.
 
     ``value`` says what it is, and ``names`` are these inputs: none where it is not they that
     determine it. ``is_computed`` is whether it is computed from data, whose values hardly ever
@@ -95,8 +94,7 @@ class ResourceError(TessellaError):
 
 
 class CompileTimeoutError(TessellaError):
-    """A compilation that takes longer than `timeout` allows, or a worker process without an
-    answer."""
+    """A compilation takes longer than `timeout` allows, or a worker process does not answer."""
 
 
 class ExecutionError(TessellaError):

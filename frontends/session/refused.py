@@ -7,6 +7,21 @@ from typing import NoReturn
 
 from tessella.support.errors import OptionError
 
+_DOC = """Raise an error, as this has no meaning here.
+
+Parameters
+----------
+*_ : object
+    Ignored.
+**__ : object
+    Ignored.
+
+Raises
+------
+OptionError
+    In any case; the hint says what there is instead.
+"""
+
 
 def refused(name: str, hint: str) -> Callable[..., NoReturn]:
     """A method of this name that raises OptionError with a hint."""
@@ -15,7 +30,7 @@ def refused(name: str, hint: str) -> Callable[..., NoReturn]:
         raise OptionError(f"tessella has no {name!r} of ONNX Runtime", hint=hint)
 
     method.__name__ = name
-    method.__doc__ = "Raise OptionError, as this has no meaning here."
+    method.__doc__ = _DOC
     return method
 
 

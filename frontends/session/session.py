@@ -52,7 +52,18 @@ class NodeArg:
 
     @staticmethod
     def of(info: ValueInfo) -> NodeArg:
-        """An input or output of a model."""
+        """Describe an input or output of a model.
+
+        Parameters
+        ----------
+        info : ValueInfo
+            The input or output.
+
+        Returns
+        -------
+        NodeArg
+            Its description.
+        """
         if info.shape == (f"{info.name}:*",):
             return NodeArg(info.name, info.type, [])
         dims = (None if d == f"{info.name}:{i}" else d for i, d in enumerate(info.shape))
@@ -78,6 +89,11 @@ class InferenceSession:
     **others
         Ignored.
 
+    Attributes
+    ----------
+    model : Model
+        The model, which explains, profiles and saves itself.
+
     Raises
     ------
     InvalidModelError
@@ -86,11 +102,6 @@ class InferenceSession:
         If parts of the model are not supported; ``issues`` lists all of them.
     OptionError
         If an option is wrong, or names dimensions or initializers that the model does not have.
-
-    Attributes
-    ----------
-    model : Model
-        The model, which explains, profiles and saves itself.
     """
 
     def __init__(

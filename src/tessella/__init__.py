@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from tessella.frontends.tile import TileProgram as TileProgram
     from tessella.frontends.tile import tile as tile
     from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
+    from tessella.frontends.trace import Jitted as Jitted
+    from tessella.frontends.trace import Lowered as Lowered
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
     from tessella.runtime.loaded import load as load
@@ -105,14 +107,49 @@ _NAMES = {
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
 __all__ = [
+    "CompileTimeoutError",
+    "ExecutionError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "InputError",
+    "InternalError",
+    "InvalidModelError",
+    "Jitted",
+    "LibraryError",
+    "Lowered",
     "Model",
+    "ModelMetadata",
+    "NodeArg",
+    "OptionError",
     "Options",
+    "OrtValue",
+    "PluginError",
+    "ResourceError",
+    "RunOptions",
+    "SessionOptions",
+    "ShapeError",
     "Spec",
     "TessellaError",
+    "TileError",
+    "TileProgram",
+    "UnboundedIndexError",
+    "UnknownValueError",
+    "Unsupported",
+    "UnsupportedError",
     "__version__",
     "compile",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
     "jit",
     "load",
+    "ops",
+    "quantize",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
     "tile",
 ]
 
