@@ -36,8 +36,9 @@ $(VENV)/.%: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
-# The test extra includes the demo's.
+# The test extra includes the demo's and the site's.
 DEMO := $(firstword $(wildcard $(VENV)/.test) $(VENV)/.demo)
+DOCS := $(firstword $(wildcard $(VENV)/.test) $(VENV)/.docs)
 
 .PHONY: demo
 demo: $(DEMO) ## compile a network that reads digits, run it, show what was decided
@@ -77,6 +78,10 @@ test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators
 format: $(VENV)/.test ## put the source into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+.PHONY: docs
+docs: $(DOCS) ## the documentation as a site in build/site, with all links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: bench
 bench: $(VENV)/.bench ## measure against other runtimes

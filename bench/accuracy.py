@@ -28,22 +28,22 @@ from tessella.tools.measure import Array
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
-"""That of the language model; other characters count as `?`."""
+"""The language model's alphabet; other characters count as `?`."""
 
 CALIBRATED = 40
-"""Held-out samples that calibrate, and are not measured."""
+"""Held-out samples that calibrate and are not measured."""
 
 Sample = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A trained network, and data that it has not seen."""
+    """A trained network, and held-out data."""
 
     model: Path
     samples: Sequence[Sample]
     wanted: Sequence[Array]
-    """By sample, the classes that are right."""
+    """The correct classes of each sample."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Row:
     network: str
     precision: str
     right: float
-    """The share of classes that get the largest chance."""
+    """The fraction of correct top-1 predictions."""
     bits: float
-    """The mean of ``-log2`` of the chance of the right class."""
+    """The mean of ``-log2`` of the probability of the correct class."""
 
 
 def _digits() -> Task:
@@ -87,7 +87,7 @@ def _quantized(task: Task, **settings: Any) -> Model:
 
 
 def _stored(task: Task, element: str) -> Model:
-    """All tensors in 16 bits."""
+    """Store all tensors in 16 bits."""
     places = [f"{family_of(native()).name}/{element}"]
     return tessella.compile(str(task.model), places=places, threads=1)
 
@@ -104,7 +104,7 @@ PRECISIONS: Mapping[str, Callable[[Task], Model]] = {
 
 
 def measure(network: str, precision: str) -> Row:
-    """The figures of a network in a precision."""
+    """Return the figures of a network in a precision."""
     task = TASKS[network]()
     model = PRECISIONS[precision](task)
     outputs = [model.run(None, sample)[0] for sample in task.samples[CALIBRATED:]]
@@ -118,7 +118,7 @@ def measure(network: str, precision: str) -> Row:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """The figures as lines of Markdown, a line for each precision."""
+    """Return the figures as lines of Markdown, one for each precision."""
     networks = list(dict.fromkeys(row.network for row in rows))
     found = {(row.network, row.precision): row for row in rows}
     titles = (f"{name}: right | {name}: bits" for name in networks)

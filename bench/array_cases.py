@@ -20,15 +20,15 @@ from bench.roofs import Roof, Roofs
 Array = npt.NDArray[Any]
 
 prange = range
-"""numba's own where it compiles loops."""
+"""numba's own inside compiled loops."""
 
 CHUNKS = 64
-"""Parts of a sum of arrays, which threads may share out."""
+"""Chunks of a sum that threads may share."""
 
 
 @dataclass(frozen=True)
 class Modules:
-    """What a function computes with: a module of NumPy's interface, and the error function."""
+    """The modules a function computes with: one with NumPy's interface, and the error function."""
 
     np: Any
     erf: Callable[[Any], Any] | None
@@ -36,16 +36,16 @@ class Modules:
 
 @dataclass(frozen=True)
 class ArrayCase:
-    """A function, its arguments, and how the peers write it."""
+    """A function, its arguments, and the peers' versions of it."""
 
     arguments: Callable[[np.random.Generator], list[Array]]
     function: Callable[..., Any]
     loops: Callable[..., Any]
-    """Compiled by numba."""
+    """The loops that numba compiles."""
     others: Mapping[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """Of the peers that write it in another way."""
+    """Versions for peers that need another form."""
     roof: Callable[[Roofs, int], Roof] | None = None
-    """Moves as many bytes as the function does, in the same way, if that is all it does."""
+    """A loop that moves the same bytes in the same way, if the function does nothing else."""
 
 
 def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[Array]]:
@@ -63,7 +63,7 @@ def softmax(m: Modules, x: Any) -> Any:
 
 
 def softmax_loops(x: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty_like(x)
     rows, columns = x.shape
     one = np.float32(1)
@@ -92,7 +92,7 @@ def layer_norm(m: Modules, x: Any, scale: Any, shift: Any) -> Any:
 
 
 def layer_norm_loops(x: Array, scale: Array, shift: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty_like(x)
     rows, columns = x.shape
     for i in prange(rows):
@@ -118,7 +118,7 @@ def squared_error(m: Modules, a: Any, b: Any) -> Any:
 
 
 def squared_error_loops(a: Array, b: Array) -> Any:
-    """The same."""
+    """Loops for numba."""
     total = np.float32(0)
     for i in prange(a.size):
         difference = a[i] - b[i]
@@ -127,7 +127,7 @@ def squared_error_loops(a: Array, b: Array) -> Any:
 
 
 def masked(m: Modules, x: Any, mask: Any) -> Any:
-    """The mean and the standard deviation of the chosen elements."""
+    """Mean and standard deviation of the selected elements."""
     zero = m.np.float32(0)
     count = mask.sum()
     mean = m.np.where(mask, x, zero).sum() / count.astype(m.np.float32)
@@ -136,13 +136,13 @@ def masked(m: Modules, x: Any, mask: Any) -> Any:
 
 
 def masked_numpy(m: Modules, x: Array, mask: Array) -> Any:
-    """The same; NumPy can choose elements."""
+    """NumPy's version, which selects elements."""
     chosen = x[mask]
     return chosen.mean(), chosen.std()
 
 
 def masked_loops(x: Array, mask: Array) -> Any:
-    """The same."""
+    """Loops for numba."""
     count, total = 0, np.float32(0)
     for i in prange(x.size):
         if mask[i]:
@@ -170,7 +170,7 @@ def total(m: Modules, x: Any) -> Any:
 
 
 def total_loops(x: Array) -> Any:
-    """The same."""
+    """Loops for numba."""
     result = np.float32(0)
     for i in prange(x.size):
         result += x[i]
@@ -183,7 +183,7 @@ def copy(m: Modules, x: Any) -> Any:
 
 
 def copy_loops(x: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty_like(x)
     for i in prange(x.size):
         result[i] = x[i]
@@ -196,7 +196,7 @@ def add(m: Modules, a: Any, b: Any) -> Any:
 
 
 def add_loops(a: Array, b: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty_like(a)
     for i in prange(a.size):
         result[i] = a[i] + b[i]
@@ -207,7 +207,7 @@ LARGE = 100_000_000
 
 
 def _large(arrays: int) -> Callable[[np.random.Generator], list[Array]]:
-    """Arrays of which a million elements are drawn, as the rest would take seconds."""
+    """Return arrays of which a million elements are random, as drawing all would take seconds."""
     return lambda rng: [np.resize(rng.random(1_000_000, np.float32), LARGE) for _ in range(arrays)]
 
 
@@ -229,7 +229,7 @@ def black_scholes(m: Modules, spot: Any, strike: Any, years: Any) -> Any:
 
 
 def black_scholes_loops(spot: Array, strike: Array, years: Array) -> Any:
-    """The same."""
+    """Loops for numba."""
     rate, volatility = np.float32(0.02), np.float32(0.3)
     half, root = np.float32(0.5), np.float32(math.sqrt(0.5))
     call, put = np.empty_like(spot), np.empty_like(spot)
@@ -260,7 +260,7 @@ def distances(m: Modules, a: Any, b: Any) -> Any:
 
 
 def distances_loops(a: Array, b: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty((a.shape[0], b.shape[0]), np.float32)
     for i in prange(a.shape[0]):
         for j in range(b.shape[0]):
@@ -279,7 +279,7 @@ def logistic_gradient(m: Modules, w: Any, x: Any, y: Any) -> Any:
 
 
 def logistic_gradient_loops(w: Array, x: Array, y: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     rows, columns = x.shape
     partial = np.zeros((CHUNKS, columns), np.float32)
     one = np.float32(1)
@@ -312,25 +312,25 @@ def _interior(m: Modules, u: Any) -> Any:
 
 
 def heat(m: Modules, u: Any) -> Any:
-    """One step of the heat equation by five points; the border stays."""
+    """One step of the heat equation with the five-point stencil; the border stays."""
     rows = m.np.concatenate([u[1:-1, :1], _interior(m, u), u[1:-1, -1:]], axis=1)
     return m.np.concatenate([u[:1], rows, u[-1:]], axis=0)
 
 
 def heat_numpy(m: Modules, u: Array) -> Array:
-    """The same; NumPy can write to a part."""
+    """NumPy's version, which writes to a slice."""
     result = u.copy()
     result[1:-1, 1:-1] = _interior(m, u)
     return result
 
 
 def heat_jax(m: Modules, u: Any) -> Any:
-    """The same; JAX has an expression for it."""
+    """JAX's version, which updates functionally."""
     return u.at[1:-1, 1:-1].set(_interior(m, u))
 
 
 def heat_loops(u: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     result = np.empty_like(u)
     rows, columns = u.shape
     result[0], result[-1] = u[0], u[-1]
@@ -346,7 +346,7 @@ TAPS = 5
 
 
 def image_filter(m: Modules, x: Any, taps: Any) -> Any:
-    """A filter of 5x5 taps, where it lies inside the image."""
+    """A filter of 5x5 taps on positions inside the image."""
     rows, columns = x.shape[0] - TAPS + 1, x.shape[1] - TAPS + 1
     total = m.np.float32(0)
     for i in range(TAPS):
@@ -356,7 +356,7 @@ def image_filter(m: Modules, x: Any, taps: Any) -> Any:
 
 
 def image_filter_loops(x: Array, taps: Array) -> Array:
-    """The same."""
+    """Loops for numba."""
     rows, columns = x.shape[0] - 4, x.shape[1] - 4
     result = np.empty((rows, columns), np.float32)
     for i in prange(rows):

@@ -33,7 +33,7 @@ OURS = "tessella"
 
 
 def environment(threads: int) -> dict[str, str]:
-    """What libraries read when they are imported, so that each has so many threads."""
+    """Return environment variables that libraries read on import to set their number of threads."""
     number, several = str(threads), str(threads > 1).lower()
     return {
         "OMP_NUM_THREADS": number,
@@ -41,14 +41,14 @@ def environment(threads: int) -> dict[str, str]:
         "MKL_NUM_THREADS": number,
         "NUMBA_NUM_THREADS": number,
         "JAX_PLATFORMS": "cpu",
-        "PJRT_NPROC": number,  # the size of its pool of threads
+        "PJRT_NPROC": number,  # the size of its thread pool
         "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={several}",
     }
 
 
 GOAL_EACH, GOAL_MEAN, GOAL_BANDWIDTH = 0.97, 1.3, 0.9
-"""How many times as fast as the fastest peer, each function and in the geometric mean; and the
-share of the bandwidth of a function that only moves memory."""
+"""Speed relative to the fastest peer, for each function and in the geometric mean, and the share of
+the bandwidth for a function that only moves memory."""
 ROOF = "bandwidth"
 
 Run = Callable[[], list[Array]]
@@ -56,11 +56,11 @@ Run = Callable[[], list[Array]]
 
 @dataclass
 class Row:
-    """One function. Figures are missing where the peer they are of failed."""
+    """One function. Figures of peers that failed are missing."""
 
     name: str
     ms: dict[str, float] = field(default_factory=dict[str, float])
-    """Median, by peer."""
+    """Median by peer."""
     spread: dict[str, float] = field(default_factory=dict[str, float])
     first_s: dict[str, float] = field(default_factory=dict[str, float])
     """The first call, which compiles."""
@@ -68,17 +68,17 @@ class Row:
     """Against the function in float64."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
     of_bandwidth: float | None = None
-    """Of a function that only moves memory."""
+    """For a function that only moves memory."""
 
     @property
     def met(self) -> bool:
-        """Whether the function is as fast as it should be."""
+        """Whether the function reaches its goal."""
         each = self.ratio is None or self.ratio >= GOAL_EACH
         return each and (self.of_bandwidth is None or self.of_bandwidth >= GOAL_BANDWIDTH)
 
     @property
     def ratio(self) -> float | None:
-        """The time of the fastest peer over ours: above 1 where we are faster."""
+        """The time of the fastest peer over ours: above 1, we are faster."""
         others = [ms for peer, ms in self.ms.items() if peer != OURS]
         return min(others) / self.ms[OURS] if others and OURS in self.ms else None
 
@@ -94,14 +94,14 @@ def _erf(module: str) -> Callable[[Any], Any] | None:
 
 
 def run_numpy(case: ArrayCase, arguments: Sequence[Array], threads: int = 1) -> Run:
-    """NumPy, of which products alone have threads; the error function is SciPy's."""
+    """Run NumPy, in which only products use threads; the error function is SciPy's."""
     modules = Modules(np, _erf("scipy.special"))
     function = case.others.get("numpy", case.function)
     return lambda: _outputs(function(modules, *arguments))
 
 
 def run_tessella(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
-    """The same function under `jit`."""
+    """Run the function under `jit`."""
     tessella: Any = importlib.import_module(OURS)
     modules = Modules(np, tessella.erf)
     function = case.others.get(OURS, case.function)
@@ -110,7 +110,7 @@ def run_tessella(case: ArrayCase, arguments: Sequence[Array], threads: int) -> R
 
 
 def run_jax(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
-    """JAX's `jit`, with arguments that are JAX's own."""
+    """Run JAX's `jit` on JAX arrays."""
     jax: Any = importlib.import_module("jax")
     modules = Modules(importlib.import_module("jax.numpy"), _erf("jax.scipy.special"))
     function = case.others.get("jax", case.function)
@@ -120,7 +120,7 @@ def run_jax(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
 
 
 def run_numba(case: ArrayCase, arguments: Sequence[Array], threads: int) -> Run:
-    """Loops, compiled by numba with all of its fast mathematics; threads share the outer ones."""
+    """Run loops that numba compiles with all fast-math options; threads share the outer ones."""
     numba: Any = importlib.import_module("numba")
     loops = FunctionType(case.loops.__code__, {**case.loops.__globals__, "prange": numba.prange})
     compiled = numba.njit(fastmath=True, parallel=threads > 1)(loops)
@@ -143,7 +143,7 @@ PEERS: Mapping[str, Callable[[ArrayCase, Sequence[Array], int], Run]] = {
 
 
 def measure(name: str, peers: Sequence[str], roofs: Roofs, repeat: int) -> Row:
-    """One function on all peers."""
+    """Measure one function on all peers."""
     case, row = CASES[name], Row(name)
     arguments = case.arguments(np.random.default_rng(0))
     contestants: dict[str, Callable[[], object]] = {}
@@ -171,7 +171,7 @@ def measure(name: str, peers: Sequence[str], roofs: Roofs, repeat: int) -> Row:
 
 
 def _expected(case: ArrayCase, arguments: Sequence[Array]) -> list[Array]:
-    """The function in float64, by NumPy, and rounded."""
+    """Return the function's results in float64 by NumPy, rounded."""
     wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
     return [np.asarray(each, np.float32) for each in run_numpy(case, wide)()]
 
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _with_threads(threads: int) -> None:
-    """Start anew where libraries would find other settings."""
+    """Restart the process if libraries would read other settings."""
     settings = environment(threads)
     if any(os.environ.get(name) != value for name, value in settings.items()):
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})

@@ -1,7 +1,7 @@
-"""Vector registers that are spilled in inner loops, counted in assembly as LLVM prints it.
+"""Vector registers that are spilled in inner loops, counted in LLVM's assembly.
 
-Read are x86 in AT&T's and in Intel's syntax, and AArch64. A register counts as spilled where a
-vector instruction of a loop that holds no other loop reads or writes the stack.
+It reads x86 in AT&T and in Intel syntax, and AArch64. A register counts as spilled if a vector
+instruction of an innermost loop reads or writes the stack.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class Spills:
-    """What the inner loops of a function do with vectors on the stack."""
+    """Vector accesses to the stack in a function's inner loops."""
 
     stores: int = 0
-    """Instructions that write vectors there."""
+    """Instructions that write vectors to the stack."""
 
     loads: int = 0
-    """Instructions that read them."""
+    """Instructions that read vectors from the stack."""
 
     slots: frozenset[str] = field(default_factory=frozenset[str])
-    """The places on the stack: one for each spilled register."""
+    """The stack slots: one for each spilled register."""
 
     @property
     def registers(self) -> int:
-        """Vector registers that are spilled."""
+        """Spilled vector registers."""
         return len(self.slots)
 
 
 def spills(text: str) -> dict[str, Spills]:
-    """The spills of every function of an assembly text, by name."""
+    """Return the spills of every function of an assembly text, by name."""
     return {name: _count(lines) for name, lines in _functions(text)}
 
 
@@ -57,11 +57,11 @@ _COMMENT = re.compile(r"(?:^|\s)#(?=[\s#]).*|//.*|(?:^|\s);.*")
 _LABEL = re.compile(r'^("[^"]*"|[\w.$@]+):')
 _LOCAL = re.compile(r"^(\.L|L[A-Z]+\d|ltmp)")
 _SEPARATOR = re.compile(r",(?![^(\[{]*[)\]}])")
-"""A comma outside of brackets."""
+"""A comma outside brackets."""
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str | _Instruction]]]:
-    """Names, and lines: the names of labels, and instructions."""
+    """Yield names and lines: labels as text, and instructions."""
     name, lines = "", list[str | _Instruction]()
     for line in text.splitlines():
         line = _COMMENT.sub("", line).rstrip()
@@ -90,7 +90,7 @@ _ENDS = _JUMPS | frozenset(("ret", "retq", "ud2", "br", "brk"))
 
 
 def _blocks(lines: Sequence[str | _Instruction]) -> list[_Block]:
-    """The basic blocks in the order of the text, with the edges between them."""
+    """Return the basic blocks in text order, with the edges between them."""
     blocks, starts = [_Block()], dict[str, int]()
     for line in lines:
         if isinstance(line, str):
@@ -111,18 +111,18 @@ def _blocks(lines: Sequence[str | _Instruction]) -> list[_Block]:
 
 
 def _target(instruction: _Instruction) -> str:
-    """The last operand, which is where a branch goes."""
+    """Return the last operand, which is a branch's target."""
     return instruction.operands[-1] if instruction.operands else ""
 
 
 def _inner_loops(blocks: Sequence[_Block]) -> list[frozenset[int]]:
-    """The blocks of every loop that holds no other loop."""
+    """Return the blocks of every innermost loop."""
     edges = {number: frozenset(block.successors) for number, block in enumerate(blocks)}
     return list(_innermost(edges))
 
 
 def _innermost(edges: Mapping[int, frozenset[int]]) -> Iterator[frozenset[int]]:
-    """Cycles within cycles: without the edges to its head, a loop falls apart into those in it."""
+    """Yield innermost cycles: removing the edges to its head leaves the loops inside it."""
     for loop in _cycles(edges):
         head = min(_entries(loop, edges), default=min(loop))
         inside = {n: edges[n] & loop - {head} for n in loop}
@@ -131,14 +131,14 @@ def _innermost(edges: Mapping[int, frozenset[int]]) -> Iterator[frozenset[int]]:
 
 
 def _entries(loop: frozenset[int], edges: Mapping[int, frozenset[int]]) -> Iterator[int]:
-    """The blocks of a loop to which an edge leads from outside."""
+    """Yield the blocks of a loop with an edge from outside."""
     for number, successors in edges.items():
         if number not in loop:
             yield from successors & loop
 
 
 def _cycles(edges: Mapping[int, frozenset[int]]) -> Iterator[frozenset[int]]:
-    """The strongly connected components that have a cycle, by Kosaraju's algorithm."""
+    """Yield the strongly connected components with a cycle, by Kosaraju's algorithm."""
     backwards: dict[int, set[int]] = {node: set() for node in edges}
     for node, successors in edges.items():
         for successor in successors:
@@ -153,7 +153,7 @@ def _cycles(edges: Mapping[int, frozenset[int]]) -> Iterator[frozenset[int]]:
 
 
 def _postorder(root: int, edges: Mapping[int, Collection[int]], seen: set[int]) -> Iterator[int]:
-    """What is reached from a block and was not seen yet, each after all that follow it."""
+    """Yield unseen blocks reachable from a block, in postorder."""
     path = [] if root in seen else [(root, iter(edges[root]))]
     seen.add(root)
     while path:
@@ -177,11 +177,11 @@ _ATT_ADDRESS = re.compile(r"^(?P<at>-?\w*)\(%(?P<base>\w+)")
 _INTEL_ADDRESS = re.compile(r"ptr \[\s*(?P<base>\w+)\s*(?P<at>[+-]?\s*\w*)")
 _ARM_ADDRESS = re.compile(r"^\[(?P<base>\w+)(?:,\s*#(?P<at>-?\w+))?")
 _ADDRESSES = (_ATT_ADDRESS, _INTEL_ADDRESS, _ARM_ADDRESS)
-"""An operand in memory: its base register, and the distance from there in bytes."""
+"""A memory operand: its base register, and its offset in bytes."""
 
 _STACK = frozenset(("rsp", "sp"))
 _FRAMES = frozenset(("rbp", "rbx", "x29", "x19"))
-"""Registers that may point into the frame: where the stack pointer is copied to them."""
+"""Registers that may point into the frame, if the stack pointer is copied to them."""
 
 
 def _count(lines: Sequence[str | _Instruction]) -> Spills:
@@ -200,7 +200,7 @@ def _count(lines: Sequence[str | _Instruction]) -> Spills:
 
 
 def _frame(instruction: _Instruction) -> frozenset[str]:
-    """The register to which this copies the stack pointer, or an address near it."""
+    """Return the register to which the stack pointer, or an address near it, is copied."""
     names = {o.lstrip("%") for o in instruction.operands}
     copies = instruction.mnemonic in ("mov", "movq", "add")
     return _FRAMES & names if copies and names & _STACK else frozenset[str]()
@@ -212,7 +212,7 @@ def _address(operand: str) -> re.Match[str] | None:
 
 
 def _stack_operand(instruction: _Instruction, stack: frozenset[str]) -> int | None:
-    """Which operand is on the stack."""
+    """Return the index of the operand on the stack."""
     for number, operand in enumerate(instruction.operands):
         address = _address(operand)
         if address is not None and address["base"] in stack:
@@ -221,7 +221,7 @@ def _stack_operand(instruction: _Instruction, stack: frozenset[str]) -> int | No
 
 
 def _slots(instruction: _Instruction, place: int) -> set[str]:
-    """Where vectors are on the stack: one place, two for a pair, none for other registers."""
+    """Return the stack slots of vectors: one, two for a pair, none for other registers."""
     address = _address(instruction.operands[place])
     assert address is not None
     at = _number(address["at"])
@@ -233,13 +233,14 @@ def _slots(instruction: _Instruction, place: int) -> set[str]:
 
 
 def _number(text: str | None) -> int:
-    """A distance in bytes; 0 where there is none, or a register."""
+    """Parse an offset in bytes; 0 if there is none, or a register."""
     text = (text or "").replace(" ", "")
     return int(text, 0) if re.fullmatch(r"[+-]?(0x[\da-f]+|\d+)", text) else 0
 
 
 def _stores(instruction: _Instruction, place: int) -> bool:
-    """Whether the operand in memory is written: AT&T's last one, Intel's first, AArch64's `st`."""
+    """Return whether the memory operand is written: AT&T's last one, Intel's first, AArch64's
+    `st`."""
     operand = instruction.operands[place]
     if _ARM_ADDRESS.match(operand):
         return instruction.mnemonic.startswith("st")

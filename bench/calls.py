@@ -1,11 +1,11 @@
-"""The time of a call of small models, which is that of the path to the native code and back.
+"""The time of a call of small models: the path to native code and back.
 
     python -m bench.calls [NAME ...] --repeat 20 --json calls.json
 
-Three models are called: one op on 16 floats, a small perceptron, and the network that reads digits.
-They are compiled for fixed sizes, and with an open first dimension, whose programs are compiled
-before; then calls stay at one size, or alternate between a few. `session.run` of ONNX Runtime does
-the same in turn.
+There are three models: one op on 16 floats, a small perceptron, and the network that reads digits.
+They are compiled for fixed sizes, and with a dynamic first dimension whose programs are compiled
+beforehand. Calls keep one size, or alternate between a few. ONNX Runtime's `session.run` does the
+same, interleaved.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from tests.models import with_open_batch
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.onnx"
 SIZES = {"fixed": (1,), "open": (5,), "alternating": (3, 5, 20)}
-"""The first dimension in the calls of each row; digits are read one at a time where it is fixed.
-The last size is in another range than those before it, and has a program of its own."""
+"""The first dimension in the calls of each row; fixed digits are read one at a time.
+
+The last size is in another range than those before it, and has another program.
+"""
 PEER = "onnxruntime"
 CALLERS = ("model(x)", "model.run", "loaded.run", "jit", "ops", PEER)
 ROUNDS = 16
 """Calls with each size that are timed together."""
 TURN = 0.01
-"""Seconds that are timed in a turn."""
+"""Seconds that a turn times."""
 
 Array = npt.NDArray[Any]
 Call = Callable[[Array], Any]
@@ -46,7 +48,7 @@ Function = Callable[[Array], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A model with the input `x`, and the same as a function and as an op where it is one."""
+    """A model with the input `x`, and the same as a function and as an op, if it is one."""
 
     shape: tuple[int, ...]
     """The dimensions after the first."""
@@ -57,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds of a call, by what is called: medians."""
+    """Median microseconds of a call, by callee."""
 
     model: str
     sizes: str
@@ -65,7 +67,7 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """The time of `model.run` over that of ONNX Runtime, where there is one."""
+        """The time of `model.run` over ONNX Runtime's, if known."""
         return self.us["model.run"] / self.us[PEER] if PEER in self.us else None
 
 
@@ -85,7 +87,7 @@ def perceptron() -> onnx.ModelProto:
 
 
 def perceptron_function() -> Function:
-    """The same in NumPy."""
+    """The perceptron in NumPy."""
     a, b, c, d = _weights().values()
     return lambda x: np.maximum(x @ a + b, np.float32(0)) @ c + d
 
@@ -114,7 +116,7 @@ CASES = {
 
 
 def callers(case: Case, sizes: str, folder: Path) -> Iterator[tuple[str, Call]]:
-    """What is called with one array, and its name."""
+    """Yield functions of one array, and their names."""
     is_open = sizes != "fixed"
     proto = with_open_batch(case.model()) if is_open else case.model()
     name = proto.graph.input[0].name
@@ -146,7 +148,7 @@ def _session(proto: onnx.ModelProto) -> Any:
 
 
 def arrays(case: Case, sizes: str) -> list[Array]:
-    """The inputs of the calls of a row, in turn."""
+    """Return the inputs of a row's calls, in order."""
     rng = np.random.default_rng(1)
     return [rng.standard_normal((n, *case.shape), np.float32) for n in SIZES[sizes]]
 
@@ -173,7 +175,7 @@ def _turn(call: Call, inputs: Sequence[Array]) -> Callable[[], None]:
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A table of microseconds."""
+    """Yield a table of microseconds."""
     yield f"{'model, sizes':<26}{''.join(f'{name:>13}' for name in CALLERS)}{'ratio':>8}"
     for row in rows:
         times = "".join(f"{row.us[c]:13.2f}" if c in row.us else " " * 13 for c in CALLERS)
@@ -182,7 +184,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = Command("calls", "Compare the time of a call of small models.")
     parser.add_names("model", CASES)
     parser.add_repeat(20)

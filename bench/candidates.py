@@ -50,14 +50,14 @@ from bench.schedules import (
 from tessella.tools.measure import geometric_mean, interleave, relative_error
 
 GOAL = 0.93
-"""How fast the model's choice is, against the best candidate, in the geometric mean."""
+"""The least speed of the model's choice relative to the best candidate, in the geometric mean."""
 
 FINALISTS = 5
 TURN = 0.001
-"""Seconds that a turn of a candidate takes at the least."""
+"""The least seconds of a candidate's turn."""
 
 TOLERANCE = 1e-4
-"""Largest difference between the results of schedules, which add up in different orders."""
+"""The largest difference between the results of schedules, which sum in different orders."""
 
 KERNELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "product 512x512x512": partial(matmul, 512, 512, 512),
@@ -109,7 +109,7 @@ KERNELS: dict[str, Callable[[], onnx.ModelProto]] = {
 
 @dataclass
 class Result:
-    """What came out for a kernel. Times are in milliseconds, ratios of times at most 1."""
+    """The result for a kernel. Times are in milliseconds; ratios of times are at most 1."""
 
     name: str
     flops: int
@@ -117,17 +117,17 @@ class Result:
     rejected: dict[str, str]
     """Candidates that could not be compiled, and why."""
     wrong: list[str]
-    """Candidates whose results differ from those of the model's choice."""
+    """Candidates with results that differ from those of the model's choice."""
     choice: str
     choice_ms: float
     best: str
     best_ms: float
     all_ms: dict[str, float]
-    """Of the first round, by schedule."""
+    """Times of the first round, by schedule."""
 
     @property
     def ratio(self) -> float:
-        """The share of the best candidate's speed that the model's choice reaches."""
+        """The speed of the model's choice relative to the best candidate."""
         return self.best_ms / self.choice_ms
 
 
@@ -146,7 +146,7 @@ class _Run:
         self.kernel()
 
     def result(self) -> Array:
-        """What the kernel computes."""
+        """The kernel's result."""
         self.kernel()
         return self.kernel.buffers[self.output].copy()
 
@@ -158,7 +158,7 @@ def measure(
     problem = problem_of(model)
     listed = candidates(problem, limit)
     attempt = functools.partial(try_candidate, problem)
-    # all results are waited for: nothing may run beside what is timed
+    # Wait for all results: nothing may run beside timed code.
     attempts = list(pool.map(attempt, listed)) if pool else [attempt(c) for c in listed]
     compiled = [attempt for attempt in attempts if isinstance(attempt, Compiled)]
     memory = Memory(operands_of(problem))
@@ -189,7 +189,7 @@ def _equal(found: Array, expected: Array) -> bool:
 
 
 def _times(runs: Sequence[_Run], repeat: int) -> dict[_Run, float]:
-    """Median seconds of each."""
+    """Return median seconds of each run."""
     names = {str(number): run for number, run in enumerate(runs)}
     timings = interleave(names, repeat=repeat, warmup=1, turn=TURN)
     return {run: timings[name].median for name, run in names.items()}
@@ -219,11 +219,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if a candidate computed something else than the others."""
+    """Measure and print; return 1 if a candidate's results differ from the others'."""
     options = _parse(arguments)
     where = show_machine()
     results: list[Result] = []
-    context = multiprocessing.get_context("spawn")  # LLVM is in this process already
+    context = multiprocessing.get_context("spawn")  # LLVM is loaded in this process already
     with ProcessPoolExecutor(options.jobs, mp_context=context) as workers:
         for name in options.names:
             results.append(measure(name, KERNELS[name](), options.limit, options.repeat, workers))

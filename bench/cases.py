@@ -1,4 +1,4 @@
-"""The single kernels that are measured: ONNX models of a node, with what is fused to it."""
+"""The single kernels that are measured: ONNX models of one node and the nodes fused to it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _IR_VERSION = 10
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel to be measured. The model is built when it is needed: some weigh 64 MB."""
+    """A kernel to measure. The model is built on demand: some take 64 MB."""
 
     group: str
     name: str
     build: Callable[[], onnx.ModelProto]
     cold: bool = False
-    """Whether weights and inputs come from memory, and not from a cache, for all alike."""
+    """Whether weights and inputs come from memory instead of a cache, for all contestants."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What one call has to do, whoever does it."""
+    """The work of one call, whoever does it."""
 
     flops: int
     read: int
@@ -53,7 +53,7 @@ class Workload:
 
 
 class _Graph:
-    """Builds a model of few nodes, whose constants are drawn from a seed."""
+    """Builds a model of few nodes; constants are drawn from a seed."""
 
     def __init__(self, **inputs: Shape) -> None:
         self.inputs = inputs
@@ -62,25 +62,25 @@ class _Graph:
         self._rng = np.random.default_rng(0)
 
     def constant(self, name: str, array: npt.ArrayLike) -> str:
-        """A constant of f32, or of int64; its name."""
+        """Add a constant of f32 or int64, and return its name."""
         values = np.asarray(array)
         values = values if values.dtype == np.int64 else values.astype(np.float32)
         self.constants.append(numpy_helper.from_array(values, name))
         return name
 
     def weight(self, name: str, *shape: int, fan_in: int = 1) -> str:
-        """A constant of N(0, 1 / fan_in); its name."""
+        """Add a constant of N(0, 1 / fan_in), and return its name."""
         values = self._rng.standard_normal(shape, np.float32) / math.sqrt(fan_in)
         return self.constant(name, values)
 
     def node(self, kind: str, *operands: str, **attributes: Any) -> str:
-        """A node; the name of its output."""
+        """Add a node, and return its output's name."""
         name = f"y{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(operands), [name], **attributes))
         return name
 
     def model(self) -> onnx.ModelProto:
-        """The model. Its output is that of the last node, with the shape that ONNX infers."""
+        """Return the model. Its output is that of the last node, with an inferred shape."""
         inputs = [_f32(name, shape) for name, shape in self.inputs.items()]
         output = onnx.ValueInfoProto(name=self.nodes[-1].output[0])
         output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
@@ -102,7 +102,7 @@ def matmul(m: int, n: int, k: int) -> onnx.ModelProto:
 
 
 def batched_matmul(batch: int, m: int, n: int, k: int) -> onnx.ModelProto:
-    """[1, batch, m, k] times [1, batch, k, n], both of them inputs."""
+    """[1, batch, m, k] times [1, batch, k, n], both inputs."""
     graph = _Graph(x=(1, batch, m, k), y=(1, batch, k, n))
     graph.node("MatMul", "x", "y")
     return graph.model()
@@ -141,7 +141,7 @@ def mean(x: Shape) -> onnx.ModelProto:
 
 
 def relayout(x: Shape, perm: Sequence[int]) -> onnx.ModelProto:
-    """The elements in another order."""
+    """A transpose."""
     graph = _Graph(x=x)
     graph.node("Transpose", "x", perm=list(perm))
     return graph.model()
@@ -155,7 +155,7 @@ def add_relu(x: Shape) -> onnx.ModelProto:
 
 
 def bias_relu6(x: Shape) -> onnx.ModelProto:
-    """A constant for each channel is added, then Relu6."""
+    """Addition of a constant for each channel, then Relu6."""
     graph = _Graph(x=x)
     _activate(graph, graph.node("Add", "x", graph.weight("b", x[1], 1, 1)), "Clip")
     return graph.model()
@@ -177,7 +177,7 @@ def layer_norm(x: Shape) -> onnx.ModelProto:
 
 
 def gelu(x: Shape) -> onnx.ModelProto:
-    """x (1 + erf(x / sqrt(2))) / 2, spelled out."""
+    """x (1 + erf(x / sqrt(2))) / 2, as single ops."""
     graph = _Graph(x=x)
     erf = graph.node("Erf", graph.node("Div", "x", graph.constant("root", math.sqrt(2))))
     twice = graph.node("Mul", "x", graph.node("Add", erf, graph.constant("one", 1.0)))
@@ -186,8 +186,10 @@ def gelu(x: Shape) -> onnx.ModelProto:
 
 
 def attention(heads: int, length: int, depth: int, *, causal: bool = False) -> onnx.ModelProto:
-    """softmax(q kᵀ / sqrt(depth)) v; a causal one hides later keys by a constant mask, and the
-    operations that are counted are those without it."""
+    """softmax(q kᵀ / sqrt(depth)) v.
+
+    A causal one hides later keys by a constant mask; the counted operations ignore the mask.
+    """
     shape = (1, heads, length, depth)
     graph = _Graph(q=shape, k=shape, v=shape)
     scores = graph.node("MatMul", "q", graph.node("Transpose", "k", perm=[0, 1, 3, 2]))
@@ -203,7 +205,7 @@ def attention(heads: int, length: int, depth: int, *, causal: bool = False) -> o
 
 
 def workload(model: onnx.ModelProto) -> Workload:
-    """Floating-point operations of products and convolutions, and bytes that have to be moved."""
+    """Return the floating-point operations of products and convolutions, and the bytes moved."""
     graph = model.graph
     shapes = _shapes(model)
     constants = sum(4 * math.prod(tensor.dims) for tensor in graph.initializer)
@@ -225,7 +227,7 @@ def _flops(node: onnx.NodeProto, shapes: dict[str, Shape]) -> int:
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, Shape]:
-    """The shape of every value of a model whose shapes were inferred."""
+    """Return the shape of every value of a model with inferred shapes."""
     graph = model.graph
     values = (*graph.value_info, *graph.input, *graph.output)
     shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
@@ -247,15 +249,17 @@ def _batched() -> Iterator[Case]:
 
 
 def _resnet50() -> Iterator[Case]:
-    """The convolutions of the light ResNet-50, each with bias and Relu, once for each shape."""
+    """Yield the distinct convolutions of the light ResNet-50, each with bias and Relu."""
     for x, w, attributes in _convolutions(light_model("resnet50")):
         build = functools.partial(convolution, x, w, "Relu", **attributes)
         yield Case("resnet50", _convolution_name(x, w, attributes), build)
 
 
 def _depthwise() -> Iterator[Case]:
-    """Those of the fixture ``mobilenet_opset18``, a MobileNet V2 that PyTorch exported, whose batch
-    norms are folded into biases, with the Relu6 after them."""
+    """Yield the depthwise convolutions of the fixture ``mobilenet_opset18``, each with Relu6.
+
+    The fixture is a MobileNet V2 exported by PyTorch, with batch norms folded into biases.
+    """
     for x, w, attributes in _convolutions(load_fixture("mobilenet_opset18")):
         if attributes["group"] == x[1]:
             build = functools.partial(convolution, x, w, "Clip", **attributes)
@@ -263,7 +267,7 @@ def _depthwise() -> Iterator[Case]:
 
 
 def _convolutions(model: onnx.ModelProto) -> list[tuple[Shape, Shape, Attributes]]:
-    """Shapes of input and weight, and attributes, of the distinct convolutions of a model."""
+    """Return shapes of input and weight, and attributes, of a model's distinct convolutions."""
     inferred = onnx.shape_inference.infer_shapes(model)
     shapes = _shapes(inferred)
     distinct: dict[str, tuple[Shape, Shape, Attributes]] = {}
@@ -276,7 +280,7 @@ def _convolutions(model: onnx.ModelProto) -> list[tuple[Shape, Shape, Attributes
 
 
 def _attributes(node: onnx.NodeProto) -> Attributes:
-    """A convolution's attributes, with the defaults of those that are left out."""
+    """Return a convolution's attributes, with defaults filled in."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if given.get("auto_pad", b"NOTSET") != b"NOTSET":
         raise ValueError(f"node {node.name!r}: auto_pad is not expected here")
@@ -290,8 +294,11 @@ def _convolution_name(x: Shape, w: Shape, attributes: Attributes) -> str:
 
 
 def _images() -> Iterator[Case]:
-    """3x3 convolutions of few channels over large images, as segmentation and image restoration
-    have them. At sides of 160 and 224, planes lie a multiple of 4 KiB apart."""
+    """Yield 3x3 convolutions of few channels over large images, as in segmentation and image
+    restoration.
+
+    At sides of 160 and 224, planes lie a multiple of 4 KiB apart.
+    """
     for channels, side in ((16, 112), (32, 112), (32, 160), (32, 224), (48, 224), (32, 225)):
         x, w = (1, channels, side, side), (channels, channels, 3, 3)
         attributes: Attributes = {"strides": [1, 1], "pads": [1, 1, 1, 1]}
@@ -300,8 +307,7 @@ def _images() -> Iterator[Case]:
 
 
 def _memory() -> Iterator[Case]:
-    """Shapes of ResNet-50 (the first pooling, the sums of blocks, the last mean), of Inception (the
-    average pooling), of VGG and of MobileNet."""
+    """Yield ops bound by memory, with shapes of ResNet-50, Inception, VGG and MobileNet."""
     three = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
     two = {"kernel_shape": [2, 2], "strides": [2, 2]}
     builders: dict[str, Callable[[], onnx.ModelProto]] = {
@@ -328,7 +334,7 @@ def _memory() -> Iterator[Case]:
 
 
 def _rows() -> Iterator[Case]:
-    """Statements over rows that share loops, and GELU: norms, softmax, attention."""
+    """Yield row-wise ops: norms, softmax, attention, and GELU."""
     yield Case("rows", "softmax 4096x1024", functools.partial(softmax, (4096, 1024)))
     yield Case("rows", "layer norm 4096x1024", functools.partial(layer_norm, (4096, 1024)))
     yield Case("rows", "layer norm 128x768", functools.partial(layer_norm, (128, 768)))
@@ -348,7 +354,7 @@ def resize(x: Shape, scale: float, **attributes: Any) -> onnx.ModelProto:
 
 
 def _resize() -> Iterator[Case]:
-    """Images as detectors and segmentation resize them: up, and an input down."""
+    """Yield resizes as in detectors and segmentation: up, and an input down."""
     for name, x, scale, attributes in (
         ("linear 64 of 56x56 by 2", (1, 64, 56, 56), 2.0, {"mode": "linear"}),
         ("linear 21 of 64x64 by 8", (1, 21, 64, 64), 8.0, {"mode": "linear"}),
@@ -361,7 +367,7 @@ def _resize() -> Iterator[Case]:
 
 
 def _relayout() -> Iterator[Case]:
-    """Activations of ResNet-50 and MobileNet-V2 between nchw and nhwc, and an image."""
+    """Yield layout changes of ResNet-50's and MobileNet V2's activations, and of an image."""
     for channels, side in ((3, 224), (64, 56), (256, 56), (96, 112), (256, 14), (2048, 7)):
         name = f"{channels} of {side}x{side}"
         rows, channels_last = (1, channels, side, side), (1, side, side, channels)
@@ -395,4 +401,4 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "resize": _resize,
     "relayout": _relayout,
 }
-"""The cases by group. Sizes of products are MxNxK, with the batch before them."""
+"""The cases by group. Sizes of products are MxNxK, preceded by the batch."""

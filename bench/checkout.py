@@ -20,11 +20,11 @@ import numpy as np
 
 
 def main() -> None:
-    """Serve until the standard input ends."""
-    import tessella  # the one of the checkout, whose folder is on the path
+    """Serve requests until standard input ends."""
+    import tessella  # the checkout's own, whose folder is on the path
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what anybody prints is no answer
+    os.dup2(2, 1)  # printed text must not mix with answers
     call: Callable[[], object] | None = None
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
@@ -48,7 +48,7 @@ def _bound(model: Any, feeds: dict[str, Any]) -> Callable[[], object]:
 
 
 def _time(call: Callable[[], object], calls: int) -> float:
-    """Seconds of one call, after as many that bring the caches back."""
+    """Return the seconds of one call, after untimed calls that refill the caches."""
     for _ in range(calls):
         call()
     start = time.perf_counter()

@@ -24,9 +24,9 @@ from tessella.tools.peers import Feeds, load
 
 
 def measure(peer: str, model: Path, feeds: Path, threads: int) -> dict[str, Any]:
-    """What this module prints, from a new process that finds no cache of earlier ones.
+    """Run this module in a new process without caches of earlier ones, and return its output.
 
-    Raises RuntimeError where the peer fails, even if its process dies.
+    Raises RuntimeError if the peer fails, even if its process dies.
     """
     with TemporaryDirectory() as cache:
         result = subprocess.run(
@@ -49,7 +49,7 @@ def main(peer: str, model: str, feeds: str, threads: str) -> None:
         arrays = {name: archive[name] for name in archive.files}
     try:
         figures = _measure_here(peer, Path(model), arrays, int(threads))
-    except Exception as error:  # whatever it is, the process that asked has to be told
+    except Exception as error:  # the parent process must be told about any failure
         figures = {"failure": f"{type(error).__name__}: {error}"}
     print(json.dumps(figures))
 

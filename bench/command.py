@@ -1,4 +1,4 @@
-"""What the commands have in common: names that are checked, the machine, and figures in a file."""
+"""Common parts of the commands: checked names, the machine, and figures in a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from tessella.tools.measure import machine
 
 Fits = Callable[[str, str], bool]
-"""Whether a name is meant by what was given."""
+"""Whether a given text selects a name."""
 
 
 class Command(argparse.ArgumentParser):
@@ -24,39 +24,39 @@ class Command(argparse.ArgumentParser):
         self._listed: dict[str, _Known] = {}
 
     def add_names(self, kind: str, known: Iterable[str], fits: Fits = str.startswith) -> None:
-        """``options.names``: what of the known things is meant; all where nothing is given."""
+        """Add ``options.names``: the selected known names; all if none are given."""
         part = "parts" if fits is str.__contains__ else "beginnings"
         text = f"{kind}s, or {part} of their names; default: all"
         self.add_argument("names", nargs="*", metavar="NAME", help=text)
         self._listed["names"] = _Known(kind, tuple(known), fits)
 
     def add_peers(self, known: Iterable[str]) -> None:
-        """``options.peers``."""
+        """Add ``options.peers``."""
         self.add_listed("peer", known)
 
     def add_listed(self, kind: str, known: Iterable[str]) -> None:
-        """An option that names some of the known things: ``options.peers`` for the kind `peer`."""
+        """Add an option that lists known names: ``options.peers`` for the kind `peer`."""
         listed, option = _Known(kind, tuple(known), str.__eq__), f"{kind}s"
         text = f"of {','.join(listed.all)}"
         self.add_argument(f"--{option}", type=_separated, default=[], help=text)
         self._listed[option] = listed
 
     def add_thread_counts(self, default: Sequence[int]) -> None:
-        """``options.threads``, several numbers."""
+        """Add ``options.threads``, a list of numbers."""
         text = f"one after the other (default: {','.join(map(str, default))})"
         self.add_argument("--threads", type=_counts, default=list(default), help=text)
 
     def add_threads(self) -> None:
-        """``options.threads``."""
+        """Add ``options.threads``."""
         self.add_argument("--threads", type=_count, default=1, help="of each peer (default: 1)")
 
     def add_repeat(self, default: int, what: str = "timed turns") -> None:
-        """``options.repeat``."""
+        """Add ``options.repeat``."""
         text = f"{what} (default: {default})"
         self.add_argument("--repeat", type=_count, default=default, help=text)
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """The options. Ends the command where something that is given means nothing known."""
+        """Parse the options. Ends the command if a given name matches nothing."""
         options = self.parse_args(arguments)
         for option, known in self._listed.items():
             given = getattr(options, option)
@@ -69,14 +69,14 @@ class Command(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class _Known:
-    """Things that have names."""
+    """Things with names."""
 
     kind: str
     all: tuple[str, ...]
     fits: Fits
 
     def chosen(self, given: Sequence[str]) -> list[str]:
-        """The names that were meant: all of them where nothing was given."""
+        """Return the selected names; all if none are given."""
         return [n for n in self.all if not given or any(self.fits(n, text) for text in given)]
 
 
@@ -96,13 +96,13 @@ def _counts(text: str) -> list[int]:
 
 
 def show_machine() -> dict[str, Any]:
-    """What the figures depend on, which is also printed."""
+    """Print and return what the figures depend on."""
     where = machine()
     print("\n".join(f"{key}: {value}" for key, value in where.items()))
     return where
 
 
 def write_figures(file: Path | None, where: dict[str, Any], **figures: Any) -> None:
-    """Write the figures of a machine, if there is a file for them."""
+    """Write the figures and the machine, if there is a file for them."""
     if file is not None:
         file.write_text(json.dumps({"machine": where, **figures}, indent=1) + "\n")

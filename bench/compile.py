@@ -1,11 +1,12 @@
-"""Compare how long a model takes from its file to the first answer, and in how much memory.
+"""The time from a model's file to its first answer, and the memory it takes, against other
+runtimes.
 
     python -m bench.compile [NAME ...] --repeat 5 --json results.json
 
 Each figure is of a process that does nothing else, from its start, imports included, to its first
-answer. Cold is without any cache. Warm is with the cache that an earlier process has left:
-tessella's, and OpenVINO's cache folder; ONNX Runtime has none. Contestants take turns, so that a
-disturbance of the machine hits all of them; figures are medians.
+answer. Cold runs have no cache. Warm runs have the cache of an earlier process: tessella's, and
+OpenVINO's cache folder; ONNX Runtime has none. Contestants are interleaved, which exposes all to a
+disturbance of the machine; figures are medians.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from tessella.tools.measure import geometric_mean
 from tessella.tools.peers import PEERS, available
 
 MODELS = (*NAMES, "detector")
-"""Those of ``bench.models``, and one with a kernel of its own for each convolution."""
+"""The models of ``bench.models``, and one with a different kernel for each convolution."""
 
 CACHED = ("tessella", "openvino")
-"""The peers that keep on disk what they have compiled."""
+"""The peers that cache compiled models on disk."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One process: seconds of its life up to the first answer, processor time of it and of those
-    that it started, and the most memory that it has had resident."""
+    """One process: seconds to its first answer, processor time of it and its children, and its peak
+    memory."""
 
     seconds: float
     cpu_seconds: float
@@ -53,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of one peer on one model, cold or warm; or the reason why there are none."""
+    """Medians of one peer on one model, cold or warm; or why there are none."""
 
     model: str
     peer: str
@@ -65,7 +66,7 @@ class Row:
 
 
 def run_once(peer: str, model: Path, feeds: Path, cache: Path | None) -> Run:
-    """Load and call a model in a new process. Raises RuntimeError where the peer fails."""
+    """Load and call a model in a new process. Raises RuntimeError if the peer fails."""
     before, began = os.times(), time.perf_counter()
     result = subprocess.run(
         [sys.executable, "-m", "bench.first", peer, str(model), str(feeds)],
@@ -86,13 +87,13 @@ def _environment(cache: Path | None) -> Mapping[str, str]:
     caches = {"TESSELLA_CACHE": "off"}
     if cache is not None:
         caches = {"TESSELLA_CACHE": str(cache), "BENCH_OPENVINO_CACHE": str(cache / "openvino")}
-    # Python's own cache, of bytecode, is filled by the turn that does not count
+    # The untimed turn fills Python's bytecode cache.
     rest = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return {**rest, **caches}
 
 
 def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
-    """All peers on one model, cold and warm."""
+    """Measure all peers on one model, cold and warm."""
     with TemporaryDirectory() as folder:
         model, feeds, cache = (Path(folder) / part for part in ("m.onnx", "feeds.npz", "cache"))
         arrays = _write(name, model)
@@ -102,7 +103,7 @@ def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
         runs: dict[tuple[str, Path | None], list[Run]] = {key: [] for key in contestants}
         failures: dict[tuple[str, Path | None], str] = {}
         for turn in range(repeat + 1):
-            # the turn before the first fills the caches
+            # the turn before the first one fills the caches
             able = [key for key in contestants if key not in failures and (turn or key[1])]
             calls = {key: partial(run_once, key[0], model, feeds, key[1]) for key in able}
             found, failed = attempt(calls)
@@ -113,7 +114,7 @@ def compare(name: str, peers: Sequence[str], repeat: int) -> list[Row]:
 
 
 def _write(name: str, path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Write the model. Returns inputs for it."""
+    """Write the model and return inputs for it."""
     if name != "detector":
         return write_model(name, path)[1]
     path.write_bytes(detector().SerializeToString())

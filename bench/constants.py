@@ -50,14 +50,14 @@ NETWORKS = (
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of a module, which must not be imported from there by another."""
+    """A constant of a module. Other modules must not import it by name."""
 
     module: str
     name: str
     others: Sequence[Any]
     """The values to compare with."""
     of_programs: bool = False
-    """Whether fusion or merging depends on it; else only schedules and shared loops."""
+    """Whether fusion or merging depends on it; otherwise only schedules and shared loops do."""
 
     @property
     def value(self) -> Any:
@@ -118,7 +118,7 @@ CONSTANTS = {
 
 @dataclass(frozen=True)
 class Row:
-    """What another value changes."""
+    """The effect of another value."""
 
     constant: str
     value: str
@@ -127,7 +127,7 @@ class Row:
     changed: int
     of: int
     mean: float
-    """Of the times of those that change, to the times before."""
+    """The mean ratio of the changed times to the original ones."""
     most: float
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class Row:
 
 @cache
 def programs(target: str) -> Sequence[ModuleOp]:
-    """The programs of the cases and networks, whose ops have become kernels."""
+    """Return the programs of cases and networks after kernels are formed."""
     cases = (case.build() for make in GROUPS.values() for case in make())
     return [_program(model, target) for model in (*cases, *map(load_model, NETWORKS))]
 
@@ -163,7 +163,7 @@ def _program(model: onnx.ModelProto, target: str) -> ModuleOp:
 
 @cache
 def single_kernels(target: str) -> Sequence[ModuleOp]:
-    """The distinct kernels of the programs before they are scheduled, each in a module."""
+    """Return the distinct kernels of the programs before scheduling, each in a module."""
     found: dict[Hashable, KernelOp] = {}
     scheduling = scheduling_passes(target)
     before = [step for step in kernel_passes(target) if step not in scheduling]
@@ -175,13 +175,13 @@ def single_kernels(target: str) -> Sequence[ModuleOp]:
 
 
 def forget() -> None:
-    """Drop the programs and kernels that are kept."""
+    """Drop cached programs and kernels."""
     programs.cache_clear()
     single_kernels.cache_clear()
 
 
 def _after(steps: Sequence[ModulePass], program: ModuleOp) -> ModuleOp:
-    """A copy of a program after some passes."""
+    """Return a copy of a program after some passes."""
     program = program.clone()
     for step in steps:
         step.apply(Context(), program)
@@ -193,7 +193,8 @@ def _kernels(program: ModuleOp) -> Iterator[KernelOp]:
 
 
 def _seconds(program: ModuleOp, target: str) -> float:
-    """Modelled seconds of the calls of a program; of a kernel that nothing calls, one."""
+    """Return modelled seconds of the calls of a program; of one call, for a kernel without
+    callers."""
     calls = Counter(op.callee_name for op in program.walk() if isinstance(op, CallOp))
     machine = targets.get(target)
     return sum(
@@ -230,7 +231,7 @@ def measure(constant: Constant, target: str) -> Iterator[Row]:
 
 
 def _scheduled(units: Sequence[ModuleOp], constant: Constant, target: str) -> Sequence[ModuleOp]:
-    """Copies of the units after their passes, with no choice that was made for another value."""
+    """Return copies of the units after their passes, without choices cached for another value."""
     tables.forget()
     steps = kernel_passes(target) if constant.of_programs else scheduling_passes(target)
     return [_after(steps, unit) for unit in units]

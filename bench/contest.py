@@ -1,4 +1,4 @@
-"""Several runtimes on the same model: which of them can run it, and what they give."""
+"""Several runtimes on the same model: which ones can run it, and their results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ Load = Callable[[Path, int], Run]
 
 
 def attempt(calls: Mapping[K, Callable[[], T]]) -> tuple[dict[K, T], dict[K, str]]:
-    """The results of the calls that succeed, and a line for each one that raises: the failure of
-    one runtime must not end a comparison."""
+    """Return the results of successful calls, and a line for each one that raises.
+
+    The failure of one runtime must not end a comparison.
+    """
     found: dict[K, T] = {}
     failures: dict[K, str] = {}
     for name, call in calls.items():
@@ -42,7 +44,7 @@ class Contest:
     calls: Mapping[str, Callable[[], list[Array]]]
     outputs: Mapping[str, list[Array]]
     failures: Mapping[str, str]
-    """The other runtimes, with a line that says why."""
+    """The other runtimes, each with a line that says why."""
 
 
 def contest(

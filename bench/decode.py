@@ -34,11 +34,11 @@ PROMPT = 16
 
 Array = npt.NDArray[Any]
 Step = Callable[[int], Array]
-"""The logits for the next token; what was before is kept."""
+"""Returns the logits for the next token; earlier tokens are cached."""
 
 
 def tessella_steps(path: Path, threads: int, cache: Sequence[str], shape: Sequence[int]) -> Step:
-    """Tessella, with the cache kept inside."""
+    """Decode with tessella, which keeps the cache."""
     model = tessella.compile(str(path), threads=threads, dims={})
     kept = {name: name.replace("past", "present") for name in cache}
     bound = model.bind(kept, {name: np.zeros(shape, np.float32) for name in cache})
@@ -46,7 +46,7 @@ def tessella_steps(path: Path, threads: int, cache: Sequence[str], shape: Sequen
 
 
 def onnxruntime_steps(path: Path, threads: int, cache: Sequence[str], shape: Sequence[int]) -> Step:
-    """ONNX Runtime, whose outputs are bound as the inputs of the next call."""
+    """Decode with ONNX Runtime, whose outputs are bound as the next call's inputs."""
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -70,14 +70,17 @@ def onnxruntime_steps(path: Path, threads: int, cache: Sequence[str], shape: Seq
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of the weights that a step reads: of the positions it reads one row, and the tokens'
-    embedding is the last layer's weights."""
+    """Return bytes of the weights that a step reads.
+
+    It reads one row of the position embedding; the token embedding is also the last layer's weight.
+    """
     sizes = {tensor.name: 4 * int(np.prod(tensor.dims)) for tensor in model.graph.initializer}
     return sum(size for name, size in sizes.items() if "positions" not in name)
 
 
 def generate(steps: dict[str, Step], tokens: int) -> tuple[dict[str, list[float]], float]:
-    """Seconds of each step of each contestant, turn by turn, and the largest error between them."""
+    """Return seconds of each step of each contestant, interleaved, and the largest error between
+    them."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     token, error = 1, 0.0
     for _ in range(tokens):

@@ -1,9 +1,9 @@
-"""A network that finds objects, with 60 convolutions of which no two have the same shape.
+"""A detector with 60 convolutions of different shapes. Compiling equal kernels once gains nothing
+on it.
 
-Compilers that compile equal kernels once gain nothing on it. It is built as detectors are: a
-backbone of residual stages that share channels out (CSP), a pyramid of three levels up and down
-again (PAN), and heads for classes and boxes at each level. As in a network that a search has
-widened layer by layer, each block has channels of its own.
+It has a detector's structure: a backbone of residual stages with split channels (CSP), a pyramid of
+three levels up and down (PAN), and heads for classes and boxes at each level. Each block has its
+own number of channels, as in a network widened layer by layer by a search.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ CLASSES = 80
 
 
 def detector(seed: int = 0) -> onnx.ModelProto:
-    """The model: ``image`` f32 [1, 3, 320, 320] to ``scores`` f32 [1, 2100, 80] and ``boxes`` f32
-    [1, 2100, 4], of the points of 40x40, 20x20 and 10x10. Weights are drawn from the seed."""
+    """Return the model: ``image`` f32 [1, 3, 320, 320] to ``scores`` f32 [1, 2100, 80] and
+    ``boxes`` f32 [1, 2100, 4], for the points of 40x40, 20x20 and 10x10. Weights are drawn from
+    the seed."""
     net = _Network(seed)
     levels = _backbone(net)
     levels = _pyramid(net, levels)
@@ -58,14 +59,14 @@ class _Network:
         self._random = np.random.default_rng(seed)
 
     def node(self, op: str, inputs: Sequence[str], output: str = "", **settings: Any) -> str:
-        """Append a node. Returns its output."""
+        """Append a node and return its output."""
         output = output or f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, list(inputs), [output], name=output, **settings))
         self.channels.setdefault(output, self.channels.get(inputs[0], 0))
         return output
 
     def constant(self, name: str, array: npt.NDArray[Any]) -> str:
-        """A weight, which is appended if there is none of the name."""
+        """Return a weight, appending it if it is new."""
         if not any(weight.name == name for weight in self.weights):
             self.weights.append(numpy_helper.from_array(array, name))
         return name
@@ -80,7 +81,7 @@ class _Network:
         activate: bool = True,
         bias: float = 0.0,
     ) -> str:
-        """A convolution with SiLU after it."""
+        """A convolution followed by SiLU."""
         shape = (channels, self.channels[x], kernel, kernel)
         values = self._random.standard_normal(shape, np.float32)
         number = sum(node.op_type == "Conv" for node in self.nodes)
@@ -92,14 +93,14 @@ class _Network:
         return self.node("Mul", [y, self.node("Sigmoid", [y])]) if activate else y
 
     def concat(self, *values: str) -> str:
-        """Values side by side along their channels."""
+        """Concatenate values along their channels."""
         y = self.node("Concat", values, axis=1)
         self.channels[y] = sum(self.channels[value] for value in values)
         return y
 
 
 def _backbone(net: _Network) -> list[str]:
-    """The values of strides 8, 16 and 32."""
+    """Return the values of strides 8, 16 and 32."""
     x = net.conv(net.conv("image", 24, 3, 2), 32, 3)
     stages = ((40, 0), (72, 1), (136, 1), (232, 1))
     levels: list[str] = []
@@ -110,7 +111,7 @@ def _backbone(net: _Network) -> list[str]:
 
 
 def _shared(net: _Network, x: str, channels: int, blocks: int, *, residual: bool) -> str:
-    """Blocks on a half of the channels, next to the other half."""
+    """Apply blocks to one half of the channels, and concatenate the other half."""
     half = channels // 2
     kept, y = net.conv(x, half - 4, 1), net.conv(x, half + 4, 1)
     for block in range(blocks):
@@ -121,7 +122,7 @@ def _shared(net: _Network, x: str, channels: int, blocks: int, *, residual: bool
 
 
 def _pyramid(net: _Network, levels: Sequence[str]) -> list[str]:
-    """From coarse to fine and back: each level knows of the others."""
+    """Merge levels from coarse to fine and back."""
     fine, middle, coarse = levels
     pools = [coarse]
     for _ in range(3):
@@ -137,14 +138,14 @@ def _pyramid(net: _Network, levels: Sequence[str]) -> list[str]:
 
 
 def _doubled(net: _Network, x: str) -> str:
-    """Twice as high and wide."""
+    """Double height and width."""
     scales = net.constant("scales", np.array([1, 1, 2, 2], np.float32))
     settings = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
     return net.node("Resize", [x, "", scales], nearest_mode="floor", **settings)
 
 
 def _head(net: _Network, x: str, level: int) -> tuple[str, str]:
-    """Scores and boxes of the points of a level, [1, points, width]."""
+    """Return scores and boxes of a level's points, [1, points, width]."""
     width = 48 + 16 * level
     classes, boxes = net.conv(x, width, 3), net.conv(x, width - 8, 3)
     scores = net.node("Sigmoid", [net.conv(classes, CLASSES, 1, activate=False)])
@@ -152,22 +153,25 @@ def _head(net: _Network, x: str, level: int) -> tuple[str, str]:
 
 
 def _points(net: _Network, x: str, width: int) -> str:
-    """[1, width, h, w] as [1, h * w, width]."""
+    """Reshape [1, width, h, w] to [1, h * w, width]."""
     return net.node("Transpose", [_flat(net, x, width)], perm=[0, 2, 1])
 
 
 # ** a small one, with suppression **
 
 WIDTHS = (16, 32, 64, 96, 128)
-"""Channels of the stages of the small detector, of strides 2 to 32."""
+"""Channels of the small detector's stages, of strides 2 to 32."""
 FEW_CLASSES = 20
 RARE = -8.0
-"""The bias of scores, which leaves few points that are likely to be objects."""
+"""The bias of scores, which makes few points likely objects."""
 
 
 def suppressing_detector(seed: int = 0) -> tuple[onnx.ModelProto, dict[str, npt.NDArray[Any]]]:
-    """A small detector, and an image: ``boxes`` f32 [1, 2100, 4] are the corners of all boxes,
-    ``found`` i64 [k, 3] those that NonMaxSuppression selects."""
+    """Return a small detector and an image.
+
+    ``boxes`` f32 [1, 2100, 4] are the corners of all boxes, ``found`` i64 [k, 3] those that
+    NonMaxSuppression selects.
+    """
     net = _Network(seed)
     x, heads = "image", list[tuple[str, str]]()
     for stage, width in enumerate(WIDTHS, 1):
@@ -199,8 +203,10 @@ def suppressing_detector(seed: int = 0) -> tuple[onnx.ModelProto, dict[str, npt.
 
 
 def _small_head(net: _Network, x: str, stride: int) -> tuple[str, str]:
-    """Scores [1, classes, points] and corners [1, points, 4] of a level: offsets from the points,
-    and sizes between 0 and four times what the level is for, as in YOLO."""
+    """Return scores [1, classes, points] and corners [1, points, 4] of a level.
+
+    Corners are offsets from the points and sizes of up to four times the level's, as in YOLO.
+    """
     extent = SIZE // stride
     scores = net.conv(net.conv(x, 48, 3), FEW_CLASSES, 1, activate=False, bias=RARE)
     scores = _flat(net, net.node("Sigmoid", [scores]), FEW_CLASSES)
@@ -220,7 +226,7 @@ def _small_head(net: _Network, x: str, stride: int) -> tuple[str, str]:
 
 
 def _flat(net: _Network, x: str, width: int) -> str:
-    """[1, width, h, w] as [1, width, h * w]."""
+    """Reshape [1, width, h, w] to [1, width, h * w]."""
     shape = net.constant(f"shape_{width}", np.array([1, width, -1], np.int64))
     return net.node("Reshape", [x, shape])
 

@@ -23,9 +23,9 @@ from tessella.tools.measure import geometric_mean
 from tests.models import load_model, random_inputs
 
 GOAL = 2.0
-"""The factor by which an estimate may be wrong."""
+"""The acceptable factor of an estimate's error."""
 MATTERS = 0.01
-"""The share of a network from which on a kernel matters."""
+"""The share of a network from which a kernel matters."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Kernel:
     estimated: float
     """Seconds of a run."""
     share: float
-    """Of the network's time."""
+    """The share of the network's time."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def is_outlier(self) -> bool:
-        """Whether the estimate is wrong where that matters."""
+        """Whether the estimate is wrong and the kernel matters."""
         return self.share > MATTERS and max(self.ratio, 1 / self.ratio) > GOAL
 
 
@@ -75,7 +75,7 @@ def _kernel(model: str, kernel: str, rows: Sequence[Row], seconds: float) -> Ker
 
 
 def _classes(kernels: Iterable[Kernel]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of classes, those first that take longest."""
+    """Yield rows of the table of classes, the most expensive first."""
     classes: dict[str, list[Kernel]] = {}
     for kernel in kernels:
         classes.setdefault(kernel.name, []).append(kernel)
@@ -101,7 +101,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if there are outliers."""
+    """Measure and print; return 1 if there are outliers."""
     options = _parse(arguments)
     where = show_machine()
     kernels = [k for name in options.names for k in measure(name)]

@@ -34,9 +34,9 @@ Rounding = type[np.floating]
 
 DIGITS = 60
 NEAR = Decimal("1e-18")
-"""How far from 0 a limit at 0 is taken."""
+"""The distance from 0 at which limits are evaluated."""
 PLACES = 200
-"""Places of an interval at which errors are measured."""
+"""Points of an interval at which errors are measured."""
 ROUNDS = 40
 """Least-squares fits until errors are level."""
 
@@ -46,7 +46,7 @@ getcontext().prec = 2 * DIGITS
 
 
 def _series(term: Decimal, ratio: Callable[[int], Decimal]) -> Decimal:
-    """The sum of terms, each of which is a ratio of the one before it."""
+    """Return the sum of a series whose terms are ratios of their predecessors."""
     total, number = term, 0
     while abs(term) > abs(total).scaleb(-DIGITS - 20):
         number += 1
@@ -68,7 +68,7 @@ def _sinh(x: Decimal) -> Decimal:
 
 
 def _atan(x: Decimal) -> Decimal:
-    """By halving the angle three times, and a series."""
+    """The arctangent by halving the angle three times, and a series."""
     for _ in range(3):
         x /= 1 + (1 + x * x).sqrt()
     return 8 * _series(x, lambda n: -x * x * (2 * n - 1) / (2 * n + 1))
@@ -100,22 +100,22 @@ def _tanh(x: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A polynomial P that is a part of a function: ``lead(x) + factor(x) P(variable(x))``."""
+    """A polynomial P within a function: ``lead(x) + factor(x) P(variable(x))``."""
 
     function: Exact
     lead: Exact
     factor: Exact
     low: Decimal
     high: Decimal
-    """The interval of the polynomial's variable."""
+    """The upper end of the interval of the polynomial's variable."""
     table: Sequence[float]
     element: Rounding
     argument: Exact = lambda t: t
-    """x for a value of the variable."""
+    """Returns x for a value of the variable."""
     counts: Exact | None = None
-    """The relative error for an error of 1 of the polynomial, where it is not the function's."""
+    """Relative weight of a polynomial error of 1, where it differs from the function's."""
     levelled: bool = False
-    """Whether the errors are levelled; else the polynomial is an interpolation."""
+    """Whether the errors are levelled; otherwise the polynomial interpolates."""
 
     @property
     def degree(self) -> int:
@@ -126,12 +126,12 @@ class Polynomial:
         return f"{self.low:.5f} to {self.high:.5f}"
 
     def fitted(self) -> list[float]:
-        """The coefficients, rounded to the element's type."""
+        """Return the coefficients, rounded to the element's type."""
         found = self._levelled() if self.levelled else self._interpolated()
         return [float(self.element(float(c))) for c in found]
 
     def error(self, table: Sequence[float]) -> float:
-        """The largest error of the function with these coefficients."""
+        """Return the largest error of the function with these coefficients."""
         exact = [Decimal(c) for c in table]
         errors = (
             (_value(exact, t) - self._wanted(t)) * self._gain(t)
@@ -140,12 +140,12 @@ class Polynomial:
         return max(abs(float(error)) for error in errors)
 
     def _wanted(self, t: Decimal) -> Decimal:
-        """What the polynomial stands for."""
+        """Return the value that the polynomial approximates."""
         x = self._x(t)
         return (self.function(x) - self.lead(x)) / self.factor(x)
 
     def _gain(self, t: Decimal) -> Decimal:
-        """The relative error of the function for an error of 1 of the polynomial."""
+        """Return the function's relative error for a polynomial error of 1."""
         x = self._x(t)
         return self.factor(x) / self.function(x) if self.counts is None else self.counts(x)
 
@@ -153,7 +153,7 @@ class Polynomial:
         return self.argument(t if abs(t) > NEAR else NEAR)
 
     def _interpolated(self) -> list[Decimal]:
-        """By divided differences."""
+        """Interpolate by divided differences."""
         nodes = _chebyshev(self.low, self.high, len(self.table))
         differences = list(map(self._wanted, nodes))
         for order in range(1, len(nodes)):
@@ -176,7 +176,7 @@ class Polynomial:
 
 
 def _chebyshev(low: Decimal, high: Decimal, count: int) -> list[Decimal]:
-    """The Chebyshev nodes of an interval."""
+    """Return the Chebyshev nodes of an interval."""
     middle, half = (high + low) / 2, (high - low) / 2
     return [middle + half * _cos(PI * (2 * i + 1) / (2 * count)) for i in range(count)]
 
@@ -193,8 +193,8 @@ def _powers(t: Floats, count: int) -> Floats:
 
 
 def level(columns: Floats, wanted: Floats, gain: Floats) -> Floats:
-    """The combination of columns whose largest error is the least that rounds of least squares
-    find."""
+    """Return the combination of columns with the least maximal error, by rounds of least
+    squares."""
     weights = np.full(len(wanted), 1 / len(wanted))
     best, least = np.zeros(columns.shape[1]), np.inf
     for _ in range(ROUNDS):
@@ -220,7 +220,7 @@ class Intervals:
 
     @property
     def table(self) -> list[float]:
-        """The coefficients of the source, those of an interval together."""
+        """Return the source's coefficients, grouped by interval."""
         rows = zip(*self.pieces.coefficients, strict=True)
         return [float(np.float32(c)) for row in rows for c in row]
 
@@ -233,11 +233,11 @@ class Intervals:
         return f"{len(self.pieces.coefficients[0])} of {self.pieces.width:.5f}"
 
     def fitted(self) -> list[float]:
-        """The coefficients, rounded to f32."""
+        """Return the coefficients, rounded to f32."""
         return [c for n, _ in enumerate(self.pieces.coefficients[0]) for c in self._fitted(n)]
 
     def error(self, table: Sequence[float]) -> float:
-        """The largest error of the function with these coefficients."""
+        """Return the largest error of the function with these coefficients."""
         rows = np.reshape(table, (-1, self.degree + 1))
         return max(self._error(n, row) for n, row in enumerate(rows))
 
@@ -247,7 +247,7 @@ class Intervals:
         return float(np.abs(found / wanted - 1).max())
 
     def _places(self, n: int) -> tuple[Floats, Floats]:
-        """Distances from the middle of an interval, and the function there."""
+        """Return distances from the middle of an interval, and the function there."""
         middle, half = Decimal(n * self.pieces.width), Decimal(self.pieces.width) / 2
         places = _chebyshev(Decimal(0) if n == 0 else -half, half, PLACES)
         wanted = [float(self.function(middle + r)) for r in places]
@@ -268,10 +268,10 @@ class Intervals:
 # ** all of them **
 
 SMALL = LN2 / 2
-"""Arguments of exp, once reduced."""
+"""Arguments of exp after reduction."""
 HALF = Decimal("0.5")
 WIDER = Decimal("1.0001")
-"""Rounding may take a reduced argument so far beyond its interval."""
+"""The factor by which rounding may take a reduced argument beyond its interval."""
 F32, F64 = np.float32, np.float64
 
 
@@ -288,7 +288,7 @@ def _log2(x: Decimal) -> Decimal:
 
 
 def _exp(table: Sequence[float], element: Rounding) -> Polynomial:
-    """The interval is wider on one side, so that no node is 0."""
+    """exp: the interval is wider on one side, so that no node is 0."""
     low, high = -SMALL * Decimal("1.0004"), SMALL * WIDER
     return Polynomial(Decimal.exp, lambda r: 1 + r, lambda r: r**2, low, high, table, element)
 
@@ -305,7 +305,7 @@ def _in_square(
     table: Sequence[float],
     element: Rounding = F32,
 ) -> Polynomial:
-    """A polynomial in the square of an argument up to ``most``."""
+    """Return a polynomial in the square of an argument up to ``most``."""
     low, high = Decimal(0), most * most
     return Polynomial(
         function, lead, lambda x: x**power, low, high, table, element, argument=Decimal.sqrt
@@ -315,12 +315,12 @@ def _in_square(
 def _in_logarithm(
     function: Exact, lead: Exact, power: int, table: Sequence[float], element: Rounding
 ) -> Polynomial:
-    """A polynomial in f, for logarithms of 1 + f from sqrt(1/2) to sqrt(2)."""
+    """Return a polynomial in f, for logarithms of 1 + f from sqrt(1/2) to sqrt(2)."""
     return Polynomial(function, lead, lambda f: f**power, 1 / ROOT - 1, ROOT - 1, table, element)
 
 
 def _erf_by_logarithm() -> Polynomial:
-    """-log(erfc(x)), whose errors count as those of erf that they cause."""
+    """-log(erfc(x)); errors count by their effect on erf."""
     return Polynomial(
         lambda x: -(1 - _erf(x)).ln(),
         _same,
@@ -335,7 +335,7 @@ def _erf_by_logarithm() -> Polynomial:
 
 
 def _erfc_by_exponential() -> Polynomial:
-    """erfc(x) exp(x^2) (x + 3), whose errors count as those of erf that they cause."""
+    """erfc(x) exp(x^2) (x + 3); errors count by their effect on erf."""
     return Polynomial(
         lambda x: (1 - _erf(x)) * (x * x).exp(),
         lambda _: Decimal(0),
@@ -390,7 +390,7 @@ FITS: Mapping[str, Polynomial | Intervals] = {
     "pieces.ERF": Intervals(_erf, pieces.ERF),
     "pieces.TANH": Intervals(_tanh, pieces.TANH),
 }
-"""The tables of the source by name, with the bits of the element where there are several."""
+"""The source's tables by name, with the element's width if there are several."""
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

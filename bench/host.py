@@ -1,8 +1,8 @@
-"""Compare what NumPy kernels are estimated to cost with what they take.
+"""Compare estimated costs of NumPy kernels with measured times.
 
     OPENBLAS_NUM_THREADS=1 python -m bench.host [TEXT ...] --json results.json
 
-Each kernel runs as a program runs it, on arrays that stay in the caches.
+Each kernel runs as in a program, on arrays that stay in the caches.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tessella.runtime import host
 from tessella.tools.measure import Array, geometric_mean
 
 GOAL = 2.0
-"""The factor by which an estimate may be wrong."""
+"""The acceptable factor of an estimate's error."""
 TURNS, TURN = 5, 0.003
-"""The best of so many turns counts, of so many seconds each."""
+"""Turns, the fastest of which counts, and seconds of a turn."""
 
 WINDOW: dict[str, Any] = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1)}
 POOL: dict[str, Any] = {
@@ -50,7 +50,7 @@ class Case:
     indices: Sequence[int] = ()
 
     def arrays(self) -> list[Array]:
-        """Operands: positive numbers, and rows of the first operand."""
+        """Return operands: positive numbers, and rows of the first operand."""
         rng, rows = np.random.default_rng(0), self.shapes[0][0]
         return [
             rng.integers(0, rows, shape)
@@ -61,7 +61,7 @@ class Case:
 
 
 def _sized(size: int) -> dict[str, Case]:
-    """Ops on so many elements, some of them in rows of 64."""
+    """Return ops on ``size`` elements, some of them in rows of 64."""
     flat, rows = (size,), (size // 64, 64)
     unary = (nn.ReluOp, nn.SqrtOp, nn.ExpOp, nn.TanhOp, nn.SigmoidOp, nn.ErfOp)
     binary = (nn.AddOp, nn.DivOp, nn.PowOp, nn.LessOp)
@@ -117,7 +117,7 @@ CASES: Mapping[str, Case] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A case: microseconds that it takes, and that it is estimated to take."""
+    """A case with measured and estimated microseconds."""
 
     name: str
     measured: float
@@ -130,7 +130,7 @@ class Row:
 
     @property
     def factor(self) -> float:
-        """How wrong the estimate is, at least 1."""
+        """The error factor of the estimate, at least 1."""
         return max(self.ratio, 1 / self.ratio)
 
 
@@ -146,8 +146,8 @@ def measure(name: str) -> Row:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Of one call, after one that is not timed: of this thread, whatever else the machine does."""
-    np.zeros(FRESH // 2, np.uint8)  # the allocator keeps memory once it had as much
+    """Return the CPU seconds of one call on this thread, after an untimed one."""
+    np.zeros(FRESH // 2, np.uint8)  # the allocator keeps memory after its first use
     call()
     start, count, elapsed = thread_time(), 0, 0.0
     while elapsed < TURN:
@@ -163,7 +163,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if an estimate is wrong by more than ``GOAL``."""
+    """Measure and print; return 1 if an estimate is wrong by more than ``GOAL``."""
     options = _parse(arguments)
     where = show_machine()
     rows = [measure(name) for name in options.names]

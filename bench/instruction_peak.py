@@ -1,4 +1,4 @@
-"""The peak of an instruction that sums products: a loop of it on accumulators in registers."""
+"""The peak rate of a dot product instruction: a loop on accumulators in registers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ Product = tuple[str, str, str]
 
 
 def peak(product: Product, target: Target) -> Probe | None:
-    """A probe of the first instruction for a product, which counts its operations, two for a
-    multiply-add; None where the target has none."""
+    """Return a probe of the first instruction for a product; None if the target has none.
+
+    It counts operations: two for a multiply-add.
+    """
     row = next(of_product(*product, target), None)
     if row is None:
         return None
@@ -43,7 +45,7 @@ def peak(product: Product, target: Target) -> Probe | None:
 
 
 def _lines(row: Instruction, target: Target, count: int) -> Iterator[str]:
-    """The LLVM IR of the loop, with so many accumulators."""
+    """Yield the LLVM IR of the loop, with ``count`` accumulators."""
     lanes, callee = (
         target.lanes(ELEMENTS[row.accumulates].bits),
         row.forms[target.vector_bits].callee,
@@ -75,18 +77,18 @@ def _lines(row: Instruction, target: Target, count: int) -> Iterator[str]:
 
 
 def _taken(row: Instruction) -> str:
-    """LLVM's type of the values that the intrinsic takes."""
+    """Return LLVM's type of the intrinsic's operands."""
     element = row.takes or row.operands[0][0]
     return "bfloat" if element == "bf16" else ELEMENTS[element].llvm
 
 
 def _step(row: Instruction, callee: str, sums: str, factors: str, i: int) -> Iterator[str]:
-    """One accumulator's product and sum."""
+    """Yield one accumulator's product and sum."""
     factor = f"{factors} %factor, {factors} %factor"
     if not row.sums:
         yield f"  %t{i} = call {sums} @{callee}({sums} %s{i}, {factor})"
         return
-    # a product that does not change from turn to turn would leave the loop
+    # LLVM would hoist a loop-invariant product.
     yield f"  %f{i} = bitcast {sums} %s{i} to {factors}"
     yield f"  %p{i} = call {sums} @{callee}({factors} %f{i}, {factors} %factor)"
     yield f"  %t{i} = add {sums} %s{i}, %p{i}"

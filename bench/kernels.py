@@ -39,15 +39,15 @@ from tests.models import random_inputs
 OURS = "tessella"
 
 TURN = 0.002
-"""Seconds that a turn of a contestant takes at the least."""
+"""The least seconds of a contestant's turn."""
 
 COMPILE_GOAL = 0.150
-"""Seconds to compile a kernel, in the median."""
+"""Median seconds to compile a kernel."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted of a group: how many times as fast as the faster peer, and shares of roofs."""
+    """The goals of a group: speed relative to the faster peer, and shares of roofs."""
 
     each: float | None = None
     mean: float | None = None
@@ -56,7 +56,7 @@ class Goal:
 
     @property
     def is_of_each(self) -> bool:
-        """Whether something is wanted of each kernel, and not of their mean alone."""
+        """Whether some goal applies to each kernel, not only to the mean."""
         return any(value is not None for value in (self.each, self.peak, self.bandwidth))
 
     def __str__(self) -> str:
@@ -86,13 +86,13 @@ GOALS = {
 
 @dataclass
 class Row:
-    """One kernel. Figures are missing where the peer they are of failed."""
+    """One kernel. Figures of peers that failed are missing."""
 
     group: str
     name: str
     workload: Workload
     ms: dict[str, float] = field(default_factory=dict[str, float])
-    """Median, by peer."""
+    """Median by peer."""
     spread: dict[str, float] = field(default_factory=dict[str, float])
     error: dict[str, float] = field(default_factory=dict[str, float])
     """Against the first peer that ran."""
@@ -105,20 +105,20 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """The time of the faster peer over ours: above 1 where we are faster."""
+        """The time of the faster peer over ours: above 1, we are faster."""
         others = [ms for peer, ms in self.ms.items() if peer != OURS]
         return min(others) / self.ms[OURS] if others and OURS in self.ms else None
 
     @property
     def of_peak(self) -> float | None:
-        """The share of the FMA peak; None where a kernel multiplies nothing."""
+        """The share of the FMA peak; None for a kernel without multiplications."""
         if self.peak_gflops is None or OURS not in self.ms or not self.workload.flops:
             return None
         return self.workload.flops / (self.ms[OURS] * 1e6) / self.peak_gflops
 
     @property
     def of_bandwidth(self) -> float | None:
-        """The share of the bandwidth: as many bytes as are written are copied, others are read."""
+        """The share of the bandwidth: the bytes written are copied, the others are read."""
         if self.read_gbs is None or self.copy_gbs is None or OURS not in self.ms:
             return None
         copied = 2 * min(self.workload.read, self.workload.written)
@@ -126,7 +126,7 @@ class Row:
         return roof / (self.ms[OURS] * 1e6)
 
     def missed(self, goal: Goal) -> list[str]:
-        """What is wanted of each kernel and is not reached."""
+        """Return the goals for each kernel that are missed."""
         wanted = (
             ("ratio", self.ratio, goal.each),
             ("peak", self.of_peak, goal.peak),
@@ -143,7 +143,7 @@ class Row:
 
 
 class Bench:
-    """What all kernels are measured with."""
+    """The common parts of measuring kernels."""
 
     def __init__(self, peers: Sequence[str], threads: int, repeat: int, compiles: int) -> None:
         self.peers = peers
@@ -154,7 +154,7 @@ class Bench:
         self.roofs = Roofs(self.target, threads)
 
     def measure(self, case: Case) -> Row:
-        """One kernel on all peers."""
+        """Measure one kernel on all peers."""
         model = case.build()
         row = Row(case.group, case.name, workload(model))
         if OURS in self.peers:
@@ -175,7 +175,7 @@ class Bench:
         return row
 
     def _roofs(self, workload: Workload) -> dict[str, Roof]:
-        """Loops to compare with; their names are no peer's."""
+        """Return loops to compare with; their names are no peer's."""
         return {
             "peak": self.roofs.flops(),
             "read": self.roofs.read(workload.bytes),
@@ -186,7 +186,7 @@ class Bench:
         return self.roofs.read(level_sizes(self.target)["memory"])
 
     def _compile(self, row: Row, model: onnx.ModelProto) -> None:
-        """The time to compile the model, and what its assembly shows."""
+        """Measure the time to compile the model, and inspect its assembly."""
         tessella: Any = importlib.import_module(OURS)
         try:
             times = [_timed(tessella.compile, model) for _ in range(self.compiles)]
@@ -251,7 +251,8 @@ def _cell(value: float | None, width: int, format: str, scale: float = 1) -> str
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    """Of each group the geometric mean, and whether its goals are met; then of all kernels."""
+    """Return each group's geometric mean and whether it meets its goals; then those of all
+    kernels."""
     groups = dict.fromkeys(row.group for row in rows)
     lines = ["", *(_group_summary([row for row in rows if row.group == g], g) for g in groups)]
     if ratios := [row.ratio for row in rows if row.ratio is not None]:
@@ -301,7 +302,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if a peer failed."""
+    """Measure and print; return 1 if a peer failed."""
     options = _parse(arguments)
     where = show_machine()
     peers = available(options.peers)

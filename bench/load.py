@@ -43,7 +43,7 @@ Caller = Callable[[], object]
 
 @dataclass(frozen=True)
 class Cell:
-    """What callers of one runtime see; times in milliseconds, and calls per second."""
+    """Latencies of one runtime's callers in milliseconds, and calls per second."""
 
     model: str
     peer: str
@@ -57,7 +57,7 @@ class Cell:
 
 
 def new_callers(peer: str, path: Path, threads: int, feeds: Feeds, count: int) -> list[Caller]:
-    """A function for each caller, which calls the model."""
+    """Return a function for each caller, which calls the model."""
     if peer == "openvino":
         return [*_openvino(path, threads, feeds, count)]
     run = load(peer, path, threads)
@@ -78,7 +78,7 @@ def _openvino(path: Path, threads: int, feeds: Feeds, count: int) -> Iterator[Ca
 
 
 def latencies(callers: Sequence[Caller], calls: int) -> tuple[list[float], float]:
-    """The seconds of so many calls in all, and those that all of them took together."""
+    """Return the latencies of ``calls`` calls in seconds, and their total duration."""
     found: list[list[float]] = [[] for _ in callers]
     start = threading.Barrier(len(callers) + 1)
     each = -(-calls // len(callers))
@@ -106,7 +106,7 @@ def latencies(callers: Sequence[Caller], calls: int) -> tuple[list[float], float
 
 @contextmanager
 def spinning(busy: bool) -> Generator[None]:
-    """Have a process spin beside this one."""
+    """Run a spinning process beside this one."""
     if not busy:
         yield
         return
@@ -121,7 +121,7 @@ def spinning(busy: bool) -> Generator[None]:
 def measure(
     model: str, peer: str, threads: int, callers: Sequence[int], busy: Sequence[bool], calls: int
 ) -> list[Cell]:
-    """The cells of one runtime, in this process."""
+    """Measure the cells of one runtime in this process."""
     proto = load_model(model)
     feeds = random_inputs(proto)
     cells: list[Cell] = []
@@ -141,7 +141,8 @@ def measure(
 
 
 def table(cells: Sequence[Cell]) -> Iterator[str]:
-    """Lines: p50 / p99 in milliseconds, and calls per second, of each runtime and thread count."""
+    """Yield lines: p50 / p99 in milliseconds, and calls per second, of each runtime and thread
+    count."""
     columns = list(dict.fromkeys((cell.peer, cell.threads) for cell in cells))
     width = 26
     names = "".join(f"{f'{peer} {threads}':>{width}}" for peer, threads in columns)
@@ -161,7 +162,7 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = Command("load", "Compare the latency of calls under load.")
     parser.add_names("model", NAMES)
     parser.add_peers(PEERS)

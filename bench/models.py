@@ -29,7 +29,7 @@ NAMES = (*LIGHT_MODELS, *FIXTURES)
 
 @dataclass
 class Row:
-    """One peer on one model; figures are None where it failed, and ``failure`` says how."""
+    """One peer on one model; if it failed, figures are None, and ``failure`` says how."""
 
     model: str
     peer: str
@@ -71,20 +71,20 @@ def compare(name: str, peers: Sequence[str], *, threads: int, repeat: int) -> li
 
 
 def write_model(name: str, path: Path) -> tuple[float, dict[str, Array]]:
-    """Write the model with weights; their size in MB, and inputs for it."""
+    """Write the model with weights; return their size in MB, and inputs for it."""
     model = load_model(name)
     path.write_bytes(model.SerializeToString())
     return _weights_size(model) / 1e6, random_inputs(model)
 
 
 def _weights_size(model: onnx.ModelProto) -> int:
-    """In bytes, of float32 weights (other constants are next to nothing)."""
+    """Return the bytes of float32 weights; other constants are negligible."""
     floats = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
     return sum(4 * math.prod(tensor.dims) for tensor in floats)
 
 
 def _measure_cold(row: Row, path: Path, feeds: Path) -> None:
-    """Fill in what a new process tells."""
+    """Fill in the figures of a new process."""
     try:
         figures = cold.measure(row.peer, path, feeds, row.threads)
     except RuntimeError as error:
@@ -95,7 +95,7 @@ def _measure_cold(row: Row, path: Path, feeds: Path) -> None:
 
 
 def _load(row: Row, path: Path, feeds: Feeds) -> tuple[Run, list[Array]] | None:
-    """Load the model into this process, and call it once; None where that fails."""
+    """Load the model into this process, and call it once; None if that fails."""
     try:
         run = load(row.peer, path, row.threads)
         return run, [np.array(output) for output in run(feeds)]
@@ -120,7 +120,7 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 
 def _print_ratios(rows: Sequence[Row]) -> None:
-    """Of each peer, the geometric mean of its ratios."""
+    """Print the geometric mean of each peer's ratios."""
     print("\ngeometric mean of the ratios")
     for peer in dict.fromkeys(row.peer for row in rows):
         ratios = [row.ratio for row in rows if row.peer == peer and row.ratio is not None]
@@ -138,7 +138,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if anything failed."""
+    """Measure and print; return 1 if anything failed."""
     options = _parse(arguments)
     where = show_machine()
     peers = available(options.peers)

@@ -34,7 +34,7 @@ PEAK_SECONDS = 0.3
 
 @dataclass
 class Row:
-    """A runtime on a case; figures are None where it failed, and ``failure`` says how."""
+    """A runtime on a case; if it failed, figures are None, and ``failure`` says how."""
 
     case: str
     threads: int
@@ -43,7 +43,7 @@ class Row:
     spread: float | None = None
     error: float | None = None
     ratio: float | None = None
-    """In the row of tessella: the median of the fastest other runtime over its own."""
+    """In tessella's row: the fastest other runtime's median over its own."""
     of_peak: float | None = None
     failure: str | None = None
 
@@ -71,7 +71,7 @@ def _expected(made: Made) -> list[Array]:
 
 
 def _floats(arrays: Sequence[Array]) -> list[Array]:
-    """As float64, whatever the elements are."""
+    """Convert arrays to float64."""
     return [np.asarray(widened(array), np.float64) for array in arrays]
 
 
@@ -104,7 +104,7 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 
 def _print_means(rows: Sequence[Row]) -> None:
-    """The geometric mean of the ratios of each group."""
+    """Print the geometric mean of the ratios of each group."""
     print("\ngeometric mean of the ratios")
     for key in dict.fromkeys((row.case.split()[0], row.threads) for row in rows):
         ratios = [r.ratio for r in rows if (r.case.split()[0], r.threads) == key and r.ratio]
@@ -121,7 +121,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if a runtime failed or an error is not finite."""
+    """Measure and print; return 1 if a runtime failed or an error is not finite."""
     options = _parse(arguments)
     where = show_machine()
     rows: list[Row] = []

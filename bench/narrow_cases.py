@@ -27,40 +27,40 @@ from tessella.tools.quantize import quantize
 from tests.models import load_model, random_inputs
 
 SAMPLES = 4
-"""Random inputs that a model is calibrated with."""
+"""Random inputs that calibrate a model."""
 
 CAST_OPSET = 13
-"""The first op set whose Cast takes bfloat16."""
+"""The first op set with bfloat16 in Cast."""
 
 BF16_PLACES = ("x86/bf16", "x86/f32")
-"""Where f32 models may be computed narrowly."""
+"""Places that let f32 models compute narrowly."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A model to be measured."""
+    """A model to measure."""
 
     model: onnx.ModelProto
     feeds: Mapping[str, Array]
     wide: onnx.ModelProto | None = None
-    """What its results are compared with, computed in f32 by ONNX Runtime; None where the first
-    peer's are the right ones."""
+    """The f32 model that results are compared with, run by ONNX Runtime; None to compare with the
+    first peer."""
     wide_feeds: Mapping[str, Array] | None = None
     operations: int = 0
-    """Where a share of the peak is of interest."""
+    """Operations, if the share of the peak is of interest."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row of figures. The model is made when it is needed."""
+    """A row of figures. The model is built on demand."""
 
     group: str
     name: str
     make: Callable[[], Made]
     peers: Mapping[str, Load]
-    """By name; tessella is the first."""
+    """Loaders by name; tessella is the first."""
     product: Product | None = None
-    """The product of whose instruction the peak counts."""
+    """The product whose instruction determines the peak."""
 
 
 _TESSELLA: Mapping[str, Load] = {"tessella": load_tessella}
@@ -88,7 +88,7 @@ def _wide(name: str) -> Made:
 
 
 def _of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose weights are constants, and no inputs, in an op set whose Cast has bfloat16."""
+    """Return a copy with constant weights, in an op set whose Cast supports bfloat16."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     weights = {tensor.name for tensor in copy.graph.initializer}
@@ -101,7 +101,7 @@ def _of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _f16(name: str) -> Made:
-    """Weights, inputs and activations in float16."""
+    """Convert weights, inputs and activations to float16."""
     model = load_model(name)
     converter: Any = importlib.import_module("onnxruntime.transformers.float16")
     narrow = converter.convert_float_to_float16(_of_constants(model), op_block_list=[])
@@ -111,7 +111,7 @@ def _f16(name: str) -> Made:
 
 
 def _bf16_weights(name: str) -> Made:
-    """Weights in bfloat16, each behind a Cast to float32."""
+    """Store weights in bfloat16, each behind a Cast to float32."""
     model = load_model(name)
     narrow = _of_constants(model)
     casts: list[onnx.NodeProto] = []
@@ -139,7 +139,7 @@ def _model(
     y: tuple[int, Sequence[int]],
     constants: Sequence[onnx.TensorProto],
 ) -> onnx.ModelProto:
-    """A graph from `x` to `y`, each with element type and shape."""
+    """Return a graph from `x` to `y`, each with element type and shape."""
     inputs = [helper.make_tensor_value_info("x", *x)]
     outputs = [helper.make_tensor_value_info("y", *y)]
     graph = helper.make_graph(list(nodes), "narrow", inputs, outputs, list(constants))

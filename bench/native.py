@@ -1,4 +1,4 @@
-"""Native kernels called alone, outside of their program, on buffers of their own."""
+"""Native kernels called outside their program, on separate buffers."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Code:
     name: str
     image: bytes
     buffers: tuple[tuple[str, int], ...]
-    """Of each argument the dtype and the number of elements: operands, results, scratch."""
+    """Dtype and number of elements of each argument: operands, results, scratch."""
 
 
 def compile_kernels(
     loops: ModuleOp, target: Target, names: Iterable[str], most: int | None = None
 ) -> dict[str, Code]:
-    """The code of these kernels of a module at the stage `loops`.
+    """Compile these kernels of a module at the stage `loops`.
 
-    Raises ValueError where the LLVM IR of one has more than ``most`` characters.
+    Raises ValueError if the LLVM IR of one has more than ``most`` characters.
     """
     wanted = set(names)
     return {
@@ -66,7 +66,7 @@ def _buffer(type: object) -> tuple[str, int]:
 
 
 class Kernel:
-    """A kernel that can be called, on buffers that others may use too."""
+    """A callable kernel, on buffers that others may share."""
 
     def __init__(self, code: Code, buffers: Sequence[Array]) -> None:
         self.buffers = list(buffers)
@@ -81,17 +81,14 @@ class Kernel:
 
 
 class Memory:
-    """Buffers for kernels that are compared: the same ones for all, as far as they are alike.
-
-    Where buffers lie in memory changes how fast a kernel is.
-    """
+    """Shared buffers for kernels that are compared, as the position of buffers affects speed."""
 
     def __init__(self, operands: Sequence[Array]) -> None:
         self._operands = operands
         self._buffers: dict[Hashable, Array] = {}
 
     def of(self, code: Code, layouts: Sequence[Layout] = ()) -> list[Array]:
-        """The buffers of a kernel. The first hold the operands in these layouts, others zeros."""
+        """Return the buffers of a kernel: the operands in these layouts, then zeros."""
         return [
             self._operand(i, layouts[i], dtype) if i < len(layouts) else self._zeros(i, dtype, size)
             for i, (dtype, size) in enumerate(code.buffers)

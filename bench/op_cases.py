@@ -1,7 +1,7 @@
 """The table of single ops that `bench.ops` measures.
 
-A shape is a text of sizes, such as `1 64 n 2*n`. The number n is derived from the bytes of inputs
-and outputs that a case may have, so that one row serves all sizes.
+A shape is a text of sizes, such as `1 64 n 2*n`. The number n follows from a budget of bytes for
+inputs and outputs, so that one row serves all sizes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TYPES: Mapping[str, tuple[int, Any]] = {
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape, int], Array]
-"""The values of an operand, from its shape and n, before they are converted to its element."""
+"""Draws an operand from its shape and n, before it is converted to its element."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Operand:
     shape: str
     element: str = "f32"
     draw: Draw | None = None
-    """None for numbers of a normal distribution, or any integers from 1 to 100."""
+    """None for normally distributed numbers, or any integers from 1 to 100."""
     constant: bool = False
 
     def array(self, rng: np.random.Generator, n: int) -> Array:
-        """The values, drawn for n."""
+        """Draw the values for n."""
         kind = np.dtype(_TYPES[self.element][1])
         draw = self.draw or (_normal if kind.kind not in "iub" else _integers)
         return np.asarray(draw(rng, sizes(self.shape, n), n)).astype(kind)
@@ -61,11 +61,11 @@ class OpCase:
     op: str
     variant: str
     operands: tuple[Operand | None, ...]
-    """None is an operand that is left out."""
+    """None is an absent operand."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outputs: int = 1
     declared: Operand | None = None
-    """The output, where ONNX infers no shape and type."""
+    """The output, if ONNX infers no shape and type."""
     domain: str = ""
 
     @property
@@ -73,7 +73,7 @@ class OpCase:
         return f"{self.op} {self.variant}".strip()
 
     def model(self, n: int) -> onnx.ModelProto:
-        """The model, with the shapes of outputs that ONNX infers."""
+        """Return the model, with inferred output shapes."""
         rng = np.random.default_rng(0)
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.operands)]
         named = [(name, x) for name, x in zip(names, self.operands, strict=True) if x is not None]
@@ -95,18 +95,18 @@ class OpCase:
         return _info(name, self.declared, n)
 
     def feeds(self, n: int) -> dict[str, Array]:
-        """Valid inputs, drawn from a seed."""
+        """Draw valid inputs from a seed."""
         rng = np.random.default_rng(1)
         operands = enumerate(self.operands)
         return {f"x{i}": x.array(rng, n) for i, x in operands if x is not None and not x.constant}
 
     def bytes(self, n: int) -> int:
-        """What inputs and outputs hold, as far as their shapes are known."""
+        """Return the bytes of inputs and outputs, as far as their shapes are known."""
         graph = self.model(n).graph
         return sum(map(_size, [*graph.input, *graph.output]))
 
     def fitted(self, budget: int) -> int:
-        """The largest n whose inputs and outputs fit into so many bytes; at least 1."""
+        """Return the largest n whose inputs and outputs fit into a budget in bytes; at least 1."""
         low, high = 1, 2
         while self.bytes(high) <= budget:
             low, high = high, 2 * high
@@ -117,7 +117,7 @@ class OpCase:
 
 
 def sizes(text: str, n: int) -> Shape:
-    """The sizes of a text: products of numbers and n."""
+    """Parse a text of sizes: products of numbers and n."""
     return tuple(
         math.prod(n if factor == "n" else int(factor) for factor in token.split("*"))
         for token in text.split()
@@ -172,7 +172,7 @@ def _zeros(rng: np.random.Generator, shape: Shape, n: int) -> Array:
 
 
 def _sparse(rng: np.random.Generator, shape: Shape, n: int) -> Array:
-    """Half of the elements are 0."""
+    """Return an array with half of its elements 0."""
     return rng.standard_normal(shape, np.float32) * rng.integers(0, 2, shape)
 
 
@@ -181,12 +181,12 @@ def _below(bound: str, rng: np.random.Generator, shape: Shape, n: int) -> Array:
 
 
 def _lengths(rng: np.random.Generator, shape: Shape, n: int) -> Array:
-    """Lengths of sequences of 16."""
+    """Return lengths of sequences of 16."""
     return rng.integers(1, 17, shape)
 
 
 def _permuted(rng: np.random.Generator, shape: Shape, n: int) -> Array:
-    """Different places along the first dimension."""
+    """Return distinct positions along the first dimension."""
     order = rng.permutation(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
     return np.broadcast_to(order, shape)
 
@@ -196,14 +196,16 @@ def _fixed(values: str, rng: np.random.Generator, shape: Shape, n: int) -> Array
 
 
 def _boxes(extent: str, rng: np.random.Generator, shape: Shape, n: int) -> Array:
-    """Corners of boxes in an image of this extent, each up to a quarter as wide and high."""
+    """Return corners of boxes in an image of this extent, each up to a quarter of it in width and
+    height."""
     size = sizes(extent, n)[0]
     low = rng.uniform(0, 0.75, (*shape[:-1], 2))
     return size * np.concatenate([low, low + rng.uniform(0.02, 0.25, low.shape)], -1)
 
 
 def _unpooled(rng: np.random.Generator, shape: Shape, n: int) -> Array:
-    """Where the elements of [1, c, h, w] are, flat, in [1, c, 2h, 2w]: each in its window."""
+    """Return flat positions in [1, c, 2h, 2w] of the elements of [1, c, h, w], each in its
+    window."""
     _, channels, height, width = shape
     c, y, x = np.ogrid[:channels, :height, :width]
     y, x = (2 * at + rng.integers(0, 2, shape[1:]) for at in (y, x))

@@ -1,4 +1,4 @@
-"""Small networks that consist of the ops that single convolutions and products leave out."""
+"""Small networks of ops other than convolutions and products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES, EDGES, WIDTH, CLASSES = 10_000, 100_000, 64, 16
 
 
 def graph_network() -> tuple[onnx.ModelProto, Feeds]:
-    """Two layers of message passing: each node adds up the messages of its neighbours."""
+    """Two layers of message passing: each node sums its neighbours' messages."""
     rng = np.random.default_rng(0)
     nodes: list[onnx.NodeProto] = []
     weights = [numpy_helper.from_array(np.zeros((NODES, WIDTH), np.float32), "zeros")]

@@ -41,20 +41,20 @@ OTHERS: Mapping[str, Load] = {"onnxruntime": load_onnxruntime, "openvino": load_
 TURN = 0.02
 """Seconds of calls in a turn."""
 SLOW = 1.0
-"""Seconds: contestants of which one call takes longer are measured by one call each."""
+"""Seconds of a call from which contestants are measured by a single call."""
 GOAL = 0.9
-"""The ratio that each op should have at the least."""
+"""The least ratio of each op."""
 SLOWEST = 10
 """The number of ops that the summary lists."""
 
 CALL_BYTES = 8 << 10
-"""Some 1000 elements of an input and as many of an output."""
+"""About 1000 elements of an input and of an output."""
 MOST_BYTES = 64 << 20
 
 TOLERANCE: Mapping[str, float] = {"f": 1e-4, "i": 0.0, "u": 0.0, "b": 0.0}
 """The largest difference over the largest value, by the kind of the elements."""
 NARROW_TOLERANCE = 1e-2
-"""For elements of 8 and 16 bits: the last bit of a rounded one may differ."""
+"""For elements of 8 and 16 bits: the last bit of a rounded value may differ."""
 
 Model = Callable[[], tuple[onnx.ModelProto, Feeds]]
 BUDGETS: Mapping[str, Callable[[Target], int]] = {
@@ -62,7 +62,7 @@ BUDGETS: Mapping[str, Callable[[Target], int]] = {
     "l2": lambda target: target.l2 // 2,
     "memory": lambda target: min(4 * target.l3, MOST_BYTES),
 }
-"""Bytes of inputs and outputs, by the name of the size."""
+"""Budgets for inputs and outputs in bytes, by the name of the size."""
 
 
 @dataclass
@@ -73,21 +73,21 @@ class Row:
     size: str
     threads: int
     ms: dict[str, float] = field(default_factory=dict[str, float])
-    """Medians of the runtimes whose results agree with those of tessella."""
+    """Medians of the runtimes that agree with tessella."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
     differs: list[str] = field(default_factory=list[str])
-    """The other runtimes that give something else."""
+    """The runtimes that disagree."""
     runs: str = ""
-    """`native`, `NumPy`, or how many of the ops NumPy runs."""
+    """`native`, `NumPy`, or the number of ops that NumPy runs."""
 
     @property
     def wrong(self) -> bool:
-        """Whether all that can be compared with differs."""
+        """Whether all other runtimes disagree."""
         return bool(self.differs) and not self.ms.keys() - {OURS}
 
     @property
     def ratio(self) -> float | None:
-        """The time of the fastest other runtime over that of tessella."""
+        """The time of the fastest other runtime over tessella's."""
         others = [ms for peer, ms in self.ms.items() if peer != OURS]
         return min(others) / self.ms[OURS] if others and OURS in self.ms else None
 
@@ -136,7 +136,7 @@ def _agree(found: Sequence[Array], expected: Sequence[Array]) -> bool:
 
 
 def _close(ours: Array, theirs: Array) -> bool:
-    """Whether two results are the same but for rounding."""
+    """Return whether two results are equal up to rounding."""
     if ours.shape != theirs.shape:
         return False
     if not ours.size:
@@ -148,7 +148,7 @@ def _close(ours: Array, theirs: Array) -> bool:
 
 
 def _timed(calls: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, float]:
-    """Medians in milliseconds."""
+    """Return medians in milliseconds."""
     once = {peer: _seconds(call) for peer, call in calls.items()}
     if max(once.values()) > SLOW:
         return {peer: seconds * 1e3 for peer, seconds in once.items()}
@@ -163,7 +163,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def cases(size: str, target: Target) -> Mapping[str, Model]:
-    """The models of a size, by name."""
+    """Return the models of a size, by name."""
     if size == NETWORK:
         return NETWORKS
     budget = BUDGETS[size](target)
@@ -176,7 +176,7 @@ def cases(size: str, target: Target) -> Mapping[str, Model]:
 
 
 NETWORK = "network"
-"""The size of models that have their own."""
+"""The name of the size for models with sizes of their own."""
 SIZES = (*BUDGETS, NETWORK)
 
 
@@ -200,12 +200,12 @@ def _line(row: Row) -> str:
 
 
 def _lack(row: Row, peer: str) -> str:
-    """Why a runtime has no time."""
+    """Return why a runtime has no time."""
     return "differs" if peer in row.differs else "failed" if peer in row.failures else "-"
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """Geometric means, the slowest ops, and what misses the goal."""
+    """Return geometric means, the slowest ops, and the missed goals."""
     lines = ["", "geometric mean of the ratios"]
     keys = dict.fromkeys((row.size, row.threads) for row in rows)
     kinds = {kind: [row for row in rows if row.runs.startswith(kind)] for kind in RUNS.values()}
@@ -252,7 +252,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if tessella failed or gave something wrong."""
+    """Measure and print; return 1 if tessella failed or was wrong."""
     options = _parse(arguments)
     where = show_machine()
     target = targets.native()

@@ -1,10 +1,10 @@
-"""Compare the ways in which kernels are picked, on whole models.
+"""Compare the strategies for picking kernels, on whole models.
 
     python -m bench.picks [NAME ...] --threads 1 --repeat 20 --seconds 60 --json results.json
 
-Each model is compiled with kernels picked by grade and by cost; with ``--seconds``, kernels are
-measured for so long first, and the model is compiled with these times too. Ratios are to the time
-by cost: above 1 where the other one takes longer. Names are those of ``bench.models``.
+Each model is compiled with kernels picked by grade and by cost. With ``--seconds``, kernels are
+first measured for that long, and the model is also compiled with these times. Ratios are relative
+to the pick by cost: above 1, the other one is slower. Names are those of ``bench.models``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from tests.models import load_model, random_inputs
 
 @dataclass(frozen=True)
 class Row:
-    """A model's milliseconds by strategy, and the number of ops whose kernels differ from those by
-    cost."""
+    """A model's milliseconds by strategy, and the number of ops with other kernels than by cost."""
 
     model: str
     milliseconds: dict[str, float]
     others: dict[str, int]
 
     def ratio(self, strategy: str) -> float:
-        """To the time by cost."""
+        """Return the ratio to the time by cost."""
         return self.milliseconds[strategy] / self.milliseconds["cost"]
 
 

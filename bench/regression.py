@@ -1,10 +1,10 @@
-"""Compare this checkout with another one, turn by turn: speed and compile time.
+"""Compare this checkout with another one, interleaved: speed and compile time.
 
     python -m bench.regression ../base [NAME ...] --repeat 15 --compiles 3
 
-Both run in processes of their own on the same inputs. Ratios are the other checkout's time over
-this one's: above 1 where this one is faster. Names are those of ``bench.models``, groups of
-``bench.kernels``, or beginnings of either; without any, all are measured.
+Each checkout runs in its own process on the same inputs. Ratios are the other checkout's time over
+this one's: above 1, this one is faster. Names are those of ``bench.models``, groups of
+``bench.kernels``, or prefixes of either; without any, all are measured.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ HERE = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("checkout.py")
 
 TURN = 0.005
-"""Seconds that the timed calls of a turn take at the least."""
+"""The least seconds of timed calls in a turn."""
 MEAN_LIMIT, EACH_LIMIT = 0.97, 0.92
-"""The least geometric mean of a group, and the least ratio of one case, that is no regression."""
+"""The least geometric mean of a group, and the least ratio of a case, that is no regression."""
 
 
 class Checkout:
@@ -58,11 +58,11 @@ class Checkout:
         )
 
     def compile(self, model: Path, feeds: Path) -> float:
-        """Seconds to compile a model, which is the one that is timed from then on."""
+        """Compile a model, which later calls run; return the seconds."""
         return self._ask(compile=str(model), feeds=str(feeds))
 
     def call(self, calls: int) -> float:
-        """Seconds of one call, on the average of so many."""
+        """Return the seconds of one call, averaged over ``calls`` calls."""
         return self._ask(calls=calls)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Case:
-    """A model to be measured, which is built when its turn comes."""
+    """A model to measure, built on demand."""
 
     group: str
     name: str
@@ -92,7 +92,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """One case: medians of both checkouts, and the median of the ratios of the turns."""
+    """One case: medians of both checkouts, and the median of the turns' ratios."""
 
     group: str
     name: str
@@ -104,12 +104,12 @@ class Row:
 
     @property
     def compile(self) -> float:
-        """The other checkout's time to compile over this one's."""
+        """The other checkout's compile time over this one's."""
         return self.base_compile_s / self.here_compile_s
 
 
 def cases(names: Sequence[str]) -> Iterator[Case]:
-    """The models of these names, and what is in the groups of these names."""
+    """Yield the models and groups with these names."""
     for name in names:
         if name in GROUPS:
             yield from (Case(name, case.name, case.build) for case in GROUPS[name]())
@@ -118,7 +118,7 @@ def cases(names: Sequence[str]) -> Iterator[Case]:
 
 
 def measure(case: Case, base: Checkout, here: Checkout, repeat: int, compiles: int) -> Row:
-    """One case on both checkouts, in turn."""
+    """Measure one case on both checkouts, interleaved."""
     model = case.build()
     with TemporaryDirectory() as folder:
         path, feeds = Path(folder) / "model.onnx", Path(folder) / "feeds.npz"
@@ -140,7 +140,7 @@ def measure(case: Case, base: Checkout, here: Checkout, repeat: int, compiles: i
 
 
 def _middle(rows: Sequence[Row]) -> Row:
-    """The medians of one case over several rounds."""
+    """Return the medians of one case over several rounds."""
     figures = ("base_ms", "here_ms", "speed", "base_compile_s", "here_compile_s")
     return replace(rows[0], **{name: median(getattr(r, name) for r in rows) for name in figures})
 
@@ -191,7 +191,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 if something is slower than the limits allow."""
+    """Measure and print; return 1 if something is slower than the limits allow."""
     options = _parse(arguments)
     where = show_machine()
     print(f"  {'':36}{'base ms':>10}{'here ms':>10}{'speed':>7}", end="")

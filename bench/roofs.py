@@ -1,7 +1,7 @@
-"""What the machine can do on several threads: loops of native code, one on each, that run at once.
+"""The machine's limits on several threads: native loops that run at once, one on each.
 
-A thread of Python runs each loop, on a core of its own where there are enough. The pool of tessella
-has no part in it.
+A Python thread runs each loop, on a core of its own if there are enough. tessella's pool takes no
+part.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tessella.driver.calibrate import Probe, Probes
 from tessella.targets import Target
 
 LONG = 0.002
-"""Seconds that a run takes at the least, so that the start of threads does not show."""
+"""The least seconds of a run, which makes the start of threads negligible."""
 
 
 @dataclass(frozen=True)
 class Roof:
-    """Loops that run at once, each of them several times."""
+    """Loops that run at once, each several times."""
 
     probes: Sequence[Probe]
     turns: int
@@ -30,7 +30,7 @@ class Roof:
 
     @property
     def amount(self) -> float:
-        """Operations, or bytes, of one run."""
+        """Operations or bytes of one run."""
         return self.turns * sum(probe.amount for probe in self.probes)
 
     def __call__(self) -> None:
@@ -42,7 +42,7 @@ class Roof:
 
 
 class Roofs:
-    """The roofs of a target for so many threads. Sizes are those of all threads together."""
+    """The limits of a target for a number of threads. Sizes are totals over all threads."""
 
     def __init__(self, target: Target, threads: int) -> None:
         self.count = threads
@@ -50,23 +50,23 @@ class Roofs:
         self._threads = _pinned(threads)
 
     def flops(self) -> Roof:
-        """Independent multiply-adds on vectors of f32; in floating-point operations."""
+        """Independent multiply-adds on f32 vectors; counted in floating-point operations."""
         return self._roof(lambda _: self._probes.flops(), 0)
 
     def read(self, size: int) -> Roof:
-        """Read so many bytes."""
+        """Read ``size`` bytes."""
         return self._roof(self._probes.read, size)
 
     def copy(self, size: int) -> Roof:
-        """Copy one half of so many bytes to the other; in bytes read and written."""
+        """Copy one half of ``size`` bytes to the other; counts bytes read and written."""
         return self._roof(self._probes.copy, size)
 
     def add(self, size: int) -> Roof:
-        """Add two thirds of so many bytes to the last one; in bytes read and written."""
+        """Add two thirds of ``size`` bytes into the last third; counts bytes read and written."""
         return self._roof(self._probes.add, size)
 
     def _roof(self, probe: Callable[[int], Probe], size: int) -> Roof:
-        # a thread's buffers are first written to by itself, on the node of its core
+        # Each thread first writes its buffers itself, which places them on its NUMA node.
         parts = list(self._threads.map(probe, [-(-size // self.count)] * self.count))
         return Roof(parts, _turns(parts[0]), self._threads)
 
@@ -78,7 +78,7 @@ def _turns(probe: Probe) -> int:
 
 
 def _pinned(threads: int) -> ThreadPoolExecutor:
-    """Threads that are kept on a core each, in turn."""
+    """Return threads that are pinned to a core each."""
     cores, numbers = sorted(os.sched_getaffinity(0)), count()
 
     def pin() -> None:

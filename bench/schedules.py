@@ -1,4 +1,4 @@
-"""The nests that a kernel and the schedules that a statement can have, and the code under each."""
+"""The nests of a kernel and the schedules of a statement, and the code under each."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ _UNROLLS = (1, 2, 4)
 _STEPS = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 3 / 2, 2, 4, 8)
 
 MAX_TEXT = 600_000
-"""Characters of LLVM IR of a candidate's kernel; more takes LLVM many seconds."""
+"""The most characters of LLVM IR of a candidate; more takes LLVM many seconds."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A statement to be scheduled; it can be sent to another process."""
+    """A statement to schedule; it can be sent to another process."""
 
     text: str
     """The module before its statements are scheduled."""
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is decided otherwise than the model would; None is its own decision."""
+    """Decisions that differ from the model's; None is the model's own."""
 
     choice: Choice | None = None
     """The schedule of the problem's statement."""
@@ -88,14 +88,14 @@ class Compiled:
 
     kernel: Code
     layouts: tuple[Layout, ...]
-    """Of the kernel's operands."""
+    """The layouts of the kernel's operands."""
     copies: tuple[Code, ...]
-    """Kernels that bring operands into these layouts."""
+    """Kernels that copy operands into these layouts."""
     schedule: str
 
 
 def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
-    """The statement of a model that has the most points, with activations channels-last."""
+    """Return the statement of a model with the most points; activations are channels-last."""
     arch = targets.resolve(target or "native").arch
     options = make_options(places=(f"{arch}/f32/nhwc",), target=target)
     source = open_source(model)
@@ -114,8 +114,10 @@ def problem_of(model: onnx.ModelProto, target: str | None = None) -> Problem:
 
 
 def compile_candidate(problem: Problem, candidate: Candidate) -> Compiled:
-    """The code of a candidate. Raises whatever lowering raises, and ValueError where the code would
-    be too large."""
+    """Return the code of a candidate.
+
+    Raises any error of lowering, and ValueError if the code would be too large.
+    """
     module = _module(problem.text).clone()
     kernel = _kernels(module)[problem.kernel]
     statement = kernel.statements[problem.statement]
@@ -144,14 +146,14 @@ def compile_candidate(problem: Problem, candidate: Candidate) -> Compiled:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A candidate that has no code."""
+    """A candidate without code."""
 
     schedule: str
     reason: str
 
 
 def try_candidate(problem: Problem, candidate: Candidate) -> Compiled | Rejected:
-    """The code, or why there is none: not every schedule that can be written can be lowered."""
+    """Return the code, or why there is none: not every schedule can be lowered."""
     try:
         return compile_candidate(problem, candidate)
     except Exception as error:
@@ -186,7 +188,7 @@ def _points(op: ContractOp) -> int:
 
 
 def operands_of(problem: Problem) -> list[Array]:
-    """Random arrays for the kernel's operands, in the order of their dimensions."""
+    """Return random arrays for the kernel's operands, in dimension order."""
     rng = np.random.default_rng(0)
     arguments = _kernels(_module(problem.text))[problem.kernel].body.block.args
     arrays: list[Array] = []
@@ -200,13 +202,14 @@ def operands_of(problem: Problem) -> list[Array]:
 
 
 def candidates(problem: Problem, limit: int) -> list[Candidate]:
-    """Up to ``limit``, the same ones each time: other nests, then schedules of the statement."""
+    """Return up to ``limit`` candidates, deterministically: other nests, then schedules of the
+    statement."""
     others = [Candidate(nest=nest) for nest in nests(problem)][:limit]
     return others + [Candidate(choice) for choice in choices(problem, limit - len(others))]
 
 
 def nests(problem: Problem) -> list[Nest]:
-    """Other steps of the loops that a kernel's statements share, and none."""
+    """Return other steps of the loops that a kernel's statements share, and no sharing."""
     kernel = _kernels(_module(problem.text).clone())[problem.kernel]
     if kernel.nest is None:
         return []
@@ -226,7 +229,7 @@ def nests(problem: Problem) -> list[Nest]:
 
 
 def _set_nest(kernel: KernelOp, nest: Nest) -> None:
-    """Let the statements share these loops, of which they know the indices, or none."""
+    """Make the statements share these loops, whose indices they know, or none."""
     if nest.loops:
         kernel.nest = NestAttr(nest)
         store_results(kernel)
@@ -237,8 +240,10 @@ def _set_nest(kernel: KernelOp, nest: Nest) -> None:
 
 
 def choices(problem: Problem, limit: int) -> list[Choice]:
-    """Up to ``limit`` candidates, the same ones each time: known tiles, then half of those of the
-    model's own list, then variations of them."""
+    """Return up to ``limit`` candidates, deterministically.
+
+    They are known tiles, then half of the model's own list, then variations of both.
+    """
     kernel = _kernels(_module(problem.text).clone())[problem.kernel]
     statement = kernel.statements[problem.statement]
     merge_indices(statement)
@@ -255,7 +260,8 @@ def choices(problem: Problem, limit: int) -> list[Choice]:
 
 
 def _known(op: ContractOp, listed: Iterable[Choice]) -> Iterator[Choice]:
-    """The known register tiles, whether or not the model lists them: over each index of rows."""
+    """Yield the known register tiles over each index of rows, whether or not the model lists
+    them."""
     seen: set[tuple[str | None, str | None, int]] = set()
     for choice in listed:
         s = choice.schedule
@@ -265,13 +271,13 @@ def _known(op: ContractOp, listed: Iterable[Choice]) -> Iterator[Choice]:
         seen.add(key)
         for row_tile, vectors in KNOWN_TILES.get(s.lanes, ()):
             if vectors == s.vectors and row_tile <= _ranges(op, choice)[s.rows]:
-                # more unrolling was meant for the fewer rows of the choice in the list
+                # the unrolling was meant for the fewer rows of the listed choice
                 unroll = min(s.unroll, _UNROLLS[-1])
                 yield replace(choice, schedule=replace(s, row_tile=row_tile, unroll=unroll))
 
 
 def _variations(op: ContractOp, choice: Choice) -> Iterator[Choice]:
-    """The choice with other orders of its loops, other unrolling, and blocks."""
+    """Yield the choice with other loop orders, other unrolling, and blocks."""
     s = choice.schedule
     axes = (_orders(s), _reductions(s), _UNROLLS, ((), *_blocks(op, choice)))
     for order, reduction, unroll, blocks in itertools.product(*axes):
@@ -282,7 +288,7 @@ def _variations(op: ContractOp, choice: Choice) -> Iterator[Choice]:
 
 
 def _orders(s: Schedule) -> list[tuple[str, ...]]:
-    """The order itself, and with the loop of the vectors outermost or innermost."""
+    """Return the order itself, and with the vectors' loop outermost or innermost."""
     others = tuple(name for name in s.order if name != s.vector)
     if s.vector not in s.order:
         return [s.order, s.order[::-1]]
@@ -292,12 +298,12 @@ def _orders(s: Schedule) -> list[tuple[str, ...]]:
 
 
 def _reductions(s: Schedule) -> list[tuple[str, ...]]:
-    """The order of the reduced indices, and the one with the first of them innermost."""
+    """Return the order of the reduced indices, and the one with the first of them innermost."""
     return list(dict.fromkeys((s.reduction, (*s.reduction[1:], *s.reduction[:1]))))
 
 
 def _blocks(op: ContractOp, choice: Choice) -> Iterator[tuple[tuple[str, int], ...]]:
-    """One free index in blocks, of 2 and of 8 steps."""
+    """Yield one free index in blocks, of 2 and of 8 steps."""
     s = choice.schedule
     ranges, pinned = _ranges(op, choice), with_places(op, choice.places).pinned
     for name in s.order:

@@ -1,12 +1,12 @@
-"""Programs with open sizes against programs for one size, over sizes.
+"""Programs with symbolic sizes against programs for one size, over sizes.
 
     python -m bench.shapes [NAME ...] --threads 1 --sizes 1,7,16,33,64,128,384
 
-Names are those of ``tests.models.OPEN_FIXTURES``, or the beginning of some. Of a text model, the
-size is that of the sequence (or of the cache of a decoder, for one token), with a batch of 1; of
-others that of the batch. Sizes that a model cannot have, as its positions end, are left out.
-Columns: the time of the program for one size over that of the open one; and what the first call of
-a size costs more than later ones, where a program serves it already.
+Names are those of ``tests.models.OPEN_FIXTURES``, or prefixes. For a text model, the size is that
+of the sequence (or of a decoder's cache, for one token), with a batch of 1; for other models that
+of the batch. Sizes beyond a model's positions are skipped. Columns: the time of the specialised
+program over that of the symbolic one; and the additional time of a size's first call, when a
+program serves it already.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Row:
 
 
 def dims_of(model: Any, size: int) -> Mapping[str, int]:
-    """The open dimensions of a model, of which one has this size."""
+    """Return the dynamic dimensions of a model, one of which has this size."""
     names = {d for info in model.inputs for d in info.shape if isinstance(d, str)}
     varied = next(name for name in ("past", "seq", "batch") if name in names)
     return {**dict.fromkeys(names, 1), varied: size}
@@ -61,7 +61,7 @@ def compare(name: str, sizes: Sequence[int], threads: int, repeat: int) -> list[
         fixed = tessella.compile(proto, threads=threads, dims="fixed")
         try:
             expected = fixed.run(None, feeds)
-        except ExecutionError:  # there are not so many positions
+        except ExecutionError:  # the model has fewer positions
             continue
         found = opened.run(None, feeds)
         calls = {"open": partial(opened.run, None, feeds), "fixed": partial(fixed.run, None, feeds)}
@@ -75,14 +75,17 @@ def compare(name: str, sizes: Sequence[int], threads: int, repeat: int) -> list[
 
 
 def first_calls(name: str, threads: int) -> float:
-    """Microseconds that the first call of a size takes longer than later ones, in the median over
-    sizes in turn that a program serves already: what a new size costs beside another size."""
+    """Return the additional microseconds of a size's first call, in the median over alternating
+    sizes.
+
+    A program serves these sizes already.
+    """
     proto = load_fixture(name)
     opened = tessella.compile(proto, threads=threads, dims={})
     sizes = range(20, 20 + FRESH)
     feeds = [random_inputs(proto, sizes=dims_of(opened, size)) for size in (19, *sizes)]
     calls = [partial(opened.run, None, each) for each in feeds]
-    calls[0]()  # which compiles
+    calls[0]()  # compiles
     first, *later = ([_seconds(call) for call in calls[1:]] for _ in range(3))
     return float(np.median(np.array(first) - np.mean(later, axis=0))) * 1e6
 

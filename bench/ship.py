@@ -1,11 +1,11 @@
-"""Compare what it takes to run a model that was shipped: time to the first answer, and memory.
+"""Compare what running a shipped model takes: time to the first answer, and memory.
 
     python -m bench.ship [NAME ...] --processes 8 --json results.json
 
 tessella runs an artifact, the others the ONNX file. Each figure is of processes that do nothing
-else: seconds from the start of Python to the first answer, imports included; and how much memory
-one process takes, and several that run at once, where pages that they share count once (the
-proportional set size of Linux). What must be installed is the size of the packages' folders.
+else: the seconds from the start of Python to the first answer, imports included; and the memory of
+one process and of several at once, where shared pages count once (Linux's proportional set size).
+The installation size is that of the packages' folders.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PACKAGES = {
     "onnxruntime": ("onnxruntime", "numpy"),
     "openvino": ("openvino", "numpy"),
 }
-"""What runs a model of each contestant."""
+"""The packages that each contestant needs to run a model."""
 
 _REPEATS = 5
 
@@ -50,7 +50,7 @@ class Row:
 
 
 def measure(model: str, contestant: str, file: Path, feeds: Path, processes: int) -> Row:
-    """The figures. Raises RuntimeError where a process fails."""
+    """Return the figures. Raises RuntimeError if a process fails."""
     alone = [_run(contestant, file, feeds, 1) for _ in range(_REPEATS)]
     together = _run(contestant, file, feeds, processes)[1]
     seconds, memory = (median(column) for column in zip(*alone, strict=True))
@@ -59,7 +59,8 @@ def measure(model: str, contestant: str, file: Path, feeds: Path, processes: int
 
 
 def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, int]:
-    """Seconds until all of some processes have answered, and the bytes that they take then."""
+    """Return the seconds until all of some processes have answered, and the bytes that they then
+    take."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "bench.first", contestant, str(file), str(feeds)]
     pipe = subprocess.PIPE
@@ -68,7 +69,7 @@ def _run(contestant: str, file: Path, feeds: Path, count: int) -> tuple[float, i
     answered = all(lines)
     memory = [_proportional(process.pid) for process in running] if answered else []
     for process in running:
-        process.communicate()  # closes its standard input, for which it waits
+        process.communicate()  # closes its standard input, which ends it
     if not answered:
         raise RuntimeError(f"{contestant} did not answer")
     return max(json.loads(line)["answered"] for line in lines) - began, sum(memory)
@@ -81,7 +82,7 @@ def _proportional(pid: int) -> int:
 
 
 def _installed(package: str) -> int:
-    """Bytes of the files of a package."""
+    """Return the bytes of a package's files."""
     spec = importlib.util.find_spec(package)
     folders = [] if spec is None else spec.submodule_search_locations or []
     files = (path for folder in folders for path in Path(folder).rglob("*") if path.is_file())
@@ -114,7 +115,7 @@ def _line(row: Row, processes: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = Command("ship", __doc__ or "")
     parser.add_names("model", NAMES)
     parser.add_argument("--processes", type=int, default=8, metavar="N")

@@ -21,8 +21,10 @@ from tessella.tools.peers import Array, Feeds, Run
 
 
 def load_zentorch(path: Path, threads: int, network: str) -> Run:
-    """The torch network that the file was exported from, with the file's weights, in bfloat16 by
-    autocast, compiled and frozen."""
+    """Load the torch network that the file was exported from, with the file's weights.
+
+    It runs in bfloat16 by autocast, compiled and frozen.
+    """
     torch: Any = importlib.import_module("torch")
     importlib.import_module("zentorch")
     inductor: Any = importlib.import_module("torch._inductor.config")
@@ -46,8 +48,11 @@ def load_zentorch(path: Path, threads: int, network: str) -> Run:
 
 
 def _weights(model: onnx.ModelProto, module: Any) -> dict[str, Array]:
-    """The module's parameters: what the file has by name, and the operands of its products, which
-    the exporter transposes and renames, in the order of the graph."""
+    """Return the module's parameters.
+
+    They are the file's weights by name, and the operands of its products, which the exporter
+    transposes and renames, in graph order.
+    """
     arrays = {each.name: numpy_helper.to_array(each).copy() for each in model.graph.initializer}
     shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}
     operands = (node.input[1] for node in model.graph.node if node.op_type == "MatMul")

@@ -1,7 +1,7 @@
-"""Where accesses are: a pointer that steps with the loops, and a constant.
+"""Addresses of accesses: a pointer that advances with the loops, plus a constant offset.
 
-The accesses of a register tile are at constant distances from a few pointers. LLVM would find that
-out too, by loop strength reduction, which takes longer than all else together.
+The accesses of a register tile are at constant distances from a few pointers. LLVM's loop strength
+reduction would find these pointers too, but takes longer than all its other passes together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl.ir.affine import (
 )
 
 Terms = tuple[tuple[SSAValue, int], ...]
-"""A sum of ``value * coefficient``; each value once."""
+"""A sum of ``value * coefficient``; each value occurs once."""
 
 
 class Index(NamedTuple):
@@ -32,7 +32,7 @@ class Index(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What accesses have in common: a buffer, and an index without its constant."""
+    """The part that several accesses share: a buffer, and an index without its constant."""
 
     buffer: SSAValue
     terms: Terms
@@ -40,19 +40,20 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Indices:
-    """The indices of a kernel that are sums."""
+    """The indices of a kernel's accesses, as sums."""
 
     sums: Mapping[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
     unused: frozenset[Operation] = frozenset()
-    """Ops that only addresses ask for, which are made without them."""
+    """Ops whose results only addresses use. They need no code of their own."""
 
     def __getitem__(self, value: SSAValue) -> Index:
-        """A value as a sum."""
+        """Return a value as a sum."""
         return self.sums.get(value) or Index(((value, 1),))
 
 
 def indices(body: Region, places: Mapping[str, int]) -> Indices:
-    """Those of a kernel; ``places`` says which operand of an access is its index."""
+    """Return the indices of a kernel. ``places`` maps an access op to the operand that is its
+    index."""
     sums: dict[SSAValue, Index] = {}
     applied: list[Operation] = []
     known = Indices(sums)
@@ -71,7 +72,7 @@ def indices(body: Region, places: Mapping[str, int]) -> Indices:
 
 
 def _sum(expr: AffineExpr, dims: Sequence[Index]) -> Index | None:
-    # `type` and not `isinstance`, which is slow on these abstract classes, in a hot place.
+    # Compare with `type`: `isinstance` is slow on these abstract classes, and this code is hot.
     if type(expr) is AffineDimExpr:
         return dims[expr.position]
     if type(expr) is AffineConstantExpr:
@@ -90,7 +91,7 @@ def _sum(expr: AffineExpr, dims: Sequence[Index]) -> Index | None:
 
 
 def added(left: Terms, right: Terms) -> Terms:
-    """The sum of two sums."""
+    """Add two sums."""
     if not left or not right:
         return left or right
     total = dict(left)
@@ -101,13 +102,13 @@ def added(left: Terms, right: Terms) -> Terms:
 
 @dataclass
 class Scope:
-    """A block that is being written, with the pointers that are known in it."""
+    """A block that is being written, and the pointers that are known in it."""
 
     block: Block
     lower: SSAValue | None = None
-    """Where the block's loop begins; None for a block of no loop."""
+    """The lower bound of the block's loop; None for a block outside loops."""
     step: int = 0
-    """Of the loop."""
+    """The step of the loop."""
     pointers: dict[Start, str] = field(default_factory=dict[Start, str])
     before: list[str] = field(default_factory=list[str])
     """Lines before the loop."""
@@ -115,10 +116,10 @@ class Scope:
 
 
 class Stepping(NamedTuple):
-    """A pointer that steps with a loop."""
+    """A pointer that advances with a loop."""
 
     name: str
     first: str
     """Its value before the loop."""
     following: str
-    """The instruction that makes the next value."""
+    """The instruction that computes its value for the next iteration."""

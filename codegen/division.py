@@ -1,12 +1,12 @@
 """Integer division that never traps: a zero divisor gives 0, and the least value over -1 wraps.
 
-The divisor that reaches LLVM is never 0, nor -1 where signed; the quotients for these are selected
-afterwards. A constant divisor that is safe needs none of this.
+The divisor that LLVM sees is never 0, nor -1 if it is signed; selects then replace the results for
+these divisors. A constant divisor that is safe needs no selects.
 
-Vectors of integers up to 32 bits are divided as floats, as no CPU divides vectors of integers: the
-quotient of two integers of n bits lies at least 2^-n relatively from the next integer, more than
-the rounding of a float with 2n bits or more changes it. Thus its truncation is exact. So are those
-of 64 bits divided whose lanes all fit into 32; others are divided one by one.
+Vectors of integers up to 32 bits are divided as floats, as no CPU divides vectors of integers. The
+quotient of two n-bit integers has a relative distance of at least 2^-n from the next integer. A
+float with 2n bits or more rounds by less than that, so truncating its quotient is exact. 64-bit
+integers are divided as floats if all lanes fit into 32 bits, and lane by lane otherwise.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
-    """a / b toward zero; b is neither 0, nor -1 where signed."""
+    """a / b toward zero; b must not be 0, nor -1 if signed."""
     kind = "s" if signed else "u"
     if not a.type.lanes or _harmless(b):
         return w.binary(f"{kind}div", a, b)
@@ -93,7 +93,7 @@ def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
 
 
 def _remainder(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
-    """What a / b toward zero leaves; b is neither 0, nor -1 where signed."""
+    """The remainder of a / b toward zero; b must not be 0, nor -1 if signed."""
     if not a.type.lanes or _harmless(b):
         return w.binary("srem" if signed else "urem", a, b)
     return w.binary("sub", a, w.binary("mul", _quotient(w, a, b, signed=signed), b))
@@ -116,7 +116,7 @@ def _one_where(w: Writer, condition: Value, like: Value) -> Value:
 
 
 def _harmless(divisor: Value) -> bool:
-    """Whether the divisor is a constant other than 0 and -1, the same in all lanes."""
+    """Return whether the divisor is a constant other than 0 and -1, the same in all lanes."""
     text = divisor.text
     if text.startswith("splat ("):
         text = text[:-1].rpartition(" ")[2]
@@ -124,7 +124,7 @@ def _harmless(divisor: Value) -> bool:
 
 
 def _signed_divisor(w: Writer, a: Value, b: Value) -> tuple[Value, Value | None, Value | None]:
-    """A divisor that cannot trap, and the masks of where the true one is 0 and -1."""
+    """Return a divisor that cannot trap, and masks of the lanes whose divisor is 0 and -1."""
     if _harmless(b):
         return b, None, None
     zero = w.compare("icmp eq", b, constant(a.type, 0))

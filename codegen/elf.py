@@ -1,6 +1,7 @@
-"""What the linker reads of a relocatable object: ELF64, little-endian, with addends.
+"""A reader for relocatable objects: ELF64, little-endian, with addends.
 
-The layout is that of the System V ABI, chapters 4 ("Object Files") and "ELF-64 Object File Format".
+It reads what the linker needs. The layout is that of the System V ABI, chapters 4 ("Object Files")
+and "ELF-64 Object File Format".
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from tessella.support.errors import InternalError
 """Machines."""
 
 _HEADER = struct.Struct("<6s12xH20xQ10xHHH")
-"""Magic, class and order; the machine; where section headers begin, the size of one, how many there
-are, and which one has their names."""
+"""Magic, class and byte order; the machine; offset, entry size and count of section headers, and
+the index of the section with their names."""
 _SECTION = struct.Struct("<IIQ8xQQIIQ8x")
 _SYMBOL = struct.Struct("<IBxHQQ")
 _RELOCATION = struct.Struct("<QIIq")
@@ -42,33 +43,33 @@ class Section(NamedTuple):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is in memory when code runs. How to unwind frames is not needed there."""
+        """Whether the section is in memory when code runs. Unwind tables are left out."""
         return bool(self.flags & _LOADED) and self.name != ".eh_frame"
 
     @property
     def is_code(self) -> bool:
-        """Whether it holds instructions."""
+        """Whether the section holds instructions."""
         return bool(self.flags & _EXECUTABLE)
 
     @property
     def is_writable(self) -> bool:
-        """Whether it holds variables."""
+        """Whether the section holds variables."""
         return bool(self.flags & _WRITABLE)
 
 
 class Symbol(NamedTuple):
-    """A name for a place in a section; in section 0 if another object defines it."""
+    """A name for a position in a section; section 0 means that another object defines it."""
 
     name: str
     section: int
     value: int
     size: int
     is_exported: bool
-    """Whether it is a function that others may call."""
+    """Whether it is a function that other objects may call."""
 
 
 class Relocation(NamedTuple):
-    """A place in a section that depends on where things lie."""
+    """A position in a section whose contents depend on addresses."""
 
     offset: int
     kind: int
@@ -84,11 +85,11 @@ class Object:
     sections: Sequence[Section]
     symbols: Sequence[Symbol]
     relocations: Mapping[int, Sequence[Relocation]]
-    """By the section that they are in."""
+    """By the number of their section."""
 
 
 def read(data: bytes) -> Object:
-    """An object that LLVM has made. Raises InternalError for another format."""
+    """Parse an object that LLVM has written. Raises InternalError for another format."""
     if data[: len(_MAGIC)] != _MAGIC:
         raise InternalError("code is linked from ELF64 objects", found=repr(data[:6]))
     _, machine, start, step, count, names = _HEADER.unpack_from(data)

@@ -1,7 +1,7 @@
 """From the `loops` stage to LLVM IR text: one forward walk, one module per kernel or segment.
 
-It writes text because that takes a few microseconds per op, and because text can express all that
-is needed (attributes of functions, alignment, intrinsics of the target), which builders cannot.
+Text takes a few microseconds per op. It also expresses function attributes, alignment and target
+intrinsics, which llvmlite's builders do not.
 """
 
 from __future__ import annotations
@@ -33,16 +33,15 @@ KERNEL_HANDLERS: dict[str, Handler] = {
     for table in (ARITH, CASTS, CONTROL, DOT, MATH, MEMORY, VECTOR)
     for op, handler in table.items()
 }
-"""By the op's name, so that an op class which only relaxes another's verifier needs no entry."""
+"""By op name, so that an op class that only relaxes another one's verifier needs no entry."""
 
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
 def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
-    """The text of an LLVM module for every `rt.kernel` and `rt.segment`, by its name, except the
-    ones named.
+    """Return the text of an LLVM module for each `rt.kernel` and `rt.segment`, by name.
 
-    Raises InvalidModelError for an op that the tables do not know.
+    Modules named in ``without`` are left out. Raises InvalidModelError for an op without a handler.
     """
     texts: dict[str, str] = {}
     divided = rt.divided(module.body.block)
@@ -101,7 +100,7 @@ def _symbols(op: Operation) -> tuple[str, ...]:
 
 
 def _load_pointers(names: list[str]) -> list[str]:
-    """Lines that load each named pointer from its place in the kernel's array of buffers."""
+    """Return lines that load each named pointer from its slot in the kernel's array of buffers."""
     lines: list[str] = []
     for index, name in enumerate(names):
         slot = f"%slot{index}"

@@ -48,7 +48,7 @@ def _dense(lltype: LLType, numbers: tuple[float, ...]) -> Value:
 
 
 def _instruction(opcode: str) -> Handler:
-    """An op that is one LLVM instruction on two operands of one type."""
+    """Return a handler for an op that is one LLVM instruction on two operands of one type."""
 
     def emit(w: Writer, op: Operation) -> None:
         a, b = w.get(op, 0), w.get(op, 1)
@@ -58,7 +58,7 @@ def _instruction(opcode: str) -> Handler:
 
 
 def _wrapping(opcode: str) -> Handler:
-    """An integer instruction that keeps the op's overflow flags."""
+    """Return a handler for an integer instruction that keeps the op's overflow flags."""
 
     def emit(w: Writer, op: Operation) -> None:
         a, b = w.get(op, 0), w.get(op, 1)
@@ -83,7 +83,7 @@ def _extreme(kind: str) -> Handler:
 
 
 def _shift_out(opcode: str) -> Binary:
-    """A shift that gives 0 for an amount of the type's bits or more."""
+    """Return a shift that gives 0 if the amount is at least the type's width."""
 
     def emit(w: Writer, a: Value, b: Value) -> Value:
         shifted = w.binary(opcode, a, b)
@@ -94,7 +94,7 @@ def _shift_out(opcode: str) -> Binary:
 
 
 def _shift_arithmetic(w: Writer, a: Value, b: Value) -> Value:
-    """An arithmetic shift to the right that gives the sign for too large an amount."""
+    """An arithmetic right shift that gives the sign if the amount is at least the type's width."""
     return w.binary("ashr", a, w.intrinsic("umin", b, constant(b.type, b.type.bits - 1)))
 
 

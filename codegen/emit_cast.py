@@ -1,4 +1,5 @@
-"""`arith` and `vector` casts. The lanes are the operand's; the element is the declared result's."""
+"""`arith` and `vector` casts. The operand gives the lanes; the declared result type gives the
+element."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def _cast(opcode: str) -> Handler:
 
 
 def _resize(widen: str) -> Handler:
-    """`index_cast`: truncates, keeps or widens, as the types say."""
+    """Return a handler for `index_cast`, which truncates, keeps or widens as the types require."""
 
     def emit(w: Writer, op: Operation) -> None:
         value = w.get(op, 0)
@@ -52,7 +53,7 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """The same for integers of 32 bits or more."""
+    """Convert to integers of 32 bits or more, by clamping."""
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
     # the bounds as floats of the operand's precision
@@ -74,7 +75,7 @@ def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """The same for i64 where no instruction converts vectors to it."""
+    """Convert to i64 on targets without a vector instruction for it."""
     low = -(2.0**31) if signed else -1.0
     fits = [
         w.compare(f"fcmp {kind}", value, constant(value.type, bound))
@@ -89,7 +90,7 @@ def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _from_long(opcode: str) -> Handler:
-    """Integers as floats; of i64 likewise."""
+    """Return a handler that converts integers to floats, i64 without a vector instruction too."""
 
     def emit(w: Writer, op: Operation) -> None:
         value = w.get(op, 0)
@@ -107,12 +108,15 @@ def _from_long(opcode: str) -> Handler:
 
 
 def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """The same for integers narrower than 32 bits: floats are clamped to twice their range, and
-    integers to the range itself, so that LLVM narrows them by instructions that saturate."""
+    """Convert to integers narrower than 32 bits.
+
+    Floats are clamped to twice the range and integers to the range itself, so that LLVM narrows
+    them by saturating instructions.
+    """
     low = -(1 << (to.bits - 1)) if signed else 0
     high = low + (1 << to.bits) - 1
     result = value
-    if signed:  # of unsigned ones, NaN becomes the lower bound, which is 0
+    if signed:  # for unsigned integers, NaN becomes the lower bound, which is 0
         number = w.compare("fcmp ord", value, value)
         result = w.select(number, value, constant(value.type, 0))
     for kind, bound in (("ogt", -(2**30)), ("olt", 2**30)):
@@ -125,9 +129,9 @@ def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _saturating(intrinsic: str) -> Handler:
-    """A float as an integer: the nearest that fits, and 0 for NaN.
+    """Return a handler that converts a float to the nearest integer in range, and NaN to 0.
 
-    LLVM's plain casts are poison where the value does not fit.
+    LLVM's plain casts return poison for values out of range.
     """
 
     def emit(w: Writer, op: Operation) -> None:

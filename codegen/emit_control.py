@@ -27,7 +27,7 @@ from tessella.support.decisions import known
 from tessella.support.errors import InternalError
 
 FIRST_LOOP = 2
-"""The first number of metadata that modules leave to loops."""
+"""The number of the first metadata node that a module may use for loops."""
 
 
 def _yielded(w: Writer, block: Block) -> list[Value]:
@@ -38,7 +38,8 @@ def _yielded(w: Writer, block: Block) -> list[Value]:
 
 
 def _for(w: Writer, op: Operation) -> None:
-    """Blocks: the head with the phis and the test, the body, the exit. The results are the phis."""
+    """Write a loop as blocks: the head with phis and the test, the body, the exit. The phis are its
+    results."""
     lower, upper, step = w.get(op, 0), w.get(op, 1), w.get(op, 2)
     initial = [w.get(op, i) for i in range(3, len(op.operands))]
     block = op.regions[0].block
@@ -78,7 +79,7 @@ def _for(w: Writer, op: Operation) -> None:
 
 
 def _unrolling(w: Writer, op: Operation) -> str:
-    """The metadata of a loop whose steps LLVM joins."""
+    """Return the metadata of a loop whose iterations LLVM unrolls and joins."""
     count = op.attributes.get(rt.UNROLL)
     if not isinstance(count, IntegerAttr):
         return ""
@@ -122,7 +123,7 @@ def _if(w: Writer, op: Operation) -> None:
 
 
 def _modulo(w: Writer, a: Value, divisor: int) -> Value:
-    """Never negative."""
+    """A remainder that is never negative."""
     if divisor & (divisor - 1) == 0:
         return w.binary("and", a, constant(I64, divisor - 1))
     remainder = w.binary("srem", a, constant(I64, divisor))
@@ -145,7 +146,7 @@ _PLAIN = {AffineBinaryOpKind.Add: "add nsw", AffineBinaryOpKind.Mul: "mul nsw"}
 def _expression(
     w: Writer, expr: AffineExpr, dims: Sequence[Value], symbols: Sequence[Value]
 ) -> Value:
-    # `type` and not `isinstance`, which is slow on these abstract classes, in a hot place.
+    # Compare with `type`: `isinstance` is slow on these abstract classes, and this code is hot.
     if type(expr) is AffineDimExpr:
         return dims[expr.position]
     if type(expr) is AffineConstantExpr:
@@ -185,11 +186,11 @@ def _context(w: Writer, op: Operation) -> None:
 
 
 def _check(w: Writer, op: Operation) -> None:
-    """Write the status only if it is 0, so that the first failure of any thread is kept."""
+    """Write the status only if it is 0, which keeps the first failure of any thread."""
     code = op.properties["code"]
     assert isinstance(code, IntegerAttr)
     failed, done = w.label("failed"), w.label("done")
-    # The weights of the branch make a failure the unlikely way, and keep it out of the loop's code.
+    # Branch weights mark the failure as unlikely and move it out of the loop's code.
     w.line(f"br {w.get(op, 0).typed}, label %{done}, label %{failed}, !prof !0")
     w.start(failed)
     w.line(f"cmpxchg ptr %context, i64 0, i64 {code.value.data + 1} monotonic monotonic, align 8")
@@ -198,7 +199,7 @@ def _check(w: Writer, op: Operation) -> None:
 
 
 def _share(w: Writer, op: Operation) -> None:
-    """A thread begins where ``rt.Share.begin`` says, and ends where the next one begins."""
+    """Compute the range of a share: from ``rt.Share.begin`` to the beginning of the next share."""
     assert isinstance(op, rt.ShareOp)
     share, thread, threads = op.share, w.get(op, 0), w.get(op, 1)
     grains, units = (size_value(w, size) for size in (share.units * share.ranges, share.units))
@@ -220,8 +221,11 @@ def _share(w: Writer, op: Operation) -> None:
 
 
 def _last(w: Writer, share: rt.Share) -> Value:
-    """The last grain of a range at which a part can begin. Of a range that depends on symbols it is
-    the last but one, or one before it, which are the same for all grains that there are."""
+    """The last grain of a range at which a share can begin.
+
+    In a range with symbolic length it is the last but one grain or the one before, which exist for
+    all lengths.
+    """
     if is_static((share.range, share.grain)):
         return constant(I64, known(share.last))
     last = size_value(w, share.range // share.grain - 1)
@@ -238,7 +242,7 @@ def _iota(w: Writer, op: Operation) -> None:
 
 
 def _nothing(w: Writer, op: Operation) -> None:
-    """A terminator, whose operands the op around it reads."""
+    """Write nothing: the enclosing op reads the operands of its terminator."""
 
 
 CONTROL: dict[type[Operation], Handler] = {

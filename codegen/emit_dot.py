@@ -1,4 +1,4 @@
-"""`rt.dot`: the instruction of its row."""
+"""`rt.dot`: the instruction that its row in the instruction table names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _dot(w: Writer, op: Operation) -> None:
 
 
 def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
-    """An operand as the intrinsic takes it: a group of values for each lane, or for each row or
+    """Return an operand in the intrinsic's layout: a group of values for each lane, row or
     column."""
     assert isinstance(source.type, VectorType)
     element, size = element_of(source.type.element_type), row.k * row.columns(lanes)
@@ -54,7 +54,7 @@ def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: 
 
 
 def _extended(w: Writer, value: Value, size: int) -> Value:
-    """A longer vector that begins with a vector."""
+    """Extend a vector. The new lanes are poison."""
     given, to = value.type.lanes, vector(value.type.element, size)
     numbers = ", ".join(f"i32 {i}" if i < given else "i32 poison" for i in range(size))
     mask = f"<{size} x i32> <{numbers}>"
@@ -63,7 +63,7 @@ def _extended(w: Writer, value: Value, size: int) -> Value:
 
 @cache
 def _bfloat(lanes: int) -> LLType:
-    """The type of vectors of bf16 that intrinsics take, which are of i16 everywhere else."""
+    """The type of bf16 vectors in intrinsics. All other code represents bf16 as i16."""
     return LLType("bf16", lanes, 16, True, f"<{lanes} x bfloat>", f"v{lanes}bf16", "bfloat")
 
 

@@ -1,4 +1,5 @@
-"""`math`: ops that are one LLVM intrinsic everywhere, and those of our own vector math."""
+"""`math`: ops that map to one LLVM intrinsic, and ops that call the functions of
+`codegen/vecmath`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tessella.dialects.arith import RemFOp
 
 
 def _intrinsic(name: str) -> Handler:
-    """An op of one or two operands whose intrinsic becomes instructions on every target."""
+    """Return a handler for an op whose intrinsic every target implements by instructions."""
 
     def emit(w: Writer, op: Operation) -> None:
         operands = [w.get(op, index) for index in range(len(op.operands))]
@@ -28,7 +29,7 @@ def _fma(w: Writer, op: Operation) -> None:
 
 def _absolute(w: Writer, op: Operation) -> None:
     value = w.get(op, 0)
-    # The least integer stays what it is: `false` says that it is not poison.
+    # The absolute value of the least integer is that integer: `false` says that it is not poison.
     w.set(op, w.call(value.type, f"llvm.abs.{value.type.mangled}", value, Value(I1, "false")))
 
 

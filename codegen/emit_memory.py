@@ -1,7 +1,6 @@
 """`memref` and `vector` loads and stores. Buffers are flat and aligned to their element only.
 
-An i1 takes a byte in a buffer, 0 or 1, so it is compared when it is loaded, and widened when it is
-stored.
+An i1 occupies a byte in a buffer, 0 or 1: loads compare it with 0, stores widen it.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _masked_store(w: Writer, op: Operation) -> None:
 
 
 def _gather(w: Writer, op: Operation) -> None:
-    """One load for each lane."""
+    """Load each lane by itself."""
     wanted, distances = type_of(op.results[0].type), w.get(op, 2)
     stored = in_memory(wanted)
     element, pointer = stored.scalar, address(w, *op.operands[:2])
@@ -106,4 +105,4 @@ INDICES = {
     rt.GatherOp.name: 1,
     rt.PrefetchOp.name: 1,
 }
-"""Which operand of an access is its index."""
+"""The operand of each access op that is its index."""

@@ -1,7 +1,7 @@
 """Loops of segments around other segments.
 
-A loop whose steps have phases of their own runs between the phases of its segment, on the caller's
-thread. Any other loop is part of a phase: each share runs all of its steps.
+A loop whose body has phases runs between the phases of its segment, on the caller's thread. Any
+other loop is part of a phase: each share runs all iterations.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from tessella.support.decisions import decided_zero
 from tessella.support.sizes import expression
 
 Shares = tuple[Value, Value]
-"""The number of a share, and how many there are."""
+"""The number of a share, and the number of shares."""
 
 
 def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:
-    """Write a loop that runs the segment on pointers that change from step to step, in a share of a
-    phase, or between phases."""
+    """Write a loop that runs the segment on pointers that advance with each iteration.
+
+    ``shares`` are those of the enclosing phase; None between phases.
+    """
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = Value(I64, w.name()), Value(I64, w.name())
     ends, is_conditional = list(_ends(w, op)), op.loop.conditional
@@ -56,11 +58,11 @@ def _run(
     outputs: Sequence[str],
     shares: Shares | None,
 ) -> None:
-    """Run the segment, all its phases or its only one."""
+    """Run all phases of a segment."""
     tables = [w.table([f"ptr {pointer}" for pointer in table]) for table in (inputs, outputs)]
     memory = ["null" if x is None else w.buffers[x] for x in (op.arena, op.private)]
     pointers = ["%contexts", *tables, "%weights", *memory]
-    # a share knows where its own memory is
+    # The share number locates the share's own memory.
     stride = "i64 %stride" if shares is None else "i64 0"
     args = w.table([*(f"ptr {pointer}" for pointer in pointers), stride])
     name = quote(op.callee_name + w.version + (BODY if shares is None else PHASE))
@@ -71,7 +73,7 @@ def _run(
 
 
 def _holds(w: Writer, pointer: str) -> Value:
-    """Whether the boolean in memory is true."""
+    """Load a boolean from memory."""
     value = w.push(scalar("i8"), f"load i8, ptr {pointer}, align 1")
     return w.compare("icmp ne", value, constant(scalar("i8"), 0))
 
@@ -79,7 +81,7 @@ def _holds(w: Writer, pointer: str) -> Value:
 def _again(
     w: Writer, op: rt.ScanOp, following: Value, carried: Sequence[tuple[str, str]]
 ) -> Iterator[Value]:
-    """What must hold for another step."""
+    """Return the condition for another iteration."""
     if op.loop.conditional:
         yield _holds(w, carried[0][1])
     if op.steps is not None:
@@ -93,7 +95,8 @@ def _finish(
     carried: Sequence[tuple[str, str]],
     blocks: tuple[str, str],
 ) -> None:
-    """Put what is carried into the outputs, and zeros where no step has written an element."""
+    """Move carried values to the outputs, and zero the elements of sequences that no iteration
+    wrote."""
     steps, lasts = w.name(), [w.name() for _ in carried]
     entry, loop = blocks
     w.line(f"{steps} = phi i64 [ 0, %{entry} ], [ {following.text}, %{loop} ]")
@@ -108,7 +111,7 @@ def _finish(
 
 
 def _move(w: Writer, source: str, destination: str, size: Value) -> None:
-    """Copy, unless it is there."""
+    """Copy a buffer, unless source and destination are the same."""
     moved = w.name()
     w.line(f"{moved} = icmp ne ptr {source}, {destination}")
     size = w.push(I64, f"select i1 {moved}, {size.typed}, i64 0")
@@ -117,7 +120,7 @@ def _move(w: Writer, source: str, destination: str, size: Value) -> None:
 
 
 def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward: bool) -> None:
-    """The elements that are missing after so many steps."""
+    """Zero the elements of a sequence beyond the iterations that ran."""
     assert op.steps is not None
     size = size_value(w, rt.buffer_bytes(op.element(sequence)))
     missing = w.binary("mul nsw", w.binary("sub nsw", size_value(w, op.steps), steps), size)
@@ -127,8 +130,11 @@ def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward:
 
 
 def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
-    """The buffers that the first and the second step write each carried value to: its output and
-    its spare buffer, so that the last step writes the output, if their number is known."""
+    """Yield the buffers that the first and the second iteration write, for each carried value.
+
+    They are its output and its spare buffer, ordered so that the last iteration writes the output
+    if the trip count is known.
+    """
     pairs = [
         (w.buffers[output], w.buffers[spare])
         for output, spare in zip(op.outputs, op.spare, strict=False)
@@ -155,7 +161,7 @@ def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
 def _carried(
     w: Writer, op: rt.ScanOp, ends: Sequence[tuple[str, str]], entry: str, loop: str
 ) -> Iterator[tuple[str, str]]:
-    """The pointers that a step reads and writes for each carried value."""
+    """Yield the pointers that an iteration reads and writes for each carried value."""
     for value, (first, second) in zip(op.inputs, ends, strict=False):
         now, written, other = (w.name() for _ in range(3))
         for name, before, then in (
@@ -168,7 +174,7 @@ def _carried(
 
 
 def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs: list[str]) -> None:
-    """Add the pointers to the elements of sequences, and to what stays."""
+    """Add pointers to the current elements of sequences, and to loop-invariant buffers."""
     loop, after = op.loop, op.loop.carried + op.loop.scanned
     for number, sequence in enumerate(op.sequences):
         pointers = inputs if number < loop.scanned else outputs

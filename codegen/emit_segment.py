@@ -31,8 +31,10 @@ from tessella.support.sizes import Size
 from tessella.targets import Target
 
 LONG = 1000
-"""Operations of a phase from which on LLVM leaves it as it is: its time for a function grows with
-the square of its length, and a phase has little but calls."""
+"""The length of a phase, in operations, from which LLVM does not optimise it.
+
+LLVM's time for a function grows with the square of its length, and a phase consists of calls.
+"""
 
 _HANDLERS: Mapping[str, Handler] = {op.name: handler for op, handler in STEPS.items()}
 _PARAMETERS = (
@@ -53,7 +55,7 @@ together:
   call void %function(ptr %context, ptr %phase, ptr %args)
   ret void
 }}"""
-"""Runs a phase on the threads of the run, or on the caller alone."""
+"""Run a phase on the threads of the run, or on the caller alone."""
 
 
 def emit_segment(
@@ -63,9 +65,11 @@ def emit_segment(
     divided: frozenset[str],
     numbers: Mapping[Operation, int],
 ) -> dict[str, str]:
-    """The LLVM modules of one segment, which call kernels and segments of other modules: as it
-    runs, and as it runs when it is profiled. Threads run the functions together that are
-    ``divided``; the operations that a profile counts have ``numbers``."""
+    """Return the LLVM modules of a segment: the plain version, and the one that is profiled.
+
+    They call kernels and segments of other modules. ``divided`` names the functions that threads
+    share; ``numbers`` gives the operations that a profile counts.
+    """
     return {
         segment.sym_name.data + version: _Segment(
             segment, target, symbols, version, divided, numbers
@@ -96,7 +100,7 @@ class _Segment:
         self.helpers: dict[str, str] = {}
 
     def text(self) -> str:
-        """The module."""
+        """Return the module's text."""
         functions = [*self._entry(), *self._body()]
         helpers = [*self.helpers.values(), *([stamps(self.target)] if self.version else [])]
         return module_text(self.target, [*functions, *helpers])
@@ -112,7 +116,7 @@ class _Segment:
         w.line(f"call void @{quote(self.name + BODY)}(ptr {args})")
         yield f"define void @{quote(self.name)}({_PARAMETERS}) #0 {{"
         yield "entry:"
-        # the context of share 0 has the sizes, and takes the stamps
+        # The context of share 0 holds the sizes and receives the stamps.
         yield "  %context = getelementptr inbounds i8, ptr %contexts, i64 0"
         yield from w.lines
         if self.version:
@@ -120,7 +124,7 @@ class _Segment:
         yield from ("  ret void", "}")
 
     def _body(self) -> Iterator[str]:
-        """The body, after the phases that it runs."""
+        """Yield the lines of the body, after the phases that it runs."""
         steps = [*rt.phases(self.segment)]
         is_only = len(steps) == 1 and isinstance(steps[0], rt.Phase)
         w = self._writer()
@@ -130,7 +134,7 @@ class _Segment:
                 scan(w, step, None)
                 continue
             name = quote(self.name + PHASE if is_only else f"phase.{number}")
-            # images have no table of addresses
+            # Images have no table of addresses.
             linkage = "dso_local" if is_only else "internal"
             yield from self._phase(f"{linkage} void @{name}", step)
             if step.is_divided(self.divided):
@@ -167,7 +171,7 @@ class _Segment:
         )
 
     def _bind(self, w: Writer, ops: Sequence[Operation]) -> None:
-        """Load the pointers of the memory that these read and write, and compute the sizes."""
+        """Load the pointers that the ops read and write, and compute the sizes."""
         used = dict.fromkeys(operand for op in ops for operand in op.operands)
         owners = [v.owner for v in used if isinstance(v.owner, rt.ArenaOp | rt.WeightOp)]
         for size in _sizes([*owners, *ops]):
@@ -183,7 +187,7 @@ class _Segment:
 
 
 def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0") -> Iterator[str]:
-    """A function that finds the arguments, its context, and the memory of a share."""
+    """Yield a function that unpacks the arguments, its context, and the memory of a share."""
     yield f"define {head} {attributes} {{"
     yield "entry:"
     for number, name in enumerate(ARGUMENTS):
@@ -198,7 +202,7 @@ def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0
 
 
 def _sizes(ops: Iterable[Operation]) -> Iterator[Size]:
-    """What ops ask for, perhaps in blocks of their own."""
+    """Yield the sizes that ops use, nested blocks included."""
     for op in ops:
         if isinstance(op, rt.ArenaOp):
             yield op.extent[0]

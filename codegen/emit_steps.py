@@ -1,7 +1,5 @@
-"""The operations of a phase: calls of kernels, loops within it, copies.
-
-What is not divided between threads belongs to share 0.
-"""
+"""The operations of a phase: calls of kernels, loops, copies. Share 0 runs what threads do not
+divide."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ _ONLY = constant(I64, 0), constant(I64, 1)
 
 @contextmanager
 def where(w: Writer, condition: Value) -> Generator[None]:
-    """Guard what is written meanwhile: it runs where a condition holds."""
+    """Guard the code written in the block by a condition."""
     holds, done = w.label("holds"), w.label("done")
     w.line(f"br {condition.typed}, label %{holds}, label %{done}")
     w.start(holds)
@@ -38,17 +36,17 @@ def where(w: Writer, condition: Value) -> Generator[None]:
 
 @contextmanager
 def alone(w: Writer) -> Generator[None]:
-    """Guard what is written meanwhile: it belongs to share 0."""
+    """Let only share 0 run the code written in the block."""
     with where(w, w.compare("icmp eq", SHARE, constant(I64, 0))):
         yield
 
 
 def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
-    """Stamp the end of a share: from then on its thread waits, or does something else."""
+    """Stamp the end of a share. Its thread then waits or takes other work."""
     if not w.version:
         return
     number = END if barrier is None else w.stamps[barrier]
-    # without others, share 0 goes on at once
+    # A run with one share goes on at once.
     found, least = (SHARE, 1) if barrier is None else (SHARES, 2)
     with where(w, w.compare("icmp uge", found, constant(I64, least))):
         w.line(write(number))
@@ -99,7 +97,7 @@ def _scan(w: Writer, op: Operation) -> None:
         return
     with alone(w):
         if op.loop.conditional and op.steps != 1:
-            # a check that failed in another share ends the loop, too
+            # A check that failed in another share ends the loop too.
             _find_failed(w)
         scan(w, op, _ONLY)
 
@@ -124,7 +122,7 @@ def _watch(w: Writer, op: Operation) -> None:
 
 
 def _end_loop(w: Writer, op: Operation) -> None:
-    """Make the condition of a loop false."""
+    """Set the condition of a loop to false."""
     w.line(f"store i8 0, ptr {w.buffer(op, 0)}, align 1")
 
 

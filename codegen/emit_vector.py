@@ -15,7 +15,7 @@ from tessella.support.errors import InternalError
 
 
 def fused_multiply_add(w: Writer, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c with one rounding; with two where the machine has no such instruction."""
+    """a * b + c, rounded once; rounded twice on targets without such an instruction."""
     if w.target.fused_multiply_add:
         return w.intrinsic("fma", a, b, c)
     return w.binary("fadd", w.binary("fmul", a, b), c)
@@ -42,7 +42,7 @@ def iota(lltype: LLType) -> Value:
 def _create_mask(w: Writer, op: Operation) -> None:
     """Lanes below the bound, which may be negative or more than the lanes."""
     lanes = type_of(op.results[0].type).lanes
-    # The comparison takes fewer registers with narrow lane numbers; lanes are far fewer than 2^31.
+    # Narrow lane numbers take fewer registers to compare; there are far fewer than 2^31 lanes.
     narrow = vector_type("i32" if lanes <= 16 or lanes > 64 else "i8", lanes)
     bound = w.intrinsic("smax", w.get(op, 0), constant(I64, 0))
     bound = w.intrinsic("smin", bound, constant(I64, lanes))
@@ -71,14 +71,16 @@ _REDUCTIONS = {
     "or": "or",
     "xor": "xor",
 }
-"""`llvm.vector.reduce.NAME` of integers by `vector.kind`; joining two values has the same name."""
+"""The NAME of `llvm.vector.reduce.NAME` for integers, by `vector.kind`. Combining two values has
+the same name."""
 
 _INSTRUCTIONS = frozenset(("add", "mul", "and", "or", "xor"))
-"""Those of which joining two values is an instruction, and not an intrinsic."""
+"""The reductions that combine two values by an instruction instead of an intrinsic."""
 
 
 def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
-    """A tree, which LLVM may order as it likes (`reassoc`); a chain of additions would be slow."""
+    """Sum a vector as a tree: LLVM may reorder the additions (`reassoc`), as a chain would be
+    slow."""
     neutral = constant(value.type.scalar, -0.0 if kind == "add" else 1.0)
     name = f"llvm.vector.reduce.f{kind}.{value.type.mangled}"
     return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")
@@ -112,7 +114,7 @@ def _reduction(w: Writer, op: Operation) -> None:
 
 
 def _no_nans(op: Operation) -> str:
-    """The flag of LLVM if the op says that no operand is NaN."""
+    """Return LLVM's `nnan` flag if the op says that no operand is NaN."""
     flags = op.properties.get("fastmath")
     stated = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.NO_NANS in flags.data
     return "nnan " if stated else ""

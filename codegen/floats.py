@@ -1,8 +1,9 @@
-"""Conversions between floats: f16 and bf16 by integers where LLVM would call library functions.
+"""Conversions between floats. f16 and bf16 use integer code where LLVM would call library
+functions.
 
-A float becomes the nearest bf16, the even one of two. Where the target has an instruction for that,
-a number that is denormal becomes a zero of its sign, as it does in the products of that target;
-elsewhere it is rounded like all others.
+A float is rounded to the nearest bf16, ties to even. Targets with an instruction for that flush
+denormals to a zero of the same sign, as their bf16 products do; other targets round denormals like
+all numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tessella.support.elements import ELEMENTS
 
 
 def widen(w: Writer, value: Value, to: LLType) -> Value:
-    """A float as one of more bits."""
+    """Convert a float to a wider one."""
     match value.type.element:
         case "bf16":
             single = _from_bf16(w, value)
@@ -27,7 +28,7 @@ def widen(w: Writer, value: Value, to: LLType) -> Value:
 
 
 def narrow(w: Writer, value: Value, to: LLType) -> Value:
-    """A float as one of fewer bits: the nearest, the even one of two; NaN stays NaN."""
+    """Convert a float to a narrower one: round to nearest, ties to even; NaN stays NaN."""
     if to.element not in ("f16", "bf16"):
         return w.cast("fptrunc", value, to)
     if value.type.element == "f64":
@@ -38,8 +39,11 @@ def narrow(w: Writer, value: Value, to: LLType) -> Value:
 
 
 def _round_to_odd(w: Writer, value: Value) -> Value:
-    """f64 as f32 so that a second rounding, to fewer bits, is the only one: where digits are lost,
-    the last one that is left is odd."""
+    """Convert f64 to f32 by rounding to odd, so that a later rounding to fewer bits is the only
+    one.
+
+    If digits are lost, the last remaining digit is set.
+    """
     single = w.cast("fptrunc", value, value.type.of("f32"))
     back = w.cast("fpext", single, value.type)
     bits = w.cast("bitcast", single, single.type.integer)
@@ -58,30 +62,22 @@ def _from_bf16(w: Writer, value: Value) -> Value:
 
 
 def _to_bf16(w: Writer, value: Value, to: LLType) -> Value:
-    flushes = w.target.converts("bf16")
-    if flushes and value.type.lanes * value.type.bits in _CONVERTED_BITS:
-        return _by_instruction(w, value, to)
+    narrows = w.target.narrows_bf16 if w.target.converts("bf16") else None
+    bits = value.type.lanes * value.type.bits
+    if narrows is not None and bits in narrows.bits:
+        halves, callee = f"<{value.type.lanes} x bfloat>", f"@{narrows.name.format(bits=bits)}"
+        made = w.push(to, f"call {halves} {callee}({value.typed})")
+        return w.push(to, f"bitcast {halves} {made.text} to {to.text}")
     half = _rounded(w, value)
-    if flushes:
+    if narrows is not None:
         magnitude = w.intrinsic("fabs", value)
         tiny = w.compare("fcmp olt", magnitude, constant(value.type, ELEMENTS["f32"].least_normal))
         half = w.select(tiny, w.binary("and", half, constant(half.type, 0x8000)), half)
     return w.cast("bitcast", half, to)
 
 
-_CONVERTED_BITS = (256, 512)
-"""Bits of the vectors that LLVM's intrinsics narrow to bf16, all lanes of them."""
-
-
-def _by_instruction(w: Writer, value: Value, to: LLType) -> Value:
-    bits, halves = value.type.lanes * value.type.bits, f"<{value.type.lanes} x bfloat>"
-    callee = f"@llvm.x86.avx512bf16.cvtneps2bf16.{bits}"
-    made = w.push(to, f"call {halves} {callee}({value.typed})")
-    return w.push(to, f"bitcast {halves} {made.text} to {to.text}")
-
-
 def _rounded(w: Writer, value: Value) -> Value:
-    """The bits of the nearest bf16; for NaN, those of a quiet one."""
+    """Return the bits of the nearest bf16; for NaN, the bits of a quiet NaN."""
     bits = w.cast("bitcast", value, value.type.integer)
     wide = bits.type
     odd = w.binary("and", w.binary("lshr", bits, constant(wide, 16)), constant(wide, 1))
@@ -92,8 +88,10 @@ def _rounded(w: Writer, value: Value) -> Value:
 
 
 def _from_f16(w: Writer, value: Value) -> Value:
-    """The bits moved to their places in f32; a product puts the exponent right, and makes normal
-    numbers of f16's denormals."""
+    """Move the bits to their positions in f32, and multiply.
+
+    The product corrects the exponent and normalises f16's denormals.
+    """
     half = w.cast("bitcast", value, value.type.integer)
     bits = w.cast("zext", half, half.type.of("i32"))
     i32, f32 = bits.type, value.type.of("f32")
@@ -107,10 +105,10 @@ def _from_f16(w: Writer, value: Value) -> Value:
 
 
 def _to_f16(w: Writer, value: Value, to: LLType) -> Value:
-    """Two products bring numbers beyond the range to infinity; the sum with a power of two that
-    f16's last digit is the last one of rounds in hardware.
+    """Convert f32 to f16 by arithmetic, after M. Dukhan's FP16 library.
 
-    The method of M. Dukhan's FP16 library.
+    Two products take numbers beyond the range to infinity. Adding a power of two whose last digit
+    is the last digit of the f16 result rounds in hardware.
     """
     f32, bits = value.type, w.cast("bitcast", value, value.type.integer)
     i32 = bits.type

@@ -1,4 +1,4 @@
-"""Compiled objects on disk, by the text and the machine that they were made from."""
+"""Compiled objects on disk, keyed by their LLVM text and machine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from tessella.support.disk import Folder
 FOLDER = Folder("kernels", 1 / 16)
 
 VERSION = 3
-"""The version of what ``llvm.emit_object`` makes of a text. Objects of other versions are not
-used."""
+"""The version of ``llvm.emit_object``'s output. Objects of other versions are ignored."""
 
 
 def key(text: str, machine: Machine) -> str:
-    """Names the object of a text for a machine."""
+    """Return the key of a text compiled for a machine."""
     return f"{_made_by()} {json.dumps(machine)} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def get(text: str, machine: Machine) -> bytes | None:
-    """The object, if it is on disk."""
+    """Return the object from disk; None if it is not there."""
     return FOLDER.get(key(text, machine))
 
 
 def put(text: str, machine: Machine, image: bytes) -> None:
-    """Keep an object for later."""
+    """Store an object."""
     FOLDER.put(key(text, machine), image)
 
 

@@ -1,4 +1,4 @@
-"""Objects linked into one closed image: nothing in it depends on where it will be."""
+"""A linker: objects become one position-independent image without external references."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tessella.targets.family import Family
 from tessella.targets.table import FAMILIES
 
 LINE = 64
-"""Sections begin at such multiples: loops lie the same within cache lines, whatever is before them
-in the image."""
+"""Alignment of sections, in bytes. It keeps a loop's position within cache lines independent of the
+rest of the image."""
 
 _ADDRESS, _PAGE = 8, 4096
 _FAMILIES = {family.elf: family for family in FAMILIES.values()}
@@ -24,7 +24,8 @@ _FAMILIES = {family.elf: family for family in FAMILIES.values()}
 
 
 def patched(family: Family, kind: int, word: int, at: int, target: int) -> int:
-    """The new 32 bits of a place. Raises InternalError for a kind that no image can have."""
+    """Return the relocated 32 bits. Raises InternalError for a relocation kind that images cannot
+    hold."""
     patch = family.patches.get(kind)
     if patch is None:
         raise InternalError(f"code that is linked into an image has a relocation of kind {kind}")
@@ -32,7 +33,7 @@ def patched(family: Family, kind: int, word: int, at: int, target: int) -> int:
 
 
 class _Placed(NamedTuple):
-    """An object, and where its sections are in the image, by number."""
+    """An object, and the offsets of its sections in the image, by section number."""
 
     object: Object
     places: Mapping[int, int]
@@ -43,11 +44,11 @@ def link(
     symbols: Mapping[str, str] | None = None,
     nodes: Mapping[str, Sequence[str]] | None = None,
 ) -> Image:
-    """Link objects, which are named by the functions that they define, and may call each other's.
+    """Link objects, which are keyed by the functions that they define, and may call each other.
 
-    ``symbols`` gives the symbols if they differ from the names (``symbols``), ``nodes`` what the
-    functions compute. Equal objects are in the image once. Raises InternalError if a symbol is
-    missing, or if an object holds what no image can have.
+    ``symbols`` gives the symbols that differ from these names (``codegen/symbols.py``); ``nodes``
+    says which nodes each function computes. Equal objects are linked once. Raises InternalError for
+    a missing symbol, and for an object with contents that images cannot hold.
     """
     image = _Linker(symbols or {})
     placed = image.place({data: elf.read(data) for data in dict.fromkeys(objects.values())})
@@ -59,7 +60,7 @@ def link(
 
 
 class _Linker:
-    """An image in the making."""
+    """An image under construction."""
 
     def __init__(self, symbols: Mapping[str, str]) -> None:
         self.code = bytearray()
@@ -67,9 +68,9 @@ class _Linker:
         self.imports: dict[str, int] = {}
         self._symbols = symbols
         self._defined: dict[str, int] = {}
-        """Where functions are, by their symbols."""
+        """Offsets of functions, by symbol."""
         self._jumps: dict[str, int] = {}
-        """Code that goes on in a function of the system."""
+        """Jumps to functions of the system, by symbol."""
 
     def place(self, objects: Mapping[bytes, Object]) -> dict[bytes, _Placed]:
         """Put the sections of objects into the image, all code before all constants."""
@@ -82,7 +83,7 @@ class _Linker:
         return {data: _Placed(each, places[data]) for data, each in objects.items()}
 
     def define(self, name: str, placed: _Placed, nodes: Sequence[str]) -> None:
-        """Let other objects and callers find the functions of an object under this name."""
+        """Define a function's name for other objects and callers."""
         symbol = self._symbols.get(name, name)
         for each in placed.object.symbols:
             if each.is_exported and each.section:
@@ -92,7 +93,7 @@ class _Linker:
                 self.functions[each.name.replace(PLACEHOLDER, name)] = function
 
     def relocate(self, placed: _Placed) -> None:
-        """Fill in the distances in an object's sections."""
+        """Apply the relocations of an object's sections."""
         family = _FAMILIES[placed.object.machine]
         for number, place in placed.places.items():
             for offset, kind, symbol, addend in placed.object.relocations.get(number, ()):

@@ -19,7 +19,7 @@ from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InternalError
 
 _FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and e.is_native}
-"""LLVM's name and the bits of each float type that there is code for."""
+"""LLVM's name and width of each float type with native code."""
 
 
 @dataclass(frozen=True, eq=False)

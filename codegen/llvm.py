@@ -1,5 +1,5 @@
 # pyright: reportMissingTypeStubs=false
-"""The only module that touches llvmlite, which has no type stubs: typed functions around it."""
+"""Typed wrappers of llvmlite, which has no type stubs. No other module imports llvmlite."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ fork.wait_for(_lock)
 
 _ERROR_LINE = re.compile(r":(\d+):\d+: error")
 _ROOM, _ROOM_PER_CHARACTER = 32 << 20, 128
-"""Bytes of memory that LLVM takes at most for a module, and for each character of it."""
+"""An upper bound on LLVM's memory for a module, in bytes: a constant, and bytes for each
+character."""
 _SHOWN_AROUND = 2
-"""Lines of text shown before and after the one that LLVM could not read."""
+"""Lines of context shown around a line that LLVM rejects."""
 
 
 class Machine(NamedTuple):
-    """What LLVM is told of a target: plain values, which can be sent to other processes."""
+    """LLVM's description of a target, as plain values that can be sent to other processes."""
 
     triple: str
     cpu: str
     features: str
     level: int = 3
-    """Of optimisation, 0 to 3."""
+    """The optimisation level, 0 to 3."""
 
     @staticmethod
     def of(target: Target, level: int = 3) -> Machine:
@@ -46,23 +47,23 @@ class Machine(NamedTuple):
 
 
 def version() -> str:
-    """llvmlite's and LLVM's versions, for the keys of caches."""
+    """Return the versions of llvmlite and LLVM, for cache keys."""
     library: Any = llvmlite
     return f"llvmlite {library.__version__} LLVM {'.'.join(map(str, _binding.llvm_version_info))}"
 
 
 def optimize_and_emit(text: str, target: Target, level: int = 3) -> bytes:
-    """`emit_object` for a target, in this process."""
+    """Run `emit_object` for a target in this process."""
     return emit_object(text, Machine.of(target, level))
 
 
 def emit_object(text: str, machine: Machine) -> bytes:
-    """An object file (position-independent, small code model) from LLVM IR text.
+    """Compile LLVM IR text to an object file: position-independent, small code model.
 
-    LLVM's vectorisers do not run: vectors are explicit in the text. Raises InternalError, which
-    shows the line, for text that LLVM does not accept, and MemoryError if there is little memory:
-    LLVM ends the process once there is none. About 60 KB of memory are lost to llvmlite's pass
-    manager: see ``workers``.
+    LLVM's vectorisers do not run, as vectors are explicit in the text. Raises InternalError, which
+    shows the line, for text that LLVM rejects, and MemoryError if little memory is left, as LLVM
+    aborts the process when an allocation fails. llvmlite's pass manager leaks about 60 KB a call:
+    see ``workers``.
     """
     target_machine, module = _target_machine(machine), _optimized(text, machine)
     with _without_strength_reduction():
@@ -70,7 +71,7 @@ def emit_object(text: str, machine: Machine) -> bytes:
 
 
 def assembly(text: str, target: Target, level: int = 3) -> str:
-    """The assembly of what `emit_object` would make."""
+    """Return the assembly of the code that `emit_object` generates."""
     machine = Machine.of(target, level)
     target_machine, module = _target_machine(machine), _optimized(text, machine)
     with _without_strength_reduction():
@@ -78,19 +79,22 @@ def assembly(text: str, target: Target, level: int = 3) -> str:
 
 
 def optimized_text(text: str, target: Target, level: int = 3) -> str:
-    """LLVM's own text after its optimisations, for reading."""
+    """Return the LLVM IR after LLVM's optimisations, for reading."""
     return str(_optimized(text, Machine.of(target, level)))
 
 
 def data_layout(target: Target) -> str:
-    """The data layout that LLVM itself has for the target's triple."""
+    """Return LLVM's data layout for the target's triple."""
     return str(_target_machine(Machine.of(target, 0)).target_data)
 
 
 @contextmanager
 def _without_strength_reduction() -> Generator[None]:
-    """Addresses step with the loops as the text has them (``addresses``): looking for better ones
-    takes LLVM longer than all else. The option is the process's: no other thread gets to see it."""
+    """Disable loop strength reduction: addresses already advance with the loops (``addresses``).
+
+    It takes longer than all other passes together. The option is global to the process; no other
+    thread compiles meanwhile.
+    """
     with _lock:
         _binding.set_option("tessella", "-disable-lsr=true")
         try:
@@ -101,7 +105,7 @@ def _without_strength_reduction() -> Generator[None]:
 
 @functools.cache
 def initialize() -> None:
-    """Load LLVM's targets. Functions that need them call it themselves."""
+    """Initialise LLVM's targets. Functions that need them call it themselves."""
     _binding.initialize_all_targets()
     _binding.initialize_all_asmprinters()
 
@@ -120,7 +124,7 @@ def _target_machine(machine: Machine) -> Any:
 
 def _parsed(text: str) -> Any:
     memory.require(_ROOM + _ROOM_PER_CHARACTER * len(text))
-    # A context of its own, so that the types and constants of a module are freed with it.
+    # A context for each module frees the module's types and constants with it.
     try:
         module = _binding.parse_assembly(text, _binding.create_context())
         module.verify()
@@ -132,10 +136,10 @@ def _parsed(text: str) -> Any:
 
 
 def _optimized(text: str, machine: Machine) -> Any:
-    """The module, simplified once around the joining of loops' steps.
+    """Simplify a module once, around unrolling.
 
-    LLVM's own pipelines simplify five times and look for vectors and calls. They take twice as long
-    for code as fast: 11 models and 13 kernels run within 4% of it, a GRU 23% faster.
+    LLVM's own pipelines simplify five times, and look for vectors and calls. They take twice as
+    long for code of the same speed.
     """
     module, level = _parsed(text), min(machine.level, _SIMPLIFIED)
     builder = _binding.create_pass_builder(
@@ -152,7 +156,7 @@ def _optimized(text: str, machine: Machine) -> Any:
 
 
 _SIMPLIFIED = 1
-"""The level at which LLVM simplifies functions."""
+"""The optimisation level of LLVM's function simplification."""
 
 
 def _run(module: Any, builder: Any, passes: Sequence[str]) -> None:
@@ -163,7 +167,7 @@ def _run(module: Any, builder: Any, passes: Sequence[str]) -> None:
 
 
 def _excerpt(text: str, message: str) -> str | None:
-    """The line that the message names, with its neighbours, numbered."""
+    """Return the line that the message names, with numbered context."""
     found = _ERROR_LINE.search(message)
     if found is None:
         return None

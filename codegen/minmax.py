@@ -16,9 +16,9 @@ MINMAX = {
     "maxnumf": "maxnum",
     "minnumf": "minnum",
 }
-"""The intrinsic by the name that `arith` and `vector.reduction` share.
+"""The intrinsic for each name that `arith` and `vector.reduction` share.
 
-The first two give NaN where either operand is NaN, the others then give the other operand.
+The first two return NaN if either operand is NaN; the others then return the other operand.
 """
 
 _REDUCTIONS = {
@@ -27,17 +27,18 @@ _REDUCTIONS = {
     "maxnumf": "fmax",
     "minnumf": "fmin",
 }
-"""The intrinsic of Arm's reduction of a vector."""
+"""The intrinsics of Arm's vector reductions."""
 
 
 def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:
-    """The minimum or maximum of that kind; with the flag `nnan`, of no NaN."""
+    """Return the minimum or maximum. With the flag `nnan`, no operand may be NaN."""
     name = f"llvm.{MINMAX[kind]}.{a.type.mangled}"
     return w.call(a.type, name, a, b, flags=f"{flags}nsz ")
 
 
 def reduce_minmax(w: Writer, kind: str, value: Value, flags: str = "") -> Value:
-    """The minimum or maximum of all lanes: by halves, for x86, where LLVM would write a chain."""
+    """Return the minimum or maximum of all lanes: by halves on x86, where LLVM would write a
+    chain."""
     if family_of(w.target).reduces_minmax:
         name = f"llvm.vector.reduce.{_REDUCTIONS[kind]}.{value.type.mangled}"
         return w.call(value.type.scalar, name, value)

@@ -1,4 +1,4 @@
-"""What every LLVM module has: the target, and the attributes of functions."""
+"""The frame of every LLVM module: the target, and function attributes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from tessella.targets.table import family_of
 
 
 def module_text(target: Target, functions: Sequence[str]) -> str:
-    """A module of these lines. Functions marked `#0` may use every feature of the target; `#1` are
-    inlined too, and `#2` never and cold."""
+    """Return a module with these functions.
+
+    Functions marked `#0` may use every feature of the target; `#1` are also inlined, `#2` are never
+    inlined and cold.
+    """
     return "\n".join(
         [
             f'target datalayout = "{family_of(target).data_layout}"',
@@ -27,9 +30,9 @@ def module_text(target: Target, functions: Sequence[str]) -> str:
 
 
 def _attributes(target: Target) -> str:
-    """The attributes of every function, which must agree for inlining.
+    """Return the attributes of every function, which must agree for inlining.
 
-    512-bit vectors must be asked for: LLVM prefers 256 bits at x86-64-v4.
+    512-bit vectors are requested explicitly: LLVM prefers 256 bits at x86-64-v4.
     """
     parts = ["nounwind", f'"target-cpu"="{target.cpu}"']
     if target.features:

@@ -1,6 +1,6 @@
-"""An image as a relocatable object, for linkers of other languages: ELF64, little-endian.
+"""An image as a relocatable object for other linkers: ELF64, little-endian.
 
-Calls of the system's functions, which loading binds in an image, are jumps with a relocation here.
+Calls of system functions, which the loader binds in an image, become jumps with a relocation.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tessella.targets.family import Family, Jump
 _PROGBITS, _SYMBOLS, _STRINGS, _RELOCATIONS = 1, 2, 3, 4
 _LOADED, _CODE = 2, 2 | 4
 _FUNCTION, _OBJECT, _UNKNOWN = 0x12, 0x11, 0x10
-"""Of global symbols."""
+"""Types of global symbols."""
 _TEXT, _WEIGHTS, _SYMTAB, _STRTAB = 1, 2, 4, 5
-"""Numbers of sections."""
+"""Section numbers."""
 
 
 _BEFORE = 8
-"""An address in an image follows code of so many bytes that goes on there."""
+"""Bytes of code before an address slot in an image. The code jumps through the slot."""
 
 
 class _Section(NamedTuple):
@@ -39,8 +39,10 @@ class _Section(NamedTuple):
 def object_file(
     family: Family, image: Image, functions: Mapping[str, str], tables: Mapping[str, bytes]
 ) -> bytes:
-    """The object. ``functions`` are the symbols of functions by their names in the image;
-    ``tables`` are constants by their symbols."""
+    """Return the object.
+
+    ``functions`` maps names in the image to symbols; ``tables`` maps symbols to constants.
+    """
     code, names = bytearray(image.code), list(image.imports)
     relocations = b"".join(
         _jump(family.jump, code, image.imports[name], 1 + len(tables) + len(functions) + i)
@@ -74,7 +76,7 @@ def object_file(
 
 
 def _jump(jump: Jump, code: bytearray, slot: int, symbol: int) -> bytes:
-    """Write a jump in place of one through an address. Returns its relocation."""
+    """Replace a jump through an address slot by a direct one. Returns its relocation."""
     start = slot - _BEFORE
     code[start : start + len(jump.code)] = jump.code
     return struct.pack("<QIIq", start + jump.at, jump.kind, symbol, jump.addend)
@@ -102,7 +104,7 @@ def _strings(texts: Sequence[str]) -> bytes:
 
 
 def _starts(texts: Sequence[str]) -> list[int]:
-    """Where each text starts in ``_strings``."""
+    """Return the offset of each text in ``_strings``."""
     starts, end = list[int](), 0
     for text in texts:
         starts.append(end)

@@ -1,5 +1,4 @@
-"""From LLVM IR text to objects, which are on disk already, or are compiled: a little in this
-process, the rest in workers."""
+"""From LLVM IR text to objects: read from disk, or compiled here or in workers."""
 
 from __future__ import annotations
 
@@ -21,16 +20,15 @@ Done = Callable[[str], None]
 """Called with the name of each module that is ready."""
 
 LITTLE = 24_000
-"""Characters of text that this process compiles itself, in less time than a worker takes to
-start."""
+"""Characters of text up to which compiling in this process is faster than starting a worker."""
 
 MODULES_HERE = 32
-"""Modules that this process compiles in its lifetime, if it can have workers: each leaks some
+"""Modules that this process compiles in its lifetime while it can have workers: each leaks
 memory."""
 
 
 def prepare() -> None:
-    """Start workers, as much will have to be compiled soon. Returns at once."""
+    """Start workers ahead of a large compilation. Returns at once."""
     pool = workers.pool()
     try:
         pool.prepare(pool.size)
@@ -40,20 +38,20 @@ def prepare() -> None:
 
 @dataclass(frozen=True)
 class Objects:
-    """Compiled modules, which call one another."""
+    """Compiled modules, which may call each other."""
 
     files: Mapping[str, bytes]
-    """By the name of the module; equal ones are one."""
+    """By module name; equal modules share one object."""
     symbols: Mapping[str, str]
-    """Under which the function of each module is linked."""
+    """The symbol under which the function of each module is linked."""
 
 
 def compile_modules(
     texts: Mapping[str, str], target: Target, *, level: int = 3, done: Done = lambda _: None
 ) -> Objects:
-    """LLVM modules by the name of the function that each defines, which may call the others'.
+    """Compile LLVM modules, keyed by the function that each defines. They may call each other.
 
-    For the errors see ``Compilation``.
+    Raises the errors of ``Compilation``.
     """
     with Compilation(target, level) as compilation:
         compilation.add_all(texts)
@@ -61,11 +59,11 @@ def compile_modules(
 
 
 class Compilation:
-    """Modules that are compiled while others are still being written. Equal ones are compiled once.
+    """A compilation of modules while others are still being written. Equal modules are compiled
+    once.
 
-    It raises InternalError for text that LLVM does not accept, ResourceError if memory is short,
-    and CompileTimeoutError after the deadline that it was made with. Leaving the block gives up
-    what is not ready.
+    Raises InternalError for text that LLVM rejects, ResourceError if memory is short, and
+    CompileTimeoutError after its deadline. Leaving the block cancels unfinished modules.
     """
 
     _here = 0
@@ -75,20 +73,20 @@ class Compilation:
         self._machine = Machine.of(target, level)
         self._symbols: dict[str, str] = {}
         self._texts: dict[str, str] = {}
-        """By the module's name."""
+        """By module name."""
         self._names: dict[str, list[str]] = {}
-        """By text."""
+        """Module names by text."""
         self._images: dict[str, bytes] = {}
-        """What is ready, by text."""
+        """Finished objects by text."""
         self._missing: dict[str, str] = {}
-        """The name of a module with a text that is not on disk, by text."""
+        """A module name for each text that is not on disk."""
         self._size = 0
         self._seconds: list[float] = []
-        """Of the modules that were compiled in this process."""
+        """Compile times of the modules that this process compiled."""
         self._batch = Batch(workers.pool(), self._machine)
         self._executor: ThreadPoolExecutor | None = None
         self._futures: dict[str, Future[bytes]] = {}
-        """By text."""
+        """Pending objects by text."""
 
     def __enter__(self) -> Self:
         return self
@@ -103,17 +101,21 @@ class Compilation:
 
     @property
     def names(self) -> Collection[str]:
-        """Of all modules so far."""
+        """The names of all modules so far."""
         return self._texts.keys()
 
     def add(self, name: str, text: str) -> None:
-        """A module that calls no others, by the name of the function that it defines. Workers begin
-        with it as soon as there is more than a little."""
+        """Add a module that calls no others, keyed by the function that it defines.
+
+        Workers start on it once enough work has accumulated.
+        """
         self._add(name, nameless(name, text))
 
     def add_all(self, texts: Mapping[str, str]) -> None:
-        """The last modules, by the name of the function that each defines; these may call others,
-        and those that are there already."""
+        """Add the last modules, keyed by the function that each defines.
+
+        They may call each other and the modules added before.
+        """
         self._symbols = linked_names([*self._texts, *texts])
         for name, text in texts.items():
             self._add(name, nameless(name, text, self._symbols))
@@ -138,11 +140,11 @@ class Compilation:
 
     @property
     def work(self) -> float:
-        """Seconds that LLVM has worked, in all processes together."""
+        """Seconds of LLVM work in all processes together."""
         return sum((*self._batch.seconds, *self._seconds))
 
     def objects(self, done: Done = lambda _: None) -> Objects:
-        """The objects of all modules."""
+        """Return the objects of all modules."""
         for text in self._images:
             self._tell(text, done)
         by_future = {future: text for text, future in self._futures.items()}

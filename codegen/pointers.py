@@ -1,4 +1,4 @@
-"""The pointers of accesses: one for all that are at constant distances from one another."""
+"""The pointers of accesses: accesses at constant distances from each other share one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from tessella.codegen.lltypes import I64, LLType, constant, type_of
 from tessella.codegen.writer import Writer
 
 SCALES = (1, 2, 4, 8)
-"""Bytes by which an address can count in the loop's own variable. A pointer that steps beside it
-costs more: on a Zen 5, products of a vector took 1.3 times as long."""
+"""Scale factors in bytes by which an address can use the loop's own variable.
+
+A pointer that advances beside the variable costs an addition in each iteration, which slows
+products of a matrix and a vector.
+"""
 
 
 def in_memory(lltype: LLType) -> LLType:
-    """The type as which a value lies in memory."""
+    """Return the type that a value has in memory."""
     return lltype.of("i8") if lltype.element == "i1" else lltype
 
 
@@ -28,10 +31,10 @@ def address(w: Writer, buffer: SSAValue, index: SSAValue) -> str:
 
 
 def _moved(w: Writer, buffer: SSAValue, pointer: str, elements: int) -> str:
-    """A pointer so many elements further on."""
+    """Return a pointer offset by a number of elements."""
     if not elements:
         return pointer
-    # a pointer that is shared may be outside of the buffer: not inbounds
+    # A shared pointer may lie outside the buffer, so the GEP is not inbounds.
     return w.gep(pointer, _element(buffer), constant(I64, elements), "")
 
 
@@ -40,7 +43,7 @@ def _element(buffer: SSAValue) -> str:
 
 
 def _pointer(w: Writer, start: Start, depth: int) -> str:
-    """The pointer for use in the scope of this depth, which is written if it is not there yet."""
+    """Return the pointer for use in the scope of this depth, writing it if it is new."""
     if not start.terms:
         return w.buffers[start.buffer]
     scope = w.scopes[depth]
@@ -69,8 +72,10 @@ def _computed(w: Writer, start: Start) -> str:
 
 
 def _stepping(w: Writer, start: Start, depth: int) -> str:
-    """A pointer whose place before the scope's loop is known. Where the place depends on the loop's
-    variable, it steps, or is indexed by the variable."""
+    """Return a pointer whose value before the scope's loop is known.
+
+    If it depends on the loop's variable, it advances with the loop, or is indexed by the variable.
+    """
     scope, (buffer, terms) = w.scopes[depth], start
     variable = scope.block.args[0]
     by = dict(terms).get(variable, 0)
@@ -93,7 +98,7 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
 
 
 def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
-    """A pointer so many elements after a start, written before the loop of this depth."""
+    """Write a pointer before the loop of this depth, offset by a number of elements."""
     here, w.lines = w.lines, w.scopes[depth].before
     pointer = _moved(w, start.buffer, _pointer(w, start, depth - 1), elements)
     w.lines = here
@@ -101,7 +106,7 @@ def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
 
 
 def _first(w: Writer, scope: Scope) -> Index:
-    """The first value of the loop's variable."""
+    """Return the loop's lower bound."""
     assert scope.lower is not None
     value = w.values[scope.lower]
     return Index((), int(value.text)) if value.is_constant else w.indices[scope.lower]

@@ -44,37 +44,45 @@ from tessella.targets import Target
 from tessella.targets.table import family_of
 
 LOOKS = 64
-"""How often a thread looks before it asks for the time."""
+"""Spins before a thread reads the clock."""
 
 BETWEEN_RUNS = 50_000
-"""Nanoseconds that a helper waits for the next run before it sleeps: about what it takes to sleep
-and to be woken, so that waiting costs at most about twice what the better of the two would."""
+"""Spin budget of a helper between runs, in nanoseconds.
+
+It is about the time of a sleep and a wake-up, which makes spinning cost at most about twice the
+better choice.
+"""
 
 IN_A_RUN = 1_000_000
-"""Nanoseconds that a helper waits for the next phase of a run."""
+"""Spin budget of a helper between phases of a run, in nanoseconds."""
 
 FOR_A_SHARE = 100_000
-"""Nanoseconds that a caller looks for the end of a share before it sleeps. Shares take about as
-long as each other, so a helper that takes much longer has probably lost its core, and may get that
-of the caller."""
+"""Spin budget of a caller for the end of a share, in nanoseconds.
+
+Shares take about equally long. A helper that takes much longer has probably lost its core, and may
+get the caller's.
+"""
 
 TURN = 100_000_000
-"""Nanoseconds after which a run goes on out of turn if none has ended meanwhile."""
+"""Nanoseconds after which a run starts out of order if none has ended meanwhile."""
 
 PAUSES = 8_000_000, 1_000_000_000
-"""The least and the longest time in nanoseconds for which runs are narrowed."""
+"""The least and the longest time for which runs are narrowed, in nanoseconds."""
 
 BACKOFF = 200_000
-"""Nanoseconds for which a run has fewer shares after a helper has found itself on its caller's core
-and no other one idle; twice as long after the next time. Threads of another library may spin for a
-while after a call of theirs, and the system places a helper beside its caller then."""
+"""Nanoseconds for which a run has fewer shares after a helper shared its caller's core while no
+other was idle; the time doubles on each repetition.
+
+Threads of another library may spin for a while after a call, and the scheduler then places a helper
+beside its caller.
+"""
 
 CROWDED = 10_000_000
-"""Nanoseconds for which runs leave cores to callers that were there: between two calls of a loop, a
-caller is away for a moment only."""
+"""Nanoseconds for which runs reserve cores for recent callers: a caller in a loop is away only
+briefly."""
 
 NAME = "tessella.pool"
-"""The module among those that a program is linked from."""
+"""The pool's module name in a linked program."""
 
 _CONSTANTS: Mapping[str, object] = {
     "looks": LOOKS,
@@ -86,7 +94,7 @@ _CONSTANTS: Mapping[str, object] = {
     "crowded_for": CROWDED,
     "least_pause": PAUSES[0],
     "longest_pause": PAUSES[1],
-    # the operations of the call, on memory of one process
+    # Futex operations, for memory of one process.
     "sleep": 128,
     "wake": 129,
     "everyone": 2**31 - 1,
@@ -105,7 +113,7 @@ _CONSTANTS: Mapping[str, object] = {
     "helpers": pool.HELPERS,
     "records": pool.RECORDS,
     "record_bytes": pool.RECORD_BYTES,
-    # of the box of a helper
+    # Offsets in a helper's record.
     "asleep": 8,
     "team": 16,
     "arguments_bytes": 8 * len(pool.ARGUMENTS),
@@ -116,7 +124,7 @@ _CONSTANTS: Mapping[str, object] = {
 
 @functools.cache
 def pool_object(target: Target) -> bytes:
-    """The object for a target: compiled once, and kept on disk."""
+    """Return the pool's object for a target: compiled once, then cached on disk."""
     text, machine = emit_pool(target), Machine.of(target)
     found = kernel_cache.get(text, machine)
     if found is None:
@@ -126,7 +134,7 @@ def pool_object(target: Target) -> bytes:
 
 
 def emit_pool(target: Target) -> str:
-    """The LLVM module."""
+    """Return the pool's LLVM module."""
     family = family_of(target)
     values: dict[str, object] = {
         **_CONSTANTS,

@@ -1,9 +1,9 @@
-"""Loops that keep one part of a core busy, as LLVM IR text. A machine is measured with them.
+"""Loops that saturate one resource of a core, as LLVM IR text. They measure a machine.
 
-Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Those of memory go over
-``bytes`` of one or both buffers, a multiple of `block_bytes`, and do so ``repeats`` times;
-`add_memory` also reads as many bytes after those of ``from``. Those of arithmetic turn ``repeats``
-times; they read a vector and write `result_bytes`.
+Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Memory probes process
+``bytes`` of one or both buffers, a multiple of `block_bytes`, ``repeats`` times; `add_memory` also
+reads as many bytes after those of ``from``. Arithmetic probes iterate ``repeats`` times; they read
+a vector and write `result_bytes`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tessella.codegen.writer import Writer
 from tessella.targets import Target
 
 BLOCK = 16
-"""Vectors that a turn of a loop over memory moves."""
+"""Vectors that one iteration of a memory loop moves."""
 
 CHAIN = 16
-"""Operations that follow one another in a turn of a chain."""
+"""Dependent operations in one iteration of a chain."""
 
 BESIDE = CHAIN // 2
-"""Multiply-adds beside a chain of integer operations: half of what one port for them can do."""
+"""Multiply-adds beside a chain of integer operations: half of what one of their ports can do."""
 
 
 def probe_texts(target: Target) -> dict[str, str]:
@@ -33,17 +33,20 @@ def probe_texts(target: Target) -> dict[str, str]:
 
 
 def block_bytes(target: Target) -> int:
-    """Bytes that a turn of a loop over memory moves."""
+    """Return the bytes that one iteration of a memory loop moves."""
     return BLOCK * target.vector_bytes
 
 
 def accumulators(target: Target) -> int:
-    """Independent multiply-adds in a turn of `multiply_adds`: what the registers hold, nearly."""
+    """Return the number of independent multiply-adds in one iteration of `multiply_adds`.
+
+    They occupy nearly all registers.
+    """
     return target.vector_registers - 4
 
 
 def result_bytes(target: Target) -> int:
-    """Bytes that a probe of arithmetic writes at the most."""
+    """Return an upper bound on the bytes that an arithmetic probe writes."""
     return target.vector_registers * target.vector_bytes
 
 
@@ -60,12 +63,12 @@ def _function(target: Target, name: str, body: Sequence[str], w: Writer) -> str:
 
 
 def _multiply_adds(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """As many multiply-adds at once as there are values: what counts is how many can start."""
+    """One independent multiply-add for each value: the loop measures throughput."""
     return [fused_multiply_add(w, value, factor, factor) for value in carried]
 
 
 def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """Each multiply-add waits for the one before it."""
+    """A chain of dependent multiply-adds: the loop measures latency."""
     value = carried[0]
     for _ in range(CHAIN):
         value = fused_multiply_add(w, value, factor, factor)
@@ -73,9 +76,9 @@ def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
 
 
 def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """Integer operations of one cycle each, beside enough vector work for its clock.
+    """A chain of one-cycle integer operations, beside enough vector work to keep the vector clock.
 
-    Of registers only: some cores carry out additions of constants while they rename registers.
+    Operands are registers: some cores execute additions of constants while renaming registers.
     """
     number, step, *values = carried
     for i in range(CHAIN):
@@ -84,7 +87,7 @@ def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[V
 
 
 _Turn = Callable[[Writer, Sequence[Value], Value], list[Value]]
-"""Writes a turn of the loop: from the values before it, and a factor, the values after it."""
+"""Writes one iteration: maps the carried values and a factor to the next carried values."""
 
 _Carried = Callable[[Target], list[LLType]]
 """The types of the values that a loop carries."""
@@ -126,7 +129,7 @@ def _arithmetic(target: Target, name: str) -> str:
 def _end_of_loop(
     w: Writer, block: str, number: str, following: str, step: int, bound: str, done: str
 ) -> None:
-    """Turn again, ``step`` further, until the bound is reached."""
+    """Write the back edge: advance by ``step`` until the bound is reached."""
     w.line(f"%{following} = add nuw i64 %{number}, {step}")
     w.line(f"%more.{block} = icmp ult i64 %{following}, %{bound}")
     w.line(f"br i1 %more.{block}, label %{block}, label %{done}")
@@ -151,7 +154,7 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
 
 
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
-    """The sum of two buffers, the second after the first."""
+    """Add two buffers; the second one lies after the first."""
     align = f"align {type.memory_bytes}"
     other = w.gep(source, "i8", Value(I64, "%bytes"))
     first, second = (
@@ -167,7 +170,7 @@ _MEMORY: dict[str, Callable[[Writer, LLType, str, str], None]] = {
     "copy_memory": _copy,
     "add_memory": _add,
 }
-"""Volatile, so that LLVM neither drops a load nor calls a function of the C library."""
+"""Accesses are volatile, so that LLVM keeps all loads and calls no C library function."""
 
 
 def _memory(target: Target, name: str) -> str:

@@ -1,5 +1,7 @@
-"""Vectors of i64 by way of i32, if all lanes fit, as they nearly always do: for what no instruction
-does with vectors of i64."""
+"""i64 vectors processed as i32 if all lanes fit, as they nearly always do.
+
+The code is for operations without i64 vector instructions.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from tessella.codegen.writer import Writer
 
 
 def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
-    """The lanes as signed i32, and which of them are the same numbers."""
+    """Return the lanes as signed i32, and a mask of the lanes that fit."""
     short = w.cast("trunc", value, value.type.of("i32"))
     fits = w.compare("icmp eq", w.cast("sext", short, value.type), value)
-    if not signed:  # what is negative as i32 is a large number
+    if not signed:  # A negative i32 stands for a large unsigned number.
         fits = w.binary("and", fits, w.compare("icmp sge", short, constant(short.type, 0)))
     return short, fits
 
@@ -21,7 +23,8 @@ def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
 def if_all(
     w: Writer, condition: Value, narrow: Callable[[], Value], wide: Callable[[], Value]
 ) -> Value:
-    """A value that is made in one way if a condition holds in all lanes, else in another."""
+    """Compute a value in one way if a condition is true in all lanes, and in another way
+    otherwise."""
     every = w.call(I1, f"llvm.vector.reduce.and.{condition.type.mangled}", condition)
     names = w.label("narrow"), w.label("wide"), w.label("done")
     w.line(f"br {every.typed}, label %{names[0]}, label %{names[1]}, !prof !0")

@@ -1,4 +1,4 @@
-"""Sizes as values of a program: the symbols that a call gives, and what is computed from them."""
+"""Sizes as run-time values: the symbols that a call passes, and expressions of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tessella.support.sizes import Atom, Expr, Size, Symbol
 
 
 def size_value(w: Writer, size: Size) -> Value:
-    """A size as a value. What is computed for it stands where it is asked for first, which is the
-    function's entry."""
+    """Return a size as a value, computed at its first use in the function's entry block."""
     if not isinstance(size, Expr):
         return constant(I64, size)
     if size not in w.sizes:
@@ -50,7 +49,8 @@ def _symbol(w: Writer, symbol: Symbol) -> Value:
 
 
 def floor_divide(w: Writer, a: Value, divisor: int) -> Value:
-    """Rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d : a / d`."""
+    """a / divisor rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d : a /
+    d`."""
     if divisor & (divisor - 1) == 0:
         return w.binary("ashr", a, constant(I64, divisor.bit_length() - 1))
     minus = constant(I64, -1)

@@ -1,4 +1,4 @@
-"""The functions by which segments that are profiled write events (``runtime.events``)."""
+"""The functions by which profiled segments write events (``runtime.events``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITE_END = "  call void @stamp.end(ptr %context)"
 
 
 def write(number: int) -> str:
-    """The call that stamps the beginning of what has this number."""
+    """Return the call that stamps the beginning of the operation with this number."""
     return f"call void @stamp(ptr %context, i64 {number})"
 
 
@@ -79,7 +79,7 @@ define internal void @stamp.end(ptr %context) noinline #0 {
 
 
 def stamps(target: Target) -> str:
-    """The functions, for a module. They write what there is room for."""
+    """Return the functions for a module. They drop events once the buffer is full."""
     slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
     return Template(_STAMPS).substitute(
         slots,

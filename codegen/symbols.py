@@ -15,21 +15,21 @@ from tessella.codegen.lltypes import quote
 
 PLACEHOLDER = "tessella.function.00000000"
 BODY = ".body"
-"""The end of the name of a kernel's or segment's body, which is a function beside it."""
+"""Suffix of the body of a kernel or segment, which is a function of its own."""
 PHASE = ".phase"
-"""The end of the name of a segment's phase, if it has only one."""
+"""Suffix of the phase of a segment with a single phase."""
 
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([-\w.$]+))')
 
 
 def linked_names(names: Iterable[str]) -> dict[str, str]:
-    """The name under which each of these modules is linked."""
+    """Return the symbol under which each module is linked."""
     return {name: f"{PLACEHOLDER[:-8]}{number:08x}" for number, name in enumerate(names, start=1)}
 
 
 def nameless(name: str, text: str, linked: Mapping[str, str] | None = None) -> str:
-    """The text of a module in which its own name is PLACEHOLDER, and those of others what they are
-    linked under."""
+    """Return a module's text with PLACEHOLDER for its own name and linked symbols for other
+    names."""
     symbols = {**(linked or {}), name: PLACEHOLDER}
     ends = ("", BODY, PHASE)
     new = {_escaped(old + end): symbol + end for old, symbol in symbols.items() for end in ends}

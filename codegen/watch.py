@@ -1,5 +1,7 @@
-"""The functions by which loops find out whether they have to end: they ask the caller now and then
-(``runtime.watch``), and look for checks that have failed on other threads."""
+"""The functions by which long loops find out that they must end.
+
+They ask the caller now and then (``runtime.watch``), and check for failures on other threads.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from tessella.runtime.pool import CONTEXT, LINE
 from tessella.support import clock
 
 WATCH = "watch"
-"""``i1 @watch(ptr %context)``: whether a loop has to end. It writes the status."""
+"""``i1 @watch(ptr %context)``: returns whether a loop must end, and writes the status."""
 FIND_FAILED = "find.failed"
-"""``void @find.failed(ptr %context)``: gives the context of share 0 a status of another one that is
-not 0, if there is any."""
+"""``void @find.failed(ptr %context)``: copies a nonzero status of another share to share 0, if
+any."""
 
 _FIND_FAILED = (
     """\
@@ -107,7 +109,7 @@ on:
 
 
 def watch_text() -> str:
-    """The function, for a module."""
+    """Return the function for a module."""
     offsets = {name: 8 * i for i, name in enumerate(watch.WATCH)}
     return Template(_WATCH).substitute(
         offsets,
@@ -121,5 +123,5 @@ def watch_text() -> str:
 
 
 def find_failed_text() -> str:
-    """The function, for a module."""
+    """Return the function for a module."""
     return Template(_FIND_FAILED).substitute(line=LINE, shares=8 * CONTEXT.index("shares"))

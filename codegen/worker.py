@@ -1,10 +1,9 @@
-"""The process in which LLVM runs: it takes modules as text, and gives objects back.
+"""The worker process that runs LLVM: it receives modules as text, and returns objects.
 
-It is started by ``workers``, on a socket as its standard input. A message is its length in 8 bytes,
-then so many bytes. A request is a line of JSON, the machine, and below it the module's text; a
-reply is one byte, the outcome, and below it the object or a line of JSON, the error.
-
-The process ends when its socket is closed, even while LLVM runs, and after a time without work.
+``workers`` starts it with a socket as its standard input. A message is its length in 8 bytes,
+followed by that many bytes. A request is a line of JSON with the machine, followed by the module's
+text. A reply is one byte, the outcome, followed by the object or by a line of JSON with the error.
+The process ends when its socket is closed, even while LLVM runs, and after an idle period.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ READY = b"tessella"
 """The first message: sent once LLVM is loaded."""
 
 OBJECT, REFUSED, NO_MEMORY = b"o", b"r", b"m"
-"""Outcomes. What is refused is text that LLVM does not accept."""
+"""Outcomes. A refused request has text that LLVM rejects."""
 
 LENGTH = 8
-"""Bytes of the length that precedes each message."""
+"""Bytes of the length before each message."""
 
 _SOCKET = 0
 """The file descriptor of the socket to the parent: standard input."""
 _CHUNK = 1 << 20
-"""Bytes that are read at once; Python has room for all of them each time."""
+"""Bytes read at once; Python allocates room for all of them."""
 _KILLED_FIRST = "1000"
-"""The system's out-of-memory killer chooses this process rather than the one that asked."""
+"""Makes the system's out-of-memory killer choose this process rather than its parent."""
 
 
 def main(idle_seconds: float) -> NoReturn:
-    """Serve until no request has come for so long."""
+    """Serve requests until none has arrived for ``idle_seconds``."""
     serve(answer, idle_seconds, initialize)
 
 
 def serve(
     answer: Callable[[bytes], bytes], idle_seconds: float, load: Callable[[], object]
 ) -> NoReturn:
-    """Answer requests, once something is loaded, until none has come for so long."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked gets it too, and decides
-    os.set_blocking(2, False)  # nobody reads it before this process has died
+    """Load what requests need, then answer requests until none has arrived for an idle period."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and decides
+    os.set_blocking(2, False)  # no reader is left once this process has died
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_KILLED_FIRST)
     requests = SimpleQueue[bytes]()
@@ -64,7 +63,7 @@ def serve(
 
 
 def answer(request: bytes) -> bytes:
-    """The reply to a request."""
+    """Return the reply to a request."""
     machine, _, text = request.partition(b"\n")
     try:
         return OBJECT + emit_object(text.decode(), Machine(*json.loads(machine)))
@@ -82,7 +81,7 @@ def _receive(requests: SimpleQueue[bytes]) -> NoReturn:
 
 
 def _read(size: int) -> bytes:
-    """So many bytes; fewer where the socket is closed before."""
+    """Read ``size`` bytes; fewer if the socket is closed."""
     parts: list[bytes] = []
     while size and (part := os.read(_SOCKET, min(size, _CHUNK))):
         parts.append(part)

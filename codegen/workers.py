@@ -1,7 +1,7 @@
-"""LLVM in processes of its own, so that its leaks and crashes stay there.
+"""Worker processes that run LLVM, which confine its leaks and crashes.
 
-A process (``worker``) is started when there is work, replaced after some modules, ends when it has
-no work for a while, and ends with the process that started it. All threads share them.
+A process (``worker``) is started when there is work and replaced after a number of modules. It ends
+when it is idle for a while, and when its parent ends. All threads share the workers.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from tessella.support.knobs import KNOBS
 from tessella.targets import threads
 
 MODULES = 200
-"""After so many a worker is replaced: llvmlite's pass manager leaks about 60 KB with each."""
+"""Modules after which a worker is replaced: llvmlite's pass manager leaks about 60 KB with each."""
 
 ATTEMPTS = 3
-"""How often a module is tried before the death of workers is its fault: one may have just ended for
-lack of work, and one may have been killed by chance."""
+"""Attempts to compile a module before it is blamed for the death of workers.
+
+A worker may just have ended for lack of work, and one may have been killed by chance.
+"""
 
 MOST = 8
-"""The default limit of workers: a model has no work for more."""
+"""Default limit on the number of workers: a model has no work for more."""
 
 IDLE_SECONDS = 60.0
-"""After so long without work a worker ends."""
+"""Seconds without work after which a worker ends."""
 
 START_SECONDS = 120.0
-"""A worker that is not ready after so long never will be: LLVM loads in half a second."""
+"""Seconds after which a worker that is not ready counts as hung: LLVM loads in half a second."""
 
 ANSWER_SECONDS = 600.0
-"""A worker without an answer after so long hangs, where there is no deadline: modules take a few
-seconds."""
+"""Seconds after which a worker without an answer counts as hung, if there is no deadline."""
 
 AGAIN_SECONDS = 10.0
-"""After so long starting workers is tried again, once the system has refused it."""
+"""Seconds before workers are started again after the system has refused it."""
 
 _START = (
     "import sys; sys.path[:] = sys.argv[3:]; from importlib import import_module; "
@@ -58,26 +59,26 @@ _START = (
 )
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|out of memory|Allocation failed", re.IGNORECASE)
 _LARGEST = 1 << 32
-"""Bytes of an answer, at most; a longer one is the work of a damaged worker."""
+"""Upper bound on an answer in bytes; a longer one comes from a damaged worker."""
 _SHOWN = 500
-"""Characters of what a worker said before it died."""
+"""Characters of a dead worker's last output that an error shows."""
 
 _log = logging.getLogger(__name__)
 
 
 class DiedError(Exception):
-    """A worker has died over a module; the message says how."""
+    """A worker died while compiling a module; the message says how."""
 
     def __init__(self, status: int, said: str) -> None:
         super().__init__(f"exit status {status}{': ' * bool(said)}{said}")
         self.no_memory = _OUT_OF_MEMORY.search(said) is not None
-        """Whether it said so."""
+        """Whether its output reports a lack of memory."""
         self.killed = status == -signal.SIGKILL
-        """Whether it was killed: most likely by the system, for lack of memory."""
+        """Whether a signal killed it, most likely the system's out-of-memory killer."""
 
 
 class SilentError(Exception):
-    """A worker has given no answer in time, and was ended."""
+    """A worker gave no answer in time, and was ended."""
 
 
 class NoWorkersError(Exception):
@@ -85,12 +86,12 @@ class NoWorkersError(Exception):
 
 
 class Worker:
-    """A process that runs a module, as seen from this one. One thread uses it at a time."""
+    """The parent's side of a worker process. One thread uses it at a time."""
 
     def __init__(self, module: str) -> None:
-        """Start it. Raises NoWorkersError."""
+        """Start the process. Raises NoWorkersError."""
         self.modules = 0
-        """How many it was given."""
+        """Modules sent to it so far."""
         self._is_ready = False
         self._was_killed = False
         try:
@@ -100,12 +101,14 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The system's number of the process."""
+        """The system's process ID."""
         return self._process.pid
 
     def ask(self, request: bytes, until: float) -> bytes:
-        """The reply to a request, which has to come before this time of the monotonic clock. Raises
-        DiedError, SilentError, and NoWorkersError if it never started."""
+        """Return the reply to a request, which must arrive before ``until`` on the monotonic clock.
+
+        Raises DiedError, SilentError, and NoWorkersError if it never started.
+        """
         try:
             self._wait(until)
             self.modules += 1
@@ -121,36 +124,36 @@ class Worker:
             if self._is_ready:
                 raise died from error
             raise NoWorkersError(f"a process ended before it could be used: {died}") from error
-        except BaseException:  # nobody waits for the answer any more
+        except BaseException:  # Nobody waits for the answer any more.
             self.kill()
             raise
         if reply.startswith(worker.NO_MEMORY):
-            self.kill()  # another one has not leaked any yet
+            self.kill()  # A new worker has not leaked yet.
         return reply
 
     def is_alive(self) -> bool:
-        """Whether it can be asked, as far as one can know."""
+        """Whether the process can take a request, as far as can be known."""
         return not self._was_killed and self._process.poll() is None
 
     def kill(self) -> None:
-        """End it, whatever it does. May be called by any thread, and again."""
+        """Kill the process. Any thread may call this, repeatedly."""
         self._was_killed = True
         with contextlib.suppress(OSError):
             self._process.kill()
 
     def close(self) -> None:
-        """End it, and wait for its end."""
+        """End the process, and wait for its end."""
         self.kill()
         self._process.wait()
         self.let_go()
 
     def let_go(self) -> None:
-        """Close our ends, and leave the process alone: it may be another process's child."""
+        """Close the pipes but leave the process alone: it may be another process's child."""
         self._socket.close()
         if self._process.stderr is not None:
             self._process.stderr.close()
         if self._process.returncode is None:
-            self._process.returncode = 0  # or Popen complains that it still runs
+            self._process.returncode = 0  # prevents Popen's warning that the process still runs
 
     def _wait(self, until: float) -> None:
         if self._is_ready:
@@ -178,7 +181,7 @@ class Worker:
         data = memoryview(len(message).to_bytes(worker.LENGTH) + message)
         while data:
             self._limit(until)
-            # no signal where the other side is closed: it would end this process
+            # a closed peer must not raise a signal, which would end this process
             data = data[self._socket.send(data, socket.MSG_NOSIGNAL) :]
 
     def _receive(self, until: float) -> bytes:
@@ -188,7 +191,7 @@ class Worker:
         return self._read(size, until)
 
     def _limit(self, until: float) -> None:
-        """Let what the socket does next end before this time. Raises TimeoutError."""
+        """Set the socket's timeout to end before ``until``. Raises TimeoutError."""
         left = until - monotonic()
         if left <= 0:
             raise TimeoutError
@@ -221,13 +224,13 @@ def _start(module: str) -> tuple[socket.socket, subprocess.Popen[bytes]]:
 
 
 def _paths() -> Sequence[str]:
-    """Where a worker finds modules: where this process does, without the folder it runs in."""
+    """Return the module search path for a worker: this process's, without its working directory."""
     ours = str(Path(__file__).absolute().parents[2])
     return [ours, *(os.path.abspath(path) for path in sys.path if path)]
 
 
 class Pool:
-    """At most so many workers, for all threads of this process."""
+    """A bounded number of workers, for all threads of this process."""
 
     def __init__(self, size: int, module: str = worker.__name__) -> None:
         self.size = size
@@ -239,20 +242,22 @@ class Pool:
         self._is_closed = False
 
     def has_idle(self) -> bool:
-        """Whether a worker waits for work, or will soon."""
+        """Whether a worker is idle, or will soon be."""
         return bool(self._idle)
 
     def prepare(self, count: int) -> None:
-        """Start workers without waiting for them, so that so many are there. Raises
-        NoWorkersError."""
+        """Start workers up to ``count`` without waiting for them. Raises NoWorkersError."""
         with self._lock:
             for _ in range(min(count, self.size) - len(self._idle) - len(self._busy)):
                 self._idle.append(Worker(self._module))
 
     @contextlib.contextmanager
     def worker(self, until: float) -> Generator[Worker]:
-        """A worker for this thread, which waits until one is free. Raises NoWorkersError, and
-        SilentError if none is before this time of the monotonic clock."""
+        """Lend a worker to this thread, waiting until one is free.
+
+        Raises NoWorkersError, and SilentError if none is free before ``until`` on the monotonic
+        clock.
+        """
         if not self._free.acquire(timeout=max(0.0, until - monotonic())):
             raise SilentError("all worker processes are busy")
         try:
@@ -265,7 +270,7 @@ class Pool:
             self._free.release()
 
     def retire(self) -> None:
-        """End the workers that have no work, and the others once they are done; start none."""
+        """End idle workers now and the others after their current work; start none."""
         with self._lock:
             idle, self._idle, self._is_closed = self._idle, [], True
         for one in idle:
@@ -282,7 +287,7 @@ class Pool:
             one.close()
 
     def let_go(self) -> None:
-        """Let go of the workers in the child of a fork: they belong to the parent."""
+        """Drop the workers in the child of a fork: they belong to the parent."""
         for one in (*self._idle, *self._busy):
             one.let_go()
 
@@ -310,7 +315,7 @@ class Pool:
 
 
 class Batch:
-    """Modules that a thread hands to workers, in any order. It may give up at any time."""
+    """A thread's modules for workers, in any order. The thread may cancel them at any time."""
 
     def __init__(self, pool: Pool, machine: Machine) -> None:
         self._pool = pool
@@ -319,30 +324,30 @@ class Batch:
         self._at_work: set[Worker] = set()
         self._is_given_up = False
         self.seconds: list[float] = []
-        """Of each module that a worker was at."""
+        """Seconds that each module took in a worker."""
 
     @property
     def size(self) -> int:
-        """How many modules can be compiled at once; 0 where there are no workers."""
+        """The number of modules that can be compiled at once; 0 without workers."""
         return self._pool.size
 
     @property
     def is_ready(self) -> bool:
-        """Whether a worker waits for work."""
+        """Whether a worker is idle."""
         return self._pool.has_idle()
 
     def give_up(self) -> None:
-        """End the workers that are at modules of it; ``compile`` raises CancelledError."""
+        """End the workers that compile its modules; ``compile`` raises CancelledError."""
         self._is_given_up = True
         for one in list(self._at_work):
             one.kill()
 
     def compile(self, name: str, text: str) -> bytes:
-        """The object of a module. Several threads may call this at once.
+        """Return the object of a module. Several threads may call this at once.
 
-        Raises InternalError if LLVM refuses the text or crashes, ResourceError if it runs out of
-        memory, CompileTimeoutError after the deadline that the batch was made with and for a worker
-        that hangs, and NoWorkersError.
+        Raises InternalError if LLVM rejects the text or crashes, ResourceError if it runs out of
+        memory, CompileTimeoutError after the batch's deadline and for a hung worker, and
+        NoWorkersError.
         """
         request = json.dumps(self._machine).encode() + b"\n" + text.encode()
         deaths: list[DiedError] = []
@@ -356,7 +361,7 @@ class Batch:
         raise _failure(name, deaths[-1])
 
     def refuse(self, error: NoWorkersError) -> None:
-        """Have no workers for a while."""
+        """Use no workers for a while."""
         refuse(self._pool, error)
 
     def _late(self, name: str, silent: SilentError) -> CompileTimeoutError:
@@ -386,7 +391,7 @@ class Batch:
                 self._at_work.discard(one)
 
     def _until(self) -> float:
-        """When a worker that is asked now must have answered."""
+        """The time by which a request that is sent now must be answered."""
         limit = monotonic() + ANSWER_SECONDS
         return limit if self._end is None else min(limit, self._end)
 
@@ -413,21 +418,22 @@ def _failure(name: str, death: DiedError) -> InternalError | ResourceError:
 
 
 class SharedPool:
-    """The pool of this process for one kind of workers."""
+    """The pool of this process for one kind of worker."""
 
     def __init__(self, module: str, most: int | None = None) -> None:
-        """``most`` bounds their number further than ``TESSELLA_WORKERS`` and the cores do."""
+        """``most`` bounds the number of workers, beside ``TESSELLA_WORKERS`` and the number of
+        cores."""
         self._most = most
         self._module = module
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._not_before = 0.0
-        """When workers may be started again, by the monotonic clock."""
+        """The earliest time to start workers again, on the monotonic clock."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
     def get(self) -> Pool:
-        """The pool; one of size 0 where there can be no workers now."""
+        """Return the pool; its size is 0 if no workers can be started now."""
         with self._lock:
             if self._pool is None:
                 if monotonic() < self._not_before:
@@ -437,16 +443,16 @@ class SharedPool:
             return self._pool
 
     def refuse(self, pool: Pool, error: NoWorkersError) -> None:
-        """Start no workers for a while, as those of this pool cannot be started."""
+        """Start no workers for a while, as starting those of this pool failed."""
         _log.info("no processes of %s are started for now: %s", self._module, error)
         with self._lock:
-            if self._pool is not pool:  # another thread was told before
+            if self._pool is not pool:  # another thread has replaced the pool already
                 return
             self._pool, self._not_before = None, monotonic() + AGAIN_SECONDS
         pool.retire()
 
     def close(self) -> None:
-        """End all workers; there are none from now on."""
+        """End all workers, and start none from now on."""
         atexit.unregister(self.close)
         with self._lock:
             old, self._pool = self._pool, Pool(0)
@@ -454,7 +460,8 @@ class SharedPool:
             old.close()
 
     def _after_fork(self) -> None:
-        """In the child of a fork: the workers belong to the parent, and its locks are of no use."""
+        """Reset the pool in the child of a fork: workers belong to the parent, and its locks are
+        unusable."""
         old = self._pool
         self._lock, self._pool, self._not_before = threading.Lock(), None, 0.0
         if old is not None:
@@ -462,7 +469,7 @@ class SharedPool:
 
 
 def _size(most: int | None) -> int:
-    # an application that is one file with Python inside would be started again as a whole
+    # A frozen application would be started again as a whole.
     if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
         return 0
     count = min(threads.available(), MOST) if KNOBS.workers is None else KNOBS.workers
@@ -473,10 +480,10 @@ _SHARED = SharedPool(worker.__name__)
 
 
 def pool() -> Pool:
-    """The workers of this process; of size 0 where there are to be none."""
+    """Return the workers of this process; the pool's size is 0 if workers are disabled."""
     return _SHARED.get()
 
 
 def refuse(pool: Pool, error: NoWorkersError) -> None:
-    """Have no workers for a while, as those of this pool cannot be started."""
+    """Start no workers for a while, as starting those of this pool failed."""
     _SHARED.refuse(pool, error)

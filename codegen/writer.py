@@ -17,10 +17,11 @@ Handler = Callable[["Writer", Operation], None]
 
 @dataclass
 class Writer:
-    """Lines of LLVM IR, the LLVM value of each SSA value, and what else the module must hold.
+    """The text of one LLVM function: its lines, the LLVM value of each SSA value, and module-level
+    needs.
 
-    A value's type is the one with which it was written, which is not always the one that the op
-    declares: xDSL's `arith.cmpf` on vectors declares a scalar i1.
+    A value has the type it was written with, which may differ from the op's declared type: xDSL's
+    `arith.cmpf` on vectors declares a scalar i1.
     """
 
     target: Target
@@ -35,35 +36,35 @@ class Writer:
 
     indices: Indices = field(default_factory=Indices)
     scopes: list[Scope] = field(default_factory=list[Scope])
-    """The blocks around what is being written, from the outermost."""
+    """The enclosing blocks, outermost first."""
 
     divided: frozenset[str] = frozenset()
-    """The kernels that threads run together; the others one thread runs alone."""
+    """Kernels that threads divide; one thread runs each of the others alone."""
 
     stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
-    """The numbers that a segment writes before ops when it is profiled."""
+    """The numbers that a profiled segment stamps before ops."""
 
     version: str = ""
-    """The end of the names of the segments that are written; empty if they are not profiled."""
+    """The suffix of segment names in this version; empty for the plain one."""
 
     symbols: Sequence[str] = ()
     """The names of the module's symbols, in the order of their values."""
 
     sizes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
-    """What has been computed from symbols."""
+    """Values computed from symbols."""
 
     metadata: list[str] = field(default_factory=list[str])
-    """Metadata of loops, for the module's end."""
+    """Loop metadata for the end of the module."""
 
     block: str = "entry"
-    """The label of the block being written, which phis need."""
+    """The label of the current block, which phis need."""
 
     count: int = 0
 
     # ** values **
 
     def get(self, op: Operation, index: int) -> Value:
-        """The LLVM value of an operand."""
+        """Return the LLVM value of an operand."""
         try:
             return self.values[op.operands[index]]
         except KeyError:
@@ -76,7 +77,7 @@ class Writer:
         self.values[op.results[0]] = value
 
     def buffer(self, op: Operation, index: int) -> str:
-        """The pointer of a memref operand."""
+        """Return the pointer of a memref operand."""
         try:
             return self.buffers[op.operands[index]]
         except KeyError:
@@ -87,24 +88,24 @@ class Writer:
     # ** instructions **
 
     def name(self) -> str:
-        """A register's name that is not taken."""
+        """Return an unused register name."""
         self.count += 1
         return f"%v{self.count}"
 
     def label(self, hint: str) -> str:
-        """A block's name that is not taken."""
+        """Return an unused label."""
         self.count += 1
         return f"{hint}{self.count}"
 
     def push(self, lltype: LLType, text: str) -> Value:
-        """Write an instruction; its result."""
+        """Write an instruction and return its result."""
         self.count += 1
         name = f"%v{self.count}"
         self.lines.append(f"  {name} = {text}")
         return Value(lltype, name)
 
     def line(self, text: str) -> None:
-        """Write an instruction that has no result."""
+        """Write an instruction without a result."""
         self.lines.append(f"  {text}")
 
     def start(self, label: str) -> None:
@@ -129,7 +130,7 @@ class Writer:
         return self.push(to, f"{opcode} {value.typed} to {to.text}")
 
     def call(self, to: LLType, callee: str, *operands: Value, flags: str = "") -> Value:
-        """A call of a function or intrinsic whose name is given without `@`."""
+        """Write a call of a function or intrinsic, whose name is given without `@`."""
         listed = ", ".join(v.typed for v in operands)
         return self.push(to, f"call {flags}{to.text} @{callee}({listed})")
 
@@ -159,9 +160,9 @@ class Writer:
         return name
 
     def table(self, values: Sequence[str]) -> str:
-        """An array of values of 8 bytes, each with its type, on the stack."""
+        """Write an array of 8-byte values, each given with its type, on the stack."""
         table = self.name()
-        # at the function's start, so that it is there once
+        # at the function's entry, so that it is allocated once
         self.lines.insert(0, f"  {table} = alloca [{max(1, len(values))} x i64], align 8")
         for index, value in enumerate(values):
             slot = self.gep(table, "i64", constant(I64, index))
@@ -177,11 +178,11 @@ class Writer:
     # ** ops **
 
     def walk(self, block: Block) -> None:
-        """Write every op of a block; raises InvalidModelError for one that is in no table."""
+        """Write every op of a block. Raises InvalidModelError for an op without a handler."""
         self.run(block.ops)
 
     def run(self, ops: Iterable[Operation]) -> None:
-        """Write these ops; raises InvalidModelError for one that is in no table."""
+        """Write these ops. Raises InvalidModelError for an op without a handler."""
         handlers = self.handlers
         for op in ops:
             handler = handlers.get(op.name)
@@ -189,6 +190,6 @@ class Writer:
                 raise InvalidModelError(
                     f"code generation has no entry for {op.name}",
                     where=str(op),
-                    hint="the ops of the loops stage are listed in docs/architecture.md",
+                    hint="docs/stages/loops.md lists the ops of the loops stage",
                 )
             handler(self, op)

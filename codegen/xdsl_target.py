@@ -20,8 +20,8 @@ class LLVMTarget(Target):
     name = "tessella-llvm"
 
     machine: str = "avx512"
-    """The target to write for. The default is not this machine, so that the output is the same
-    everywhere."""
+    """The target to write for. The default is a fixed one, which gives the same output on every
+    machine."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write the texts, each after a comment line with its name."""

@@ -1,9 +1,9 @@
-"""Programs that are compiled in a process apart, while the threads of this one go on: passes hold
-the interpreter's lock.
+"""Programs that are compiled in another process, while the threads of this one continue: passes
+hold the interpreter's lock.
 
-The process (``frontends.apart``) opens the model anew, compiles, and sends the program as an
-artifact without its large weights. Of these, it sends those that no program of this process has. It
-runs at a low priority, and ends when it has no work for a while.
+The process (``frontends.apart``) opens the model itself, compiles, and sends the program as an
+artifact without its large weights. It sends those that no program of this process has. It runs at a
+low priority, and ends when it is idle for a while.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MODULE = "tessella.frontends.apart"
-"""What the process runs. Nothing here imports it."""
+"""The module that the process runs. Nothing here imports it."""
 
 MOST = 2
-"""Processes: each may hold a model."""
+"""The most processes: each may hold a model."""
 
 SECONDS = 3600.0
-"""A process without an answer after so long hangs, where there is no deadline."""
+"""Seconds after which a process without an answer counts as hung, if there is no deadline."""
 
 ATTEMPTS = 2
-"""How often a process is asked: one may have just ended for lack of work."""
+"""Attempts to ask a process: one may just have ended for lack of work."""
 
 PROGRAM, UNDECIDED, LATE, FAILED, UNKNOWN, WEIGHT = b"p", b"u", b"t", b"f", b"?", b"w"
 """Answers; `worker.NO_MEMORY` is another one. A model is unknown until its bytes are sent."""
@@ -66,13 +66,13 @@ class StoredArray:
 
     @staticmethod
     def of(given: npt.ArrayLike) -> StoredArray:
-        """An array of numbers as text."""
+        """Encode an array of numbers."""
         array = np.ascontiguousarray(given)
         return StoredArray(array.dtype, np.shape(given), array.tobytes().hex())
 
     @property
     def array(self) -> Array:
-        """The array, not to be written to."""
+        """Return the array, which must not be modified."""
         return np.frombuffer(bytes.fromhex(self.data), self.dtype).reshape(self.shape)
 
 
@@ -81,13 +81,13 @@ class Origin:
     """How another process opens a model."""
 
     name: str
-    """Differs from that of any other model of this process."""
+    """Unique among the models of this process."""
     fingerprint: str | None
-    """Of the model with its files (``Source``)."""
+    """The fingerprint of the model with its files (``Source``)."""
     path: str | None
-    """None for a model that is bytes."""
+    """None for a model that is given as bytes."""
     state: str
-    """That of the file at the path (``disk.file_state``); numbers of records are smaller."""
+    """The state of the file at the path (``disk.file_state``), as text: records limit numbers."""
     constants: Mapping[str, StoredArray]
     max_bytes: int | None
 
@@ -102,12 +102,12 @@ class StoredValue:
 
     @staticmethod
     def of(value: Value) -> StoredValue:
-        """A value as text."""
+        """Encode a value."""
         return StoredValue(value.index, value.name, StoredArray.of(value.array))
 
     @property
     def value(self) -> Value:
-        """The value."""
+        """Decode the value."""
         stored = self.array
         data = bytes.fromhex(stored.data)
         return Value(self.index, self.name, stored.dtype, stored.shape, data)
@@ -115,7 +115,7 @@ class StoredValue:
 
 @dataclass(frozen=True)
 class Request:
-    """A program that is wanted."""
+    """A request for a program."""
 
     origin: Origin
     made: tuple[tuple[Size, ...], ...]
@@ -123,14 +123,14 @@ class Request:
     sizes: tuple[Sizes, ...]
     options: CheckedOptions
     seconds: float | None
-    """Until the deadline."""
+    """Seconds until the deadline."""
     cache: str | None
     """The folder of all caches."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A program, and how long its parts took to compile."""
+    """A program, and the seconds that the parts of its compilation took."""
 
     artifact: Artifact
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -139,11 +139,11 @@ class Answer:
 def compiled(
     origin: Origin, data: Callable[[], bytes], key: Key, options: CheckedOptions
 ) -> Answer | Refusal | None:
-    """The program for a key, or why it cannot be compiled with symbols; None where it is to be
-    compiled in this process: there are no other ones, or the other one fails. ``data`` gives the
-    bytes of a model without a path.
+    """Return the program for a key, or the reason why it cannot be compiled with symbols.
 
-    Raises CompileTimeoutError, and ResourceError if memory is short.
+    None means that this process has to compile it, as there are no other processes or they fail.
+    ``data`` returns the bytes of a model without a path. Raises CompileTimeoutError, and
+    ResourceError if memory is short.
     """
     pool = COMPILERS.get()
     if pool.size == 0:
@@ -207,8 +207,8 @@ def _answer(
 
 
 def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> list[Array]:
-    """The arrays of these SHA-256: those that programs of this process have, the others from the
-    process that has made them."""
+    """Return the arrays with these SHA-256: from programs of this process, otherwise from the
+    compiling process."""
 
     def fetched(name: str) -> Array:
         return np.frombuffer(one.ask(FETCH + name.encode(), until), np.uint8, offset=1)

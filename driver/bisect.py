@@ -1,7 +1,7 @@
-"""The first pass of the pipeline that changes what a program computes.
+"""Find the first pass of the pipeline that changes a program's results.
 
-The program is kept as it is after each pass; which of them to run in NumPy is found by halving: a
-dozen passes take four runs.
+The program is copied after each pass. Bisection selects which copies to run in NumPy: a dozen
+passes take four runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tessella.support.errors import TessellaError
 from tessella.support.plugins import Plugin
 
 LAST = "tile"
-"""The last stage that can be run in NumPy."""
+"""The last stage that NumPy can run."""
 
 Verdict = Callable[[Sequence[Array]], str | None]
-"""What is wrong with the outputs of a program; None if they are right."""
+"""Returns what is wrong with a program's outputs; None if they are right."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class State:
 
     @property
     def plugin(self) -> Plugin | None:
-        """The plugin that the pass is from."""
+        """The plugin that provides the pass."""
         return None if self.step is None else plugin_of(self.step)
 
 
@@ -62,7 +62,7 @@ def states(graph: Graph, options: CheckedOptions) -> list[State]:
 
 @dataclass(frozen=True)
 class _Kept(PassObserver):
-    """Keeps copies of the program after each pass."""
+    """Copies the program after each pass."""
 
     states: list[State]
 
@@ -80,9 +80,12 @@ def bisect(
     verdict: Verdict,
     ran: Callable[[State, str | None], None] = lambda state, wrong: None,
 ) -> Culprit | None:
-    """The first pass after which the outputs are wrong; None if those of the last state are right.
-    Those of the first state are right. ``ran`` is called with each state that has been run, and
-    with the verdict."""
+    """Return the first pass after which the outputs are wrong; None if those of the last state are
+    right.
+
+    The outputs of the first state must be right. ``ran`` is called with each state that was run,
+    and its verdict.
+    """
 
     def judged(number: int) -> str | None:
         wrong = _judged(found[number], feeds, verdict)
@@ -104,7 +107,7 @@ def bisect(
 
 
 def _judged(state: State, feeds: Mapping[str, Array], verdict: Verdict) -> str | None:
-    """The verdict on a state's outputs; a program that cannot be run is bad."""
+    """Return the verdict on a state's outputs; a program that cannot run is bad."""
     try:
         return verdict(interpret(state.graph, feeds))
     except (TessellaError, ArithmeticError, LookupError, TypeError, ValueError) as error:

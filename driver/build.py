@@ -55,18 +55,18 @@ from tessella.support.sizes import Size
 from tessella.targets import Target
 
 _MANY = 16
-"""Programs with so many ops are compiled in other processes, which take a while to start."""
+"""The number of ops from which worker processes compile a program; they take a while to start."""
 
 
 @dataclass
 class StagedProgram:
-    """A program lowered to the `loops` stage, together with the stages before it."""
+    """A program lowered to the `loops` stage, together with its earlier stages."""
 
     stages: dict[str, ModuleOp]
     weights: WeightStore
     options: CheckedOptions
     timings: Timings = field(default_factory=Timings)
-    """The times of passes by name, and of the steps after them."""
+    """Seconds of each pass by name, and of the steps after the passes."""
 
     @property
     def target(self) -> Target:
@@ -74,7 +74,7 @@ class StagedProgram:
 
     @property
     def nodes(self) -> Mapping[str, Sequence[str]]:
-        """The nodes that each kernel computes: ONNX nodes, or lines of Python."""
+        """Return the nodes that each kernel computes: ONNX nodes, or lines of Python."""
         kernels = (op for op in self.stages["loops"].ops if isinstance(op, KernelOp))
         return {
             op.sym_name.data: [name.data for name in op.nodes]
@@ -83,12 +83,12 @@ class StagedProgram:
         }
 
     def llvm(self) -> dict[str, str]:
-        """LLVM IR by function, without the versions of segments that are profiled."""
+        """Return the LLVM IR by function, without profiled versions of segments."""
         return _unprofiled(emit(self.stages["loops"], self.target))
 
 
 def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
-    """Without the versions of segments that are profiled."""
+    """Remove the profiled versions of segments."""
     return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
 
 
@@ -102,11 +102,11 @@ def lower(
     compilation: Compilation | None = None,
     observer: PassObserver | None = None,
 ) -> StagedProgram:
-    """Run the pipeline from one stage to another. The graph's module and weights are used up.
+    """Run the pipeline from one stage to another. The graph's module and weights are consumed.
 
-    A ``compilation`` gets the text of each kernel as soon as it is written. Callers that pass one
-    verify the module themselves. The ``observer`` sees the program around each pass. A pass that
-    crashes raises InternalError, or PluginError: see ``crash``.
+    A ``compilation`` receives the text of each kernel as soon as it is written; its callers verify
+    the module themselves. The ``observer`` sees the program around each pass. A pass that crashes
+    raises InternalError or PluginError: see ``crash``.
     """
     ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
@@ -143,7 +143,7 @@ def _before(stage: str) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """A program, and the stages that it went through."""
+    """A program, and the stages that it passed through."""
 
     program: Program
     lowered: StagedProgram
@@ -152,8 +152,10 @@ class Built:
 def build(
     graph: Graph, options: CheckedOptions, progress: Progress = quiet, *, bare: bool = False
 ) -> Built:
-    """The program of a graph on any machine. The graph's weights are used up. One that is ``bare``
-    has neither the code of the pool nor that of profiles."""
+    """Build the program of a graph, for any machine. The graph's weights are consumed.
+
+    A ``bare`` program has neither the pool's code nor profiled versions.
+    """
     with Compilation(targets.resolve(options.target)) as compilation:
         lowered = lower(
             graph, options, start=graph.stage, progress=progress, compilation=compilation
@@ -170,7 +172,7 @@ def _load(
         compilation.add_all(_unprofiled(texts) if bare else texts)
     if not KNOBS.verify:
         with timings.of("verify"):
-            check(module, "lowering", verify_program)  # while others are at work
+            check(module, "lowering", verify_program)  # while workers compile the others
     numbers = count(1)
 
     def done(name: str) -> None:
@@ -191,14 +193,16 @@ def _load(
 
 
 def _pool(lowered: StagedProgram) -> Mapping[str, bytes]:
-    """The object of the pool, where threads can share a segment."""
+    """Return the pool's object if threads can share a segment."""
     several = divided(lowered.stages["loops"].body.block)
     return {pool.NAME: pool.pool_object(lowered.target)} if several else {}
 
 
 def _weight_table(lowered: StagedProgram) -> list[Array]:
-    """The weights of the segments by slot, where programs share them. The store lets go of those
-    that the host does not read, so that none is in memory twice."""
+    """Return the weights of the segments by slot, shared with other programs.
+
+    Weights that the host does not read are dropped from the store, so that none is in memory twice.
+    """
     module = lowered.stages["loops"]
     slots = {w.slot.value.data: w.weight_name for w in buffer_weights(module) if w.slot is not None}
     arrays = [lowered.weights[slots[slot]] for slot in sorted(slots)]
@@ -208,8 +212,7 @@ def _weight_table(lowered: StagedProgram) -> list[Array]:
 
 
 def as_text(lowered: StagedProgram, stage: str) -> str:
-    """The program at a stage as text. Raises OptionError for a stage that is unknown or was not
-    kept."""
+    """Return the program at a stage as text. Raises OptionError for an unknown or dropped stage."""
     check_stage(stage, [*lowered.stages, "llvm", "asm"])
     if stage in lowered.stages:
         return to_text(lowered.stages[stage]) + "\n"
@@ -229,7 +232,7 @@ def check_stage(stage: object, known: Sequence[str]) -> None:
 
 
 class _Assembler:
-    """Makes the steps of a program from ``@main``, or from a function that it runs."""
+    """Builds the steps of a program from ``@main``, or from a function that it runs."""
 
     def __init__(
         self,
@@ -246,9 +249,9 @@ class _Assembler:
         self.divided = divided(self.module.body.block)
         self.numbers: dict[SSAValue, int] = {}
         self.table = weights
-        """By slot: those of the segments."""
+        """The weights of the segments, by slot."""
         self.weights = [*weights]
-        """Those, then the constants of the host."""
+        """The weights of the segments, followed by the host's constants."""
 
     def program(self) -> Program:
         for argument in self.function.body.block.args:
@@ -259,7 +262,7 @@ class _Assembler:
         for op in self.function.body.block.ops:
             inputs = tuple(self.numbers[v] for v in op.operands)
             if isinstance(op, CopyOp):
-                # the host and a CPU share their memory
+                # The host and a CPU share their memory.
                 self.numbers[op.res] = inputs[0]
                 continue
             outputs = tuple(self._number(r) for r in op.results)
@@ -286,10 +289,10 @@ class _Assembler:
         )
 
     def _symbols(self) -> tuple[Dimension | Element, ...]:
-        """The symbols of the module, each with a dimension of @main's inputs that is its value, or
-        an element.
+        """Return the module's symbols, each with the dimension or element of @main's inputs that is
+        its value.
 
-        Raises UndecidedSizeError where there is none.
+        Raises UndecidedSizeError if there is none.
         """
         found: dict[Size, tuple[type[Dimension | Element], int, int]] = {}
         main = main_function(self.module)

@@ -1,4 +1,4 @@
-"""The check that a placed program can become code for a machine."""
+"""The check that code can be generated for a placed program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
                     reason = f"the kernel {op.kernel} at {place} can be picked, but not built"
                     yield Unsupported(op.name, op.node, reason)
             case CastOp() | CopyOp() | RelayoutOp():
-                # a copy between the host and a CPU moves nothing
+                # A copy between the host and a CPU moves nothing.
                 is_code = not isinstance(op, CopyOp)
                 for place in filter(None, map(place_of, (op.source.type, op.res.type))):
                     if place.device.data not in targets or (is_code and _is_storage(place)):
@@ -45,10 +45,10 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
 
 
 def _is_storage(place: PlaceAttr) -> bool:
-    """Whether nothing can be computed in a place's precision."""
+    """Return whether a place's precision is for storage only."""
     return not ELEMENTS[place.precision.data].is_native
 
 
 def _maker(value: SSAValue) -> str:
-    """The node that a value comes from, or its name."""
+    """Return the node that produces a value, or the value's name."""
     return value.owner.node if isinstance(value.owner, NnOp) else value.name_hint or ""

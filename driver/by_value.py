@@ -1,4 +1,4 @@
-"""Inputs whose values a program is specialised on, as shapes depend on them."""
+"""Shape-determining inputs: a program is specialised on their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MAX_ELEMENTS = 4096
-"""Elements of the largest input that programs are specialised on by value."""
+"""The most elements of an input that programs are specialised on."""
 
 _SHOWN = 8
 """Elements of a value that an error shows."""
@@ -32,7 +32,7 @@ class Value:
     """The value of an input. Equal values have equal bytes."""
 
     index: int
-    """The input's."""
+    """The input's index."""
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Value:
 
     @property
     def array(self) -> Array:
-        """The value, not to be written to."""
+        """Return the value as an array, which must not be modified."""
         return np.frombuffer(self.data, self.dtype).reshape(self.shape)
 
     def __str__(self) -> str:
@@ -52,17 +52,17 @@ class Value:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The elements of an input, where they are sizes, some of them symbols."""
+    """The elements of a shape-valued input, some of them symbols."""
 
     index: int
-    """The input's."""
+    """The input's index."""
     name: str
     shape: tuple[int, ...]
     elements: tuple[Size, ...]
 
     @property
     def array(self) -> Array:
-        """The value: an array of objects."""
+        """Return the value as an array of objects."""
         array = np.empty(len(self.elements), object)
         array[:] = self.elements
         return array.reshape(self.shape)
@@ -72,16 +72,16 @@ class Sizes:
 
 
 class ByValue:
-    """The inputs of a model that matter by value: those that compiling it asked for so far."""
+    """The shape-determining inputs of a model: those that compilations have asked for so far."""
 
     def __init__(self, inputs: Sequence[ValueInfo], indices: tuple[int, ...] = ()) -> None:
         self._inputs = inputs
         self.indices = indices
 
     def known(self, arrays: Sequence[Array | None]) -> Mapping[int, Array]:
-        """What programs are specialised on, for these arrays; None is one that is not known.
+        """Return the values to specialise on; None among ``arrays`` is an unknown value.
 
-        Raises UnknownValueError for one that is not known.
+        Raises UnknownValueError if a needed value is unknown.
         """
         missing = [self._inputs[i].name for i in self.indices if arrays[i] is None]
         if missing:
@@ -89,12 +89,15 @@ class ByValue:
         return {i: array for i in self.indices if (array := arrays[i]) is not None}
 
     def values(self, arrays: Mapping[int, Array]) -> tuple[Value, ...]:
-        """The values of arrays. Raises ResourceError for one that is too large."""
+        """Encode the values of arrays. Raises ResourceError for one that is too large."""
         return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
 
     def learn(self, error: UnknownValueError) -> None:
-        """Add the inputs that an error asks for. Raises it where it asks for none that is new, or
-        for data, and ResourceError for an input that is too large in any case."""
+        """Add the inputs that an error asks for.
+
+        Raises the error if it asks for no new input, or for computed data, and ResourceError for an
+        input that is always too large.
+        """
         if error.is_computed:
             raise error
         asked = [i for i, info in enumerate(self._inputs) if info.name in error.names]
@@ -109,7 +112,7 @@ class ByValue:
 
 
 def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:
-    """The program of a source for these inputs, and those of them that it takes. Raises
+    """Return the program of a source for these inputs, and the inputs that it takes. Raises
     TessellaError."""
     shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
     tensors = {info.name for info in source.inputs if info.is_tensor}

@@ -1,6 +1,6 @@
-"""The header of a model for C: a template, and names that are those of C.
+"""The C header of a model: a template, and valid C names.
 
-All code that is not generated is here: how a phase runs on the threads of the caller.
+It contains all code that is not generated: how the caller's threads run a phase.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WEIGHTS = ("object", "file")
 """Where weights can be: in the object, or in a file of their own."""
 
 _OTHERS = CONTEXT_SLOTS - 1 - CONTEXT.index("shares")
-"""Slots of a context that only profiled code reads, or code for symbols."""
+"""Context slots that only profiled code and code for symbols read."""
 
 _TEXT = """\
 /* $title
@@ -128,7 +128,7 @@ SEGMENT = (
 
 
 def header(name: str, values: Mapping[str, object]) -> str:
-    """The header of a model whose functions begin with ``name``."""
+    """Return the header of a model whose functions begin with ``name``."""
     fixed = {
         "name": name,
         "upper": name.upper(),
@@ -140,7 +140,7 @@ def header(name: str, values: Mapping[str, object]) -> str:
 
 
 def comment(text: str) -> str:
-    """What cannot end a comment: names in models are anybody's."""
+    """Escape text that could end a comment: models may contain any name."""
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
 
 
@@ -154,4 +154,4 @@ RESERVED = frozenset(
     arena argument constants context contexts count i parallel table task threads NULL size_t
     """.split()
 )
-"""Names that C, C++ or the header have."""
+"""Names reserved by C, C++ or the header."""

@@ -1,6 +1,6 @@
-"""Measure this machine once, with loops that code generation writes, and store the figures.
+"""Measure this machine with generated loops, and store the figures.
 
-Each figure is from the fastest of many short runs, which nothing disturbed. `tessella targets
+Each figure is the fastest of many short runs, which excludes disturbances. `tessella targets
 --measure` calls `measure` and `store`; nothing else does.
 """
 
@@ -32,37 +32,38 @@ from tessella.targets import Target, can_run, machine, measured
 Report = Callable[[str], None]
 
 BUDGET = 0.15
-"""Seconds for a figure, beside the time to make its buffers."""
+"""Seconds for a figure, in addition to allocating its buffers."""
 
 _TURNS = 20_000
-"""Steps of a loop of arithmetic in one run: some 0.1 ms."""
+"""Iterations of an arithmetic loop in one run: about 0.1 ms."""
 
 _MOVED = 1 << 22
-"""The least number of bytes that a run of a loop over memory moves."""
+"""The least bytes that one run of a memory loop moves."""
 
 _MEMORY = (1 << 26, 1 << 29)
-"""The least and the most bytes that stand for memory, which should be twice the last cache."""
+"""Bounds on the buffer that represents memory, in bytes. It should be twice the last-level
+cache."""
 
 _PROBE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A loop, which a call runs, and what a run of it does."""
+    """A loop that a call runs, and the work of one run."""
 
     amount: float
-    """Operations, or bytes, of one run."""
+    """Operations or bytes of one run."""
 
     function: Callable[..., None]
     arguments: tuple[int, ...]
     keep: tuple[object, ...]
-    """The code and the buffers behind these addresses."""
+    """Keeps the code and the buffers at these addresses alive."""
 
     def __call__(self) -> None:
         self.function(*self.arguments)
 
     def rate(self, budget: float) -> float:
-        """Amount per second, in the fastest run of those that fit into so many seconds."""
+        """Return the rate per second, from the fastest run within ``budget`` seconds."""
         end = perf_counter() + budget
         best = self._seconds()
         while perf_counter() < end:
@@ -76,7 +77,7 @@ class Probe:
 
 
 class Probes:
-    """The probes of a target, compiled. Raises OptionError where this machine cannot run it."""
+    """The compiled probes of a target. Raises OptionError if this machine cannot run it."""
 
     def __init__(self, target: Target) -> None:
         if not can_run(target):
@@ -86,37 +87,37 @@ class Probes:
         self._library = Library(link(objects.files, objects.symbols))
 
     def flops(self) -> Probe:
-        """Independent multiply-adds on vectors of f32; in floating-point operations."""
+        """Independent multiply-adds on f32 vectors; counted in floating-point operations."""
         per_turn = accumulators(self.target) * self.target.lanes(32) * 2
         return self._arithmetic("multiply_adds", per_turn)
 
     def multiply_add_chain(self) -> Probe:
-        """Multiply-adds that wait for one another; in multiply-adds."""
+        """Dependent multiply-adds; counted in multiply-adds."""
         return self._arithmetic("multiply_add_chain", CHAIN)
 
     def integer_chain(self) -> Probe:
-        """Integer operations that wait for one another, beside vector work; in cycles."""
+        """Dependent integer operations beside vector work; counted in cycles."""
         return self._arithmetic("integer_chain", CHAIN)
 
     def read(self, size: int) -> Probe:
-        """Read ``size`` bytes (rounded up to a block) again and again; in bytes."""
+        """Read ``size`` bytes (rounded up to a block) repeatedly; counted in bytes."""
         return self._memory("read_memory", self._blocks(size), 1)
 
     def write(self, size: int) -> Probe:
-        """Write ``size`` bytes (rounded up to a block) again and again; in bytes."""
+        """Write ``size`` bytes (rounded up to a block) repeatedly; counted in bytes."""
         return self._memory("write_memory", self._blocks(size), 1)
 
     def copy(self, size: int) -> Probe:
-        """Copy one half of ``size`` bytes to the other; in bytes read and written, both counted."""
+        """Copy one half of ``size`` bytes to the other; counts bytes read and bytes written."""
         return self._memory("copy_memory", self._blocks(-(-size // 2)), 2)
 
     def add(self, size: int) -> Probe:
-        """Add two thirds of ``size`` bytes to the last one, as STREAM's triad moves them; in bytes
-        read and written."""
+        """Add two thirds of ``size`` bytes into the last third, as STREAM's triad does; counts
+        bytes read and written."""
         return self._memory("add_memory", self._blocks(-(-size // 3)), 3)
 
     def _blocks(self, size: int) -> int:
-        """The size in whole blocks."""
+        """Round the size up to whole blocks."""
         block = block_bytes(self.target)
         return max(1, -(-size // block)) * block
 
@@ -126,7 +127,7 @@ class Probes:
         return self._probe(per_turn * _TURNS, name, arguments, source, result)
 
     def _memory(self, name: str, size: int, buffers: int) -> Probe:
-        """Over one buffer, or from the first parts of it to the last."""
+        """Return a memory probe over one buffer, or from its first parts to its last."""
         buffer = _half_everywhere(size * buffers)
         first = buffer.ctypes.data
         repeats = max(1, _MOVED // buffer.nbytes)
@@ -141,7 +142,7 @@ class Probes:
 
 
 def _half_everywhere(size: int):
-    """A buffer of so many bytes of 0.5: a factor with which sums neither grow nor vanish."""
+    """Return a buffer filled with 0.5, a factor that keeps sums bounded and nonzero."""
     buffer = aligned(size)
     buffer.view("float32").fill(0.5)
     return buffer
@@ -150,15 +151,16 @@ def _half_everywhere(size: int):
 def measure(
     target: Target, report: Report = lambda _: None, budget: float = BUDGET
 ) -> measured.Figures:
-    """The figures of ``targets.measured``, each within ``budget`` seconds: about 2 in all.
+    """Measure the figures of ``targets.measured``, each within ``budget`` seconds: about 2 s in
+    total.
 
-    ``report`` is told what is measured next. Raises OptionError for a target that this machine
-    cannot run.
+    ``report`` is called with the name of the next measurement. Raises OptionError for a target that
+    this machine cannot run.
     """
     probes = Probes(target)
     vector = target.vector_bytes
     report("clock")
-    probes.flops().rate(budget)  # clocks change to that of vector work within this time
+    probes.flops().rate(budget)  # The clock settles at the vector frequency within this time.
     hertz = probes.integer_chain().rate(budget)
     report("multiply-adds")
     per_cycle = probes.flops().rate(budget) / (2 * target.lanes(32) * hertz)
@@ -179,7 +181,8 @@ def measure(
 
 
 def level_sizes(target: Target) -> dict[str, int]:
-    """By level, how many bytes are read to measure it: they fit into it, not into one before it."""
+    """Return the bytes to read for measuring each cache level: they fit into it and exceed the
+    level before."""
     least, most = _MEMORY
     memory = min(max(2 * target.l3, least), most, max(least, _physical_memory() // 8))
     return {
@@ -191,7 +194,7 @@ def level_sizes(target: Target) -> dict[str, int]:
 
 
 def _physical_memory() -> int:
-    """The bytes of memory; those of a small machine if the system does not tell."""
+    """Return the bytes of physical memory; a small machine's if the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -203,12 +206,12 @@ def _count(value: float) -> int:
 
 
 def _rounded(value: float) -> float:
-    """Three digits: more would be noise."""
+    """Round to three digits: more would be noise."""
     return float(f"{value:.3g}")
 
 
 def store(target: Target, figures: Mapping[str, int | float]) -> Path:
-    """Write the figures, as a whole or not at all, for `targets.native` to read. Returns the file.
+    """Write the figures atomically, for `targets.native` to read. Returns the file.
 
     Raises OptionError if the file cannot be written, or if a figure is out of bounds.
     """

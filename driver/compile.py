@@ -1,4 +1,4 @@
-"""The entry of the driver: a source in, a model out."""
+"""The entry point of the driver: from a source to a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compile_source(
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
-    """Compile what a frontend gives; ``prepare`` compiles all ranges of sizes ahead of calls.
+    """Compile a frontend's source; ``prepare`` compiles all size ranges ahead of calls.
 
     Raises TessellaError.
     """

@@ -1,4 +1,4 @@
-"""From a graph to a program on this machine, after kernels were measured if that is asked for."""
+"""From a graph to a program for this machine, measuring kernels first on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on around a compilation."""
+"""The surroundings of a compilation: progress, timings, memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def quiet(_: str) -> None:
 
 
 class Timings(dict[str, float]):
-    """Seconds, by the step that they were spent on."""
+    """Seconds of each compilation step, by name."""
 
     @contextmanager
     def of(self, name: str) -> Generator[None]:
@@ -33,23 +33,25 @@ class Timings(dict[str, float]):
 
 
 LLVM_WORK = "llvm work"
-"""The timing of LLVM's work, which mostly happens in other processes at the same time, so it is no
-part of the whole."""
+"""The timing of LLVM's work. It mostly runs in other processes in parallel, and is no part of the
+total."""
 
 
 def total(timings: Mapping[str, float]) -> float:
-    """The seconds of a whole compilation."""
+    """Return the seconds of a whole compilation."""
     return sum(seconds for name, seconds in timings.items() if name != LLVM_WORK)
 
 
 ROOM = 32 << 20
-"""Bytes of memory that have to be left before a compilation and before each pass. Python ends the
-process where memory runs out while it handles an exception."""
+"""Bytes of memory that must be free before a compilation and before each pass.
+
+CPython aborts if memory runs out while it handles an exception.
+"""
 
 
 @contextmanager
 def memory_to_compile() -> Generator[None]:
-    """Compile without collecting cycles. Raises ResourceError if memory runs out."""
+    """Compile without collecting reference cycles. Raises ResourceError if memory runs out."""
     try:
         memory.require(ROOM)
         with no_collection():

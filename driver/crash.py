@@ -1,5 +1,4 @@
-"""Crashes of passes as errors, which name the pass and the folder of files that reproduce the
-crash."""
+"""Crashes of passes as errors that name the pass and the files that reproduce it."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ from tessella.support.plugins import Plugin
 
 @contextmanager
 def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugin | None]:
-    """The plugin that a pass is from. Where the pass crashes in the block, InternalError, or
-    PluginError, that tells where the program ``before`` it has been written.
+    """Yield the plugin of a pass, and turn a crash in the block into an error.
 
-    Errors that a pass raises on purpose are left as they are, and so are foreign ones.
+    InternalError, or PluginError, says where the program ``before`` the pass was written. Errors
+    that a pass raises on purpose propagate unchanged, as do foreign ones.
     """
     try:
         with blamed(step) as plugin:
@@ -29,7 +28,7 @@ def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugi
     except Exception as error:
         if not _is_crash(error):
             raise
-        from tessella.driver import reproducer  # which is seldom needed
+        from tessella.driver import reproducer  # imported here, as it is seldom needed
 
         folder = reproducer.write(step, before, error)
         repeat = "" if folder is None else f"{reproducer.command(step, folder)} repeats it"
@@ -45,7 +44,7 @@ def _is_crash(error: Exception) -> bool:
 def _explained(
     step: ModulePass, error: Exception, repeat: str, folder: Path | None
 ) -> TessellaError:
-    """The error, with the pass and the files that reproduce it."""
+    """Return the error with the pass and the files that reproduce it."""
     if isinstance(error, PluginError):
         hint = "; ".join(filter(None, [error.hint, repeat]))
         return PluginError(error.what, where=error.where, found=error.found, hint=hint)

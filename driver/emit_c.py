@@ -1,4 +1,4 @@
-"""A compiled program for C: an object, and a header with a function that runs it."""
+"""A compiled program for C: an object, and a header with the function that runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPES = {
     "float64": "double",
     "bool": "uint8_t",
 }
-"""Types of C by dtype. Others have unsigned integers of their size, as they are stored."""
+"""C types by dtype. Other dtypes use the unsigned integers of their size, as they are stored."""
 
 _APART = """
 /* The file of the weights. */
@@ -45,22 +45,22 @@ _NOTE = """
 
 @dataclass(frozen=True)
 class CProgram:
-    """What is written."""
+    """The files of a C program."""
 
     header: str
     object: bytes
     weights: bytes | None
-    """Where they are not in the object."""
+    """The weights, if they are not in the object."""
 
 
 class _Memory:
-    """Parts of a block, at multiples of ``ALIGNMENT``."""
+    """Parts of a block of memory, aligned to ``ALIGNMENT``."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
 
     def add(self, size: int) -> int:
-        """Where a new part starts."""
+        """Return the offset of a new part."""
         start = self.size
         self.size += size + -size % ALIGNMENT
         return start
@@ -78,8 +78,10 @@ def emit_c(
     versions: str,
     weights: str = "object",
 ) -> CProgram:
-    """A program for C, whose functions begin with ``name``. Raises OptionError for one with steps
-    that are not native."""
+    """Return a program for C, whose functions begin with ``name``.
+
+    Raises OptionError for a program with steps that are not native.
+    """
     steps = _native_steps(program)
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise OptionError("the name is no identifier of C", found=name, hint="-o names the files")
@@ -129,12 +131,12 @@ class _Writer:
         self._apart = apart
         self._offsets = [self._weight(array) for array in program.weights]
         self._memory = _Memory()
-        """After the contexts."""
+        """The memory after the contexts."""
         self._inputs, self._outputs = inputs, outputs
         names = identifiers([info.name for info in (*inputs, *outputs)], RESERVED)
         self._names = names[: len(inputs)], names[len(inputs) :]
         self._values: dict[int, str] = dict(enumerate(self._names[0]))
-        """The pointers to values, as C, by number."""
+        """C expressions of pointers to values, by number."""
         for number, constant in program.constants.items():
             offset = self._weight(np.ascontiguousarray(constant.array(program.weights)))
             self._values[number] = f"constants + {offset}"
@@ -149,7 +151,7 @@ class _Writer:
     def parts(
         self, steps: Sequence[NativeStep], shapes: Sequence[Sequence[int]]
     ) -> Mapping[str, object]:
-        """What the template asks for."""
+        """Return the parts that the template requires."""
         body = list(self._calls(steps))
         private = max((known(step.private_bytes) for step in steps), default=0)
         arguments = self._arguments()
@@ -191,7 +193,7 @@ class _Writer:
         return f"{self._prefix}_{step.name}"
 
     def _calls(self, steps: Sequence[NativeStep]) -> Iterator[str]:
-        """The calls of segments."""
+        """Yield the calls of segments."""
         results = dict(zip(self.program.results, self._names[1], strict=True))
         for step in steps:
             for number, spec in zip(step.outputs, step.specs, strict=True):
@@ -230,14 +232,14 @@ class _Writer:
                 yield f"  memcpy({name}, {source}, {_bytes(self._specs[number])});"
 
     def _arguments(self) -> list[str]:
-        """The arrays, as parameters of the function."""
+        """Return the arrays as C parameters of the function."""
         pairs = zip(self._names[0], self._inputs, strict=True)
         inputs = [f"const {_type(info)} *{name}" for name, info in pairs]
         pairs = zip(self._names[1], self._outputs, strict=True)
         return [*inputs, *(f"{_type(info)} *{name}" for name, info in pairs)]
 
     def _documentation(self, shapes: Sequence[Sequence[int]]) -> list[str]:
-        """A line for each array."""
+        """Return a line of documentation for each array."""
         results = [self._specs.get(number) for number in self.program.results]
         sizes = [*shapes, *(() if spec is None else spec.shape for spec in results)]
         infos, names = (*self._inputs, *self._outputs), (*self._names[0], *self._names[1])

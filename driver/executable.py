@@ -1,4 +1,4 @@
-"""A program of a model, and what it is made for."""
+"""A program of a model, and what it was compiled for."""
 
 from __future__ import annotations
 
@@ -25,42 +25,43 @@ if TYPE_CHECKING:
     from tessella.runtime.explain_types import PythonStep
     from tessella.runtime.explanation import Explanation
 
-# the compiler is imported where it is needed: a program that is found on disk does without
+# Imported lazily: a program from disk does not need the compiler.
 
 Array = npt.NDArray[Any]
 
 
 @dataclass
 class Executable(Generic[S]):
-    """A program, and what it is made for."""
+    """A program, and what it was compiled for."""
 
     key: Key
     program: Program
     timings: Mapping[str, float]
-    """Seconds that each step of its compilation took."""
+    """Seconds of each compilation step."""
     lower: Callable[[], StagedProgram]
-    """Makes the stages again."""
+    """Recreates the stages."""
     known: StagedProgram | None = None
-    """The stages, if they are kept."""
+    """The stages, if they are cached."""
     rest: RunningRest[S] | None = None
-    """What follows, if the program is cut."""
+    """The continuation, if the program has a graph break."""
     passed: frozenset[int] = frozenset()
-    """The inputs that the program does not take as they are no tensors."""
+    """Inputs that are no tensors, which the program does not take."""
     sizes: Sequence[str] = ()
-    """What each dimension that the model leaves open is in the program, and why."""
+    """The treatment of each dynamic dimension in the program, and the reason."""
     structure: object = None
-    """How the frontend puts the results together, if it does."""
+    """How the frontend assembles the results, if it does."""
 
     @property
     def lowered(self) -> StagedProgram:
-        """The stages, which are made again on demand if they are not kept."""
+        """Return the stages, recreating them if they are not cached."""
         if self.known is None:
             self.known = self.lower()
         return self.known
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Made on demand: the candidates that were not picked are found again."""
+        """Return the explanation. It is created on demand, as finding rejected candidates takes
+        time."""
         from tessella.driver.explain import explain
 
         values = [str(value) for value in self.key.values]
@@ -68,13 +69,13 @@ class Executable(Generic[S]):
 
     @property
     def full_explanation(self) -> Explanation:
-        """With that of the subprograms that were compiled last."""
+        """Return the explanation with those of the most recently compiled subprograms."""
         explanation = self.explanation
         return explanation if self.rest is None else with_subprograms(explanation, self.rest)
 
     @cached_property
     def work(self) -> Mapping[str, Work]:
-        """What the kernels have to do, for profiles."""
+        """The work of the kernels, for profiles."""
         from tessella.driver.work import work_of
 
         return work_of(self.lowered.stages, self.lowered.target)
@@ -85,22 +86,22 @@ class Executable(Generic[S]):
         return self.passed.union(value.index for value in self.key.values)
 
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
-        """The outputs of the program for all inputs of the model."""
+        """Return the program's outputs for all inputs of the model."""
         if left := self._left_out:
             arrays = [array for i, array in enumerate(arrays) if i not in left]
         return self.program.run(arrays, threads, out)
 
     def forget(self) -> None:
-        """Keep no stages, which take more memory than the program."""
+        """Drop the stages, which take more memory than the program."""
         if self.known is not None:
             self.known = None
             self.__dict__.pop("explanation", None)
             self.__dict__.pop("work", None)
-            collect_many()  # they are one large cycle
+            collect_many()  # They are one large reference cycle.
 
 
 def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
-    """Compile what can be before a call; what cannot, and why."""
+    """Compile subprograms before a call. Returns what cannot be compiled, with reasons."""
     missing: list[str] = []
     for where, subprogram in rest.subprograms():
         try:
@@ -115,21 +116,21 @@ def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
 
 
 def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanation:
-    """That of a program, with those of its subprograms that were compiled last."""
+    """Return a program's explanation with those of its most recently compiled subprograms."""
     others = [(where, each.explain()) for where, each in rest.models()]
     steps = python_steps(rest.program.rest.steps)
     return replace(explanation, steps=steps, subprograms=others)
 
 
 def python_steps(steps: Sequence[Step]) -> list[PythonStep]:
-    """The steps after a graph break, as an explanation lists them."""
+    """Return the steps after a graph break, as an explanation lists them."""
     return [
         {"op": step.op, "node": step.node, "native": step.function in TRIMMING} for step in steps
     ]
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:
-    """What is compiled of subprograms, as it is stored."""
+    """Return the compiled subprograms in the form in which they are stored."""
     return rest.program.rest.over(
         lambda each: CompiledSubprogram(
             each.interface, [model.compiled(explained=explained) for model in each.models.made()]

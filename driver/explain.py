@@ -1,7 +1,6 @@
-"""Which kernel runs each op, and where, and why: read from the `placed` stage, or from what came of
-it.
+"""Which kernel runs each op, where and why: read from the `placed` stage or a later one.
 
-The `placed` stage says what was picked and how; the candidates that were not are found again.
+The `placed` stage records what was picked and how; rejected candidates are enumerated again.
 """
 
 from __future__ import annotations
@@ -37,10 +36,11 @@ DERIVED = (
 def explain(
     stages: Mapping[str, ModuleOp], values: Sequence[str] = (), sizes: Sequence[str] = ()
 ) -> Explanation:
-    """The explanation of a program from what it was at its stages, from the values of inputs that
-    it was made for, and from what became of the dimensions that the model leaves open.
+    """Return the explanation of a program.
 
-    Without the `placed` stage, kernels are all that is known: an entry for each node of each.
+    It uses the program's stages, the values of inputs that it is specialised on, and the treatment
+    of dynamic dimensions. Without the `placed` stage, only kernels are known: an entry for each of
+    their nodes.
     """
     if "placed" not in stages:
         stage = next(iter(stages))
@@ -81,7 +81,7 @@ def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> It
 
 
 def _is_step(op: Operation) -> bool:
-    """Whether an op is run, as a group of its own."""
+    """Return whether an op runs as a group of its own."""
     return isinstance(op, NnOp | FusedOp | CallOp) and not isinstance(op, ConstantOp)
 
 
@@ -102,7 +102,8 @@ def _conversions(explainer: Explainer) -> Iterator[Conversion]:
 
 
 def _name(value: SSAValue) -> str:
-    """The node that makes a value, seen through conversions and groups, or the value's name."""
+    """Return the node that produces a value, ignoring conversions and groups, or the value's
+    name."""
     value = outside(value)
     match value.owner:
         case CopyOp() | CastOp() | RelayoutOp() as op:
@@ -118,7 +119,7 @@ def _name(value: SSAValue) -> str:
 
 
 def _readers(value: SSAValue) -> Iterator[str]:
-    """The nodes that read a value, seen through conversions and groups."""
+    """Yield the nodes that read a value, ignoring conversions and groups."""
     for use in value.uses:
         match use.operation:
             case CopyOp() | CastOp() | RelayoutOp() as op:
@@ -136,7 +137,7 @@ def _readers(value: SSAValue) -> Iterator[str]:
 
 
 def _fusions(function: FuncOp) -> Iterator[Fusion]:
-    """Ops that patterns made, and groups that run as one kernel."""
+    """Yield ops that patterns produced, and groups that run as one kernel."""
     for op in function.walk():
         pattern = op.attributes.get(PATTERN)
         if isinstance(op, NnOp) and isinstance(pattern, StringAttr):
@@ -177,7 +178,7 @@ def _row(
 
 
 def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entry]:
-    """The nodes that a kernel computes."""
+    """Yield the nodes that a kernel computes."""
     outputs = kernel.function_type.outputs.data if isinstance(kernel, KernelOp) else ()
     place = place_of(outputs[0]) if outputs else None
     for node in kernel.nodes or ():
@@ -185,12 +186,12 @@ def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entr
 
 
 def _code(kernel: KernelOp | rt.KernelOp) -> int:
-    """The number of a kernel, in the order of the nodes."""
+    """Return the number of a kernel, in node order."""
     return kernel.code.value.data if kernel.code is not None else 0
 
 
 def _kernels(module: ModuleOp) -> Iterator[Entry]:
-    """Kernels with the nodes they compute, as they were made, then the ops that run in NumPy."""
+    """Yield kernels with their nodes, in order of creation, then the ops that run in NumPy."""
     found = (op for op in module.body.block.ops if isinstance(op, KernelOp | rt.KernelOp))
     kernels = sorted(found, key=_code)
     for group, op in enumerate(kernels):

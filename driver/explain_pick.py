@@ -1,5 +1,4 @@
-"""The candidates of each op of a placed function, found again: what they cost, and why they are
-out."""
+"""The candidates of each op of a placed function: their costs, and the reasons against them."""
 
 from __future__ import annotations
 
@@ -44,13 +43,13 @@ from tessella.targets.instructions import of_product
 
 @dataclass(frozen=True)
 class _Option:
-    """A kernel that could run an op, where, and what it costs."""
+    """A kernel that could run an op, with its place and cost."""
 
     site: Site
     place: PlaceAttr
     cost: float
     growth: float = 0.0
-    """Bytes of weights that the picked kernel does without, which is a rival of this one."""
+    """Bytes of weights that the picked kernel saves over this rival."""
 
 
 class Explainer:
@@ -62,7 +61,7 @@ class Explainer:
         self.pick = _pick(function)
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         database = self.pick["database"] if self.pick else ""
-        known = Path(database).is_file()  # a stage may have come here without it
+        known = Path(database).is_file()  # a stage that was loaded may lack it
         times = of_this_machine(database if known else "", self.target)
         self.prices = Prices(self.target, times, _has("shared", function))
         named = (op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None)
@@ -77,7 +76,7 @@ class Explainer:
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
 
     def entry(self, op: NnOp, group: int) -> Entry:
-        """The entry of an op, and the candidates that were not picked."""
+        """Return the entry of an op, with the rejected candidates."""
         place = place_of(op.results[0].type)
         kernel = picked_kernel(op)
         row = kernel.row(elements_of(op))
@@ -109,8 +108,8 @@ class Explainer:
         }
 
     def _saved(self, op: NnOp) -> float:
-        """Seconds to call a kernel, and to write and read what an op takes in registers from
-        another of its group."""
+        """Return the seconds of a kernel call, and of writing and reading the operands that fusion
+        keeps in registers."""
         if not isinstance(op.parent_op(), FusedOp) or not isinstance(op, ElementwiseOp):
             return 0.0
         taken = (v for v in op.operands if not isinstance(v, BlockArgument))
@@ -118,19 +117,19 @@ class Explainer:
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
-        """What a conversion costs."""
+        """Return the cost of a conversion in seconds."""
         start, end = place_of(op.source.type), place_of(op.res.type)
         if start is None or end is None:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
     def _listed(self, op: NnOp) -> list[Candidate]:
-        """The candidates of an op."""
+        """Return the candidates of an op."""
         found = self.found.get(op)
         return found.placed(op, self.layouts) if found is not None else []
 
     def _option(self, costs: OpCost, c: Candidate, kernel: Kernel, error: float) -> _Option:
-        """A candidate beside the kernel that was picked."""
+        """Return a candidate that competes with the picked kernel."""
         seconds, growth = costs.seconds(c.kernel, c.place, error), 0.0
         generated = c.kernel.cost is None and kernel.cost is None
         if generated and accepts(c.wants, costs.op.places or ()):
@@ -138,7 +137,7 @@ class Explainer:
         return _Option(c.site, c.place, seconds, growth)
 
     def _spare(self, costs: OpCost) -> list[_Option]:
-        """The fallbacks that could run an op and are not needed."""
+        """Return the fallbacks that could run an op and are not needed."""
         found = self.found.get(costs.op)
         able = [r for r in found.rejected if r.able] if found is not None else []
         return [_Option(r.site, r.place, costs.seconds(r.site.kernel, r.place)) for r in able]
@@ -155,7 +154,7 @@ class Explainer:
         return result
 
     def _reason(self, op: NnOp, kernel: Kernel, cost: float, other: _Option) -> str:
-        """Why a candidate that could run the op was not picked."""
+        """Return why a candidate that could run the op was not picked."""
         site = self._site(op, kernel)
         if self.pick is not None and self.pick["strategy"] == "grade" and site is not None:
             if other.site == site:
@@ -175,22 +174,23 @@ class Explainer:
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
-        """Where the picked kernel runs, among its candidates."""
+        """Return the place of the picked kernel, among its candidates."""
         sites = [site for site in self.found[op].ranks if site.kernel is kernel]
-        # a result of low rank is row-major, whatever layout the kernel runs in
+        # A result of low rank is row-major, whatever layout the kernel runs in.
         layouts = [place.layout for place in reversed(op.places or ())]
         ranked = (s for layout in layouts for s in sites if s.layout in (None, layout))
         return next(ranked, None)
 
     def _is_close(self, op: NnOp, site: Site | None, cost: float, other: _Option) -> bool:
-        """Whether the place that was asked for first decides between two estimates."""
+        """Return whether the order of requested places decides between two estimates."""
         ranks = self.found[op].ranks
         later = site is not None and ranks.get(other.site, 0) > ranks[site]
         return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:
-    """The place that the kernel is priced at: the last result's, in the precision that it reads."""
+    """Return the place that the kernel is priced at: the last result's, in the precision that it
+    reads."""
     if not op.places:
         return None
     last = op.places[-1]
@@ -209,18 +209,18 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
 
 
 def _refused(function: FuncOp) -> list[str]:
-    """The methods that an option had refused."""
+    """Return the methods that an option disabled."""
     return ["winograd"] if _has("winograd", function) else []
 
 
 def _has(setting: str, function: FuncOp) -> bool:
-    """Whether the pick recorded a setting on this function."""
+    """Return whether the pick recorded a setting on this function."""
     record = function.attributes.get(PICK)
     return isinstance(record, DictionaryAttr) and setting in record.data
 
 
 def _pick(function: FuncOp) -> Pick | None:
-    """What the function says of how its kernels were picked."""
+    """Return what the function records about its pick."""
     record = function.attributes.get(PICK)
     if not isinstance(record, DictionaryAttr):
         return None
@@ -242,7 +242,7 @@ def _pick(function: FuncOp) -> Pick | None:
 
 
 def _widened(places: Sequence[str], target: Target) -> list[str]:
-    """The narrow floats that places name, and that no instruction of a target multiplies."""
+    """Return the narrow floats in places that the target has no instruction to multiply."""
     named = dict.fromkeys(parse_place(place).precision.data for place in places)
     narrow = [name for name in named if name in FLOATS and ELEMENTS[name].narrow]
     return [p for p in narrow if not any(of_product(p, p, ELEMENTS[p].arithmetic, target))]

@@ -1,4 +1,4 @@
-"""Which kernels are divided between threads, and where these wait: read from the `loops` stage."""
+"""Which kernels are divided among threads, and where these wait: read from the `loops` stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tessella.support.sizes import estimated
 
 
 def explain_threads(module: ModuleOp) -> Threads:
-    """How the kernels of a program run on several threads."""
+    """Return how the kernels of a program run on several threads."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
     segments = buffer_segments(module)
     ops = [op for segment in segments for op in segment.body.block.ops]
@@ -30,10 +30,10 @@ def explain_threads(module: ModuleOp) -> Threads:
 
 
 def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:
-    """How often each segment runs in a call."""
+    """Return the executions of each segment per call."""
     in_loops: Counter[str] = Counter()
     times: dict[str, int] = {}
-    # those that run a segment stand below it
+    # Callers of a segment come after it.
     for segment in reversed(segments):
         name = segment.sym_name.data
         times[name] = in_loops[name] or 1

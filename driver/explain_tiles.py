@@ -1,4 +1,4 @@
-"""Why each kernel of a program is scheduled as it is."""
+"""Why each kernel of a program has its schedule."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tessella.targets import Target
 def explain_tiles(graph: Graph, options: CheckedOptions, kernel: str = "") -> Iterator[str]:
     """The reasoning for every statement of the kernels whose names begin so, line by line.
 
-    Raises OptionError for a graph that has its schedules already, and where no kernel has such a
-    name. The graph is used up.
+    Raises OptionError for a graph that is scheduled already, and if no kernel has such a name. The
+    graph is consumed.
     """
     if IR_STAGES.index(graph.stage) >= IR_STAGES.index("tile"):
         raise OptionError(

@@ -1,5 +1,7 @@
-"""Warnings about compiled programs, each told once: compilations inside calls, which then take
-longer than the caller may expect, and time that NumPy takes."""
+"""Warnings about compiled programs, each issued once.
+
+They concern compilations inside calls, which delay the caller, and time spent in NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tessella.runtime.explain_types import duration
 from tessella.support.logs import info, warning
 
 NUMPY_SHARE = 0.1
-"""The share of the estimated time from which on a warning names what NumPy runs."""
+"""The fraction of the estimated time from which a warning names the ops that NumPy runs."""
 
 
 @dataclass
@@ -18,8 +20,11 @@ class CompilesInCalls:
     """Counts the compilations of a model with its subprograms, or of a function."""
 
     expected: int
-    """The number of compilations that is expected: none of a model, which can be compiled ahead of
-    calls; a few kinds of arguments of a function."""
+    """The number of expected compilations.
+
+    None are expected of a model, which can be compiled ahead of calls; a few of a function, one for
+    each kind of arguments.
+    """
     tells_numpy: bool = False
     """Whether a warning names the ops that NumPy runs."""
     _count: int = field(default=0, init=False)
@@ -27,7 +32,7 @@ class CompilesInCalls:
     _has_told_numpy: bool = field(default=False, init=False)
 
     def tell(self, what: str, seconds: float, why: str, hint: str) -> None:
-        """Log a compilation. The first one beyond those expected is a warning."""
+        """Log a compilation. The first unexpected one is a warning."""
         self._count += 1
         if self._count <= self.expected or self._has_warned:
             info("compile", "%s was compiled inside a call, in %.2f s: %s", what, seconds, why)
@@ -42,11 +47,11 @@ class CompilesInCalls:
 
     @property
     def wants_coverage(self) -> bool:
-        """Whether there may still be a warning of what NumPy runs."""
+        """Whether a warning about NumPy may still be issued."""
         return self.tells_numpy and not self._has_told_numpy
 
     def tell_coverage(self, coverage: Coverage) -> None:
-        """Warn of the ops that NumPy runs, if they take much of the estimated time."""
+        """Warn about the ops that NumPy runs, if they take much of the estimated time."""
         if not self.wants_coverage or coverage.share <= NUMPY_SHARE:
             return
         self._has_told_numpy = True

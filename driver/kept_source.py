@@ -1,4 +1,5 @@
-"""Sources whose programs are kept on disk. A source is read only if a program is missing."""
+"""Sources whose programs are cached on disk. The source itself is read only if a program is
+missing."""
 
 from __future__ import annotations
 
@@ -24,28 +25,28 @@ S = TypeVar("S", bound="Source")
 
 
 class KeptSource(Generic[S]):
-    """A source by what identifies it; ``read`` gives the source itself."""
+    """A source by its identity; ``read`` returns the source itself."""
 
     symbols: Sequence[Symbol] = ()
 
     def __init__(self, own: str | None, read: Callable[[], S]) -> None:
-        """``own`` identifies the source; None if there is no cache, or nothing does."""
+        """``own`` identifies the source; None without a cache or an identity."""
         self._own = own
         self._read = read
         self._source: S | None = None
         self._kept = self._signature()
-        """What is known of the source without reading it."""
+        """Facts about the source that are known without reading it."""
         self.inputs: Sequence[ValueInfo] = self._kept.inputs
         self.outputs: Sequence[ValueInfo] = self._kept.outputs
         self.fingerprint = self._whole(own, self._kept.files)
-        """None if there is no cache, or nothing identifies the source."""
+        """None without a cache or an identity."""
         if self.fingerprint is None:
             self._opened()
 
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program for these shapes of the inputs, and values of some. See ``Source``."""
+        """Return the program for these shapes of the inputs, and values of some. See ``Source``."""
         missing = [name for name in self._kept.by_value if name not in (values or {})]
         if missing:
             raise UnknownValueError("a value on which shapes depend", missing)
@@ -56,12 +57,13 @@ class KeptSource(Generic[S]):
                 self._learn(error.names)
             raise
         if not values and not any(isinstance(d, str) for info in self.inputs for d in info.shape):
-            # there will be no other program: its weights take as much memory as the program's
+            # No other program follows, and the source's weights take as much memory as the
+            # program's.
             self._source = None
         return graph
 
     def _learn(self, names: Sequence[str]) -> None:
-        """Keep the names of inputs on whose values shapes depend."""
+        """Record the names of shape-determining inputs."""
         known = tuple(dict.fromkeys([*self._kept.by_value, *names]))
         if self._own is not None and known != tuple(self._kept.by_value):
             self._kept = replace(self._kept, by_value=known)
@@ -79,7 +81,7 @@ class KeptSource(Generic[S]):
         return signature
 
     def _first(self) -> S:
-        """The source, right after it was identified."""
+        """Read the source right after it was identified."""
         return self._read()
 
     def _opened(self) -> S:
@@ -88,35 +90,37 @@ class KeptSource(Generic[S]):
         return self._source
 
     def _files(self, source: S) -> Sequence[str]:
-        """The files that the source consists of beside its own."""
+        """Return the files that the source consists of beside its own."""
         return ()
 
     @property
     def nodes(self) -> int:
-        """As many as the model has; 0 for a subprogram."""
+        """Return the number of nodes of the model; 0 for a subprogram."""
         return self._kept.nodes
 
     def _count(self, source: S) -> int:
         return 0
 
     def origin(self) -> Origin | None:
-        """How another process opens the source; None where it cannot."""
+        """Return how another process opens the source; None if it cannot."""
         return None
 
     def data(self) -> bytes:
-        """The bytes of a source that is at no path."""
+        """Return the bytes of a source without a path."""
         return b""
 
     def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
-        """What identifies the source together with its files."""
+        """Return an identity of the source together with its files."""
         return own
 
 
 def inner(
     program: str | None, number: int, infos: Sequence[ValueInfo], read: Callable[[], Source]
 ) -> Source:
-    """The source of a subprogram, by the key of its program, its number in that, and the types of
-    its inputs."""
+    """Return the source of a subprogram.
+
+    Its identity is the key of its program, its number in that, and the types of its inputs.
+    """
     if program is None:
         return read()
     text = repr((program, number, [(i.name, i.dtype, i.shape) for i in infos]))

@@ -1,4 +1,4 @@
-"""Packed weights on disk, by their content: the programs of a model for all shapes share them."""
+"""Packed weights on disk, keyed by content: the programs of a model for all shapes share them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FOLDER = Folder("weights", 44 / 64)
 
 
 class MissingError(Exception):
-    """Weights that a program needs are not there any more."""
+    """Weights that a program needs are missing."""
 
 
 def keep(array: Array) -> str:
-    """Store an array of bytes for later, if that can be done. Returns its name."""
+    """Store an array of bytes if the disk allows. Returns its name."""
     name = hashlib.sha256(array.data).hexdigest()
     sharing.named[name] = array
     if not FOLDER.has(name, array.size):
@@ -30,8 +30,10 @@ def keep(array: Array) -> str:
 
 
 def find(wanted: Sequence[tuple[str, int]]) -> list[Array]:
-    """The arrays of these names and sizes: those that programs of this process have, or else from
-    disk. Raises MissingError."""
+    """Return the arrays with these names and sizes, from programs of this process or from disk.
+
+    Raises MissingError.
+    """
     found = {name: sharing.named.get(name) for name, _ in wanted}
     sizes = {name: size for name, size in wanted if found[name] is None}
     for name, room in zip(sizes, sharing.placed([*sizes.values()]), strict=True):

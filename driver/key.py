@@ -1,4 +1,4 @@
-"""The key of a program in a model's table: what it is made for."""
+"""The key of a program in a model's table: what it was compiled for."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tessella.support.sizes import Size
 Array = npt.NDArray[Any]
 
 ProgramShapes = tuple[tuple[Size, ...], ...]
-"""The shapes of a program's inputs, in order: sizes of a call, or symbolic ones."""
+"""The shapes of a program's inputs, in order, with concrete or symbolic sizes."""
 Asked = Shapes | tuple[Shapes, tuple[bytes, ...]]
-"""The shapes of a call, with the bytes of the inputs that matter by value if there are such."""
+"""The shapes of a call, with the bytes of shape-determining inputs if there are any."""
 
 
 class Key(NamedTuple):
-    """What a program is made for."""
+    """What a program was compiled for."""
 
     made: ProgramShapes
-    """The shapes of inputs; elements that are sizes come after them."""
+    """The shapes of inputs, followed by elements that are sizes."""
     values: tuple[Value, ...] = ()
-    """Of the inputs whose values shapes depend on. The program does not take these inputs."""
+    """Values of shape-determining inputs, which the program does not take."""
     sizes: tuple[Sizes, ...] = ()
-    """Of inputs whose elements are sizes that are open."""
+    """Elements of shape-valued inputs that are symbolic."""
 
     def shapes(self, inputs: Sequence[ValueInfo]) -> ProgramShapes:
-        """Those of the inputs, without elements."""
+        """Return the shapes of the inputs, without elements."""
         return shapes_in(inputs, self.made)
 
     @property
     def known(self) -> Mapping[str, Array]:
-        """The values by name."""
+        """Return the values by name."""
         return {value.name: value.array for value in (*self.values, *self.sizes)}
 
 
@@ -46,6 +46,6 @@ S = TypeVar("S", int, Size)
 def shapes_in(
     inputs: Sequence[ValueInfo], made: tuple[tuple[S, ...], ...]
 ) -> tuple[tuple[S, ...], ...]:
-    """The shapes of the inputs, of which some have their elements after them."""
+    """Return the shapes of the inputs, some of which are followed by their elements."""
     pairs = zip(inputs, made, strict=True)
     return tuple(sizes[: len(info.shape)] for info, sizes in pairs)

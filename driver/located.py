@@ -1,6 +1,6 @@
-"""Text to IR, with the line of every op, so that errors can say where they are.
+"""Parsing IR with the line of every op, so that errors can give locations.
 
-xDSL itself keeps no lines, and stops at the first error.
+xDSL keeps no lines, and stops at the first error.
 """
 
 from __future__ import annotations
@@ -21,27 +21,30 @@ from tessella.support.errors import TessellaError
 from tessella.support.foreign import is_foreign
 
 REPORTED = (DiagnosticException, TessellaError)
-"""What ops raise where the IR, and not the compiler, is at fault."""
+"""Errors that ops raise if the IR, not the compiler, is at fault."""
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with a text. Parsers and verifiers of single ops, xDSL's among them, meet text
-    that they were not written for, and raise anything."""
+    """Return what is wrong with a text.
+
+    Parsers and verifiers of single ops, xDSL's among them, raise arbitrary exceptions on malformed
+    text.
+    """
     return str(error) if isinstance(error, REPORTED) else f"the text is broken: {error!r}"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a text."""
+    """An error in a text."""
 
     line: int | None
-    """From 1; None where it is not known."""
+    """From 1; None if unknown."""
 
     message: str
 
 
 class LocatedParser(SizeParser):
-    """A parser that remembers the line on which each op starts."""
+    """A parser that records the line on which each op starts."""
 
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
         self.lines: dict[Operation, int] = {}
@@ -57,22 +60,22 @@ class LocatedParser(SizeParser):
             super().__init__(ctx, "", name)
 
     def line_of(self, position: int) -> int:
-        """The line of a position in the text."""
+        """Return the line of a position in the text."""
         return self._first_line + bisect_left(self._newlines, position)
 
     def at_end(self) -> bool:
-        """Whether nothing but space and comments is left."""
+        """Return whether only whitespace and comments are left."""
         return self._problem is None and self.pos == len(self._text)
 
     def parse_operation(self) -> Operation:
-        """An op; its line is that of its first result, or of its name."""
+        """Parse an op. Its line is that of its first result, or of its name."""
         line = self.line_of(self.pos)
         op = super().parse_operation()
         self.lines[op] = line
         return op
 
     def parse_optional_str_literal(self) -> str | None:
-        """A string. xDSL takes what it printed for one that is not ASCII for bytes."""
+        """Parse a string. xDSL parses its own output as bytes if a string is not ASCII."""
         text = super().parse_optional_str_literal()
         start = self.pos
         if text is not None or (data := self.parse_optional_bytes_literal()) is None:
@@ -84,7 +87,7 @@ class LocatedParser(SizeParser):
             return None
 
     def parse(self, *, implicit_module: bool = True) -> ModuleOp | Problem:
-        """The module, or what is wrong with the text."""
+        """Return the module, or what is wrong with the text."""
         if self._problem is not None:
             return self._problem
         try:
@@ -97,16 +100,16 @@ class LocatedParser(SizeParser):
             return Problem(self.line_of(self.pos), reason(error))
 
     def _unreadable(self) -> Problem | None:
-        """The first string that does not end on its line, or has a wrong escape.
+        """Return the first string that does not end on its line, or has an invalid escape.
 
-        xDSL finds that out too, but takes twice as long for each further character of it.
+        xDSL detects both too, but its time doubles with each further character of such a string.
         """
         starts = (m.start() for m in _STRINGS.finditer(self._text) if m[0] == '"')
         start = next(starts, None)
         return None if start is None else Problem(self.line_of(start), "a string is not closed")
 
     def _line_of_error(self, error: ParseError) -> int:
-        """The line of the error; that of the token before, where something is missing."""
+        """Return the line of an error: the previous token's line if a token is missing."""
         line = self.line_of(error.span.start)
         if _MISSING.search(error.msg) is None:
             return line
@@ -120,15 +123,16 @@ class LocatedParser(SizeParser):
 
 
 _STRINGS = re.compile(r'''//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|"''')
-"""Comments and strings; a lone quote where a string does not end."""
+"""Comments and strings; a lone quote if a string does not end."""
 
 
 _MISSING = re.compile(r"[Ee]xpected|is not registered$")
-"""What the parser says of a token that should be another, with the position of the one it found."""
+"""The parser's messages about a token that should be another one. Their position is that of the
+token found."""
 
 
 def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
-    """Every op that does not verify, in the order of the text, with the reason."""
+    """Yield every op that does not verify, in text order, with the reason."""
     late = set(misplaced(module))
     for op in module.walk():
         if op in late:
@@ -144,6 +148,6 @@ def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:
 
 
 def _empty_blocks(op: Operation) -> Iterator[Block]:
-    """The op's own blocks without ops: no op is there whose verifier could complain."""
+    """Yield the op's own blocks without ops, which no verifier reports."""
     for region in op.regions:
         yield from (block for block in region.blocks if block.is_empty)

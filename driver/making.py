@@ -1,4 +1,4 @@
-"""How a program of a model is made: it is fetched from disk, or compiled and kept there."""
+"""Compiling a program of a model: it is fetched from disk, or compiled and stored there."""
 
 from __future__ import annotations
 
@@ -43,25 +43,27 @@ if TYPE_CHECKING:
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
-# the compiler is imported where it is needed: a program that is found on disk does without
+# Imported lazily: a program from disk does not need the compiler.
 
 NODES = 12
-"""A model with fewer nodes is compiled in less time than it takes to ask another process."""
+"""Nodes up to which compiling a model is faster than asking another process."""
 
 WAITING = "other process"
-"""The timing of what is around a compilation in another process: its start, and transfers."""
+"""The timing of another process's overhead: its start, and transfers."""
 
 Part = Callable[[CheckedOptions, "Source", Interface], S]
 """Makes a model of a subprogram, whose source this is."""
 
 REFUSED = UndecidedSizeError, UnsupportedError
-"""What says that a program cannot be compiled with symbols. Nothing else does: not what a signal
-handler raises, no lack of memory, and no bug."""
+"""The errors which say that a program cannot be compiled with symbols.
+
+All others are different: exceptions of signal handlers, lack of memory, and bugs.
+"""
 
 
 @dataclass(frozen=True)
 class Making(Generic[S]):
-    """The making of one program."""
+    """The compilation of one program."""
 
     source: Source
     inputs: Sequence[ValueInfo]
@@ -70,12 +72,12 @@ class Making(Generic[S]):
     options: CheckedOptions
     part: Part[S]
     forgets: bool
-    """Whether the stages may be forgotten, as the source makes them again."""
+    """Whether the stages may be dropped, as the source recreates them."""
     in_call: bool = False
-    """Whether other calls may be going on: a large program is compiled in another process."""
+    """Whether other calls may be running: a large program is then compiled in another process."""
 
     def run(self, progress: Progress) -> Executable[S]:
-        """The program. Raises one of REFUSED for one that cannot be compiled with symbols."""
+        """Return the program. Raises one of REFUSED if it cannot be compiled with symbols."""
         check_machine(self.options)
         with deadline.within(self.options.timeout):
             return self._run(progress)
@@ -102,7 +104,7 @@ class Making(Generic[S]):
         return self.key, *self._symbols
 
     def _kept(self) -> str | None:
-        """The key of the program on disk."""
+        """Return the key of the program on disk."""
         return program_cache.key(self.source.fingerprint, self._made_for, self.options)
 
     def _graph(self) -> Graph:
@@ -111,7 +113,7 @@ class Making(Generic[S]):
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
     def _lowered(self) -> StagedProgram:
-        """The stages, made again."""
+        """Recreate the stages."""
         from tessella.driver.build import lower
 
         with memory_to_compile():
@@ -127,14 +129,15 @@ class Making(Generic[S]):
         return self._loaded(found, timings)
 
     def _apart(self, progress: Progress) -> Executable[S] | None:
-        """The program, compiled by another process; None where this one is to compile it."""
+        """Return the program compiled by another process; None if this process has to compile
+        it."""
         source = self.source
         if not (isinstance(source, KeptSource) and self._is_in_the_way(source.nodes)):
             return None
         origin = source.origin()
         if origin is None:
             return None
-        from tessella.driver import apart  # which is seldom needed
+        from tessella.driver import apart  # imported here, as it is seldom needed
 
         progress("another process compiles")
         began = perf_counter()
@@ -148,7 +151,7 @@ class Making(Generic[S]):
         return self._loaded(program_cache.only_program(answer.artifact, self._is_made), timings)
 
     def _is_in_the_way(self, nodes: int) -> bool:
-        """Whether compiling a model of so many nodes here would keep other threads waiting."""
+        """Return whether compiling a model with this many nodes here would block other threads."""
         others = self.in_call and threading.active_count() > 1
         return others and nodes >= NODES and program_cache.is_repeatable()
 
@@ -162,7 +165,7 @@ class Making(Generic[S]):
         return Executable(self.key, program, timings, self._lowered, rest=rest)
 
     def _is_made(self, found: Manifest) -> bool:
-        """Whether an artifact holds the one program that is to be made."""
+        """Return whether an artifact holds the single program that is requested."""
         target = targets.resolve(self.options.target)
         values = {value.index: value.data.hex() for value in self.key.values}
         sizes = {each.index: each.elements for each in self.key.sizes}
@@ -199,7 +202,7 @@ class Making(Generic[S]):
     def _store(self, program: Program, after: Rest[Interface] | None) -> None:
         rest = None if after is None else after.over(CompiledSubprogram)
         made = stored(self.inputs, self.key, program, self.options, rest=rest)
-        # with pick="measure", the key depends on what was measured only now
+        # With pick="measure", the key depends on the measurements just made.
         program_cache.store(self._kept(), self.inputs, self.outputs, made)
 
     def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[S] | None:
@@ -215,8 +218,10 @@ def subprograms_of(
     part: Part[S],
     program: str | None = None,
 ) -> RunningRest[S] | None:
-    """What follows the first subprogram of a program, as models. ``program`` identifies it, if that
-    is to be kept."""
+    """Return the continuation of a program with subprograms as models.
+
+    ``program`` identifies the program, if it is to be cached.
+    """
     if rest is None:
         return None
 
@@ -235,7 +240,7 @@ def stored(
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,
 ) -> Stored:
-    """A program of a model with these inputs, as it is stored."""
+    """Return a program of a model with these inputs in the form in which it is stored."""
     values = {value.index: value.data for value in key.values}
     sizes = {each.index: each.elements for each in key.sizes}
     known = explanation, work, rest, sizes

@@ -57,10 +57,13 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MOST_REMEMBERED = 512
-"""Bytes of an input that matters by value, up to which its key is found by them."""
+"""The most bytes of a shape-determining input whose key is cached by its value."""
 MAX_EXECUTABLES = 8
-"""Sets of numbers as shapes, and of values on which shapes depend, that a model keeps programs for,
-beside those for ranges of sizes. The least recently used one is dropped."""
+"""Programs that a model caches for concrete shapes and values, in addition to those for size
+ranges.
+
+The least recently used one is dropped.
+"""
 
 _DROPPED = f"more than {MAX_EXECUTABLES} sets of shapes take turns, and no more programs are kept"
 _HINT = (
@@ -77,8 +80,8 @@ _HINT_OF_PARTS = (
 class Model(runnable.Model, Compiled):
     """A signature, whose dimensions may be symbolic, and a bounded table of executables.
 
-    A program is made for shapes of the inputs, whose sizes are numbers or ranges, and for the
-    values of those inputs on whose values shapes depend.
+    A program is compiled for shapes of the inputs, with concrete sizes or ranges, and for the
+    values of shape-determining inputs.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class Model(runnable.Model, Compiled):
         most: int = MAX_EXECUTABLES,
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
-        """``elements`` are those of inputs that are known to be sizes, which may have names.
-        ``in_calls`` counts compilations in calls; without it, the first one is expected."""
+        """``elements`` are those of shape-valued inputs, which may have names.
+
+        ``in_calls`` counts compilations in calls; without it, the first one is expected.
+        """
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
         self._options = options
@@ -110,20 +115,20 @@ class Model(runnable.Model, Compiled):
         self._in_calls = in_calls or CompilesInCalls(expected=1)
         self._expect_versions()
         self._only: Executable[Model] | None = None
-        """The one program that a model has whose sizes and values are known."""
+        """The only program of a model without symbolic dimensions and shape-determining inputs."""
         self._lock = fork.Lock()
-        """Of what is known of values and of sizes."""
+        """Protects what is known of values and sizes."""
         self._known: set[int] = set()
-        """The hashes of what programs were compiled for."""
+        """Hashes of what programs were compiled for."""
         if not self._symbolic:
             self._compile_ahead()
 
     def _expect_versions(self) -> None:
-        """Have room for a program for each range of sizes."""
+        """Make room for a program for each size range."""
         self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
     def _compile_ahead(self) -> None:
-        """Compile the one program that a model has; one that depends on values waits for them."""
+        """Compile a model's only program, unless it depends on values that are not known yet."""
         shapes = tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
         try:
             self._only = self._executable(shapes, [None] * len(shapes))
@@ -131,7 +136,7 @@ class Model(runnable.Model, Compiled):
             if not self._by_value.indices:
                 raise
         else:
-            # there will be no other program: the packed weights are the only ones to keep
+            # No other program follows: cache no packed weights but these.
             self._source = None
 
     def prepare(
@@ -197,7 +202,7 @@ class Model(runnable.Model, Compiled):
         self._compile_subprograms()
 
     def _compile_versions(self) -> None:
-        """Compile the programs for all ranges of sizes."""
+        """Compile the programs for all size ranges."""
         ranks, versions = self._open.ranks, self._open.versions()
         misfits: list[ShapeError] = []
         try:
@@ -215,13 +220,16 @@ class Model(runnable.Model, Compiled):
         if misfits and not self._programs.made():
             raise misfits[0]
         if self._open.versions().keys() != versions.keys():
-            self._compile_versions()  # now that more is known of values and ranges
+            self._compile_versions()  # again, now that more values and ranges are known
 
     def _compile_version(
         self, shapes: Shapes, arrays: Sequence[Array | None]
     ) -> Sequence[ShapeError]:
-        """Compile the program for a range of sizes. Not all fit together, where one dimension has
-        two names or an input is read as a shape: these have an error instead."""
+        """Compile the program for a size range.
+
+        Some ranges do not fit together, if a dimension has two names or an input is read as a
+        shape: these raise an error instead.
+        """
         try:
             self._executable(shapes, arrays)
         except UnknownValueError:
@@ -232,7 +240,10 @@ class Model(runnable.Model, Compiled):
         return []
 
     def _compile_subprograms(self) -> Sequence[str]:
-        """Compile what follows cuts, as far as its types are known; what is left, and why."""
+        """Compile the continuations after graph breaks, as far as their types are known.
+
+        Returns what is left, with reasons.
+        """
         rests = [each.rest for each in self._programs.made() if each.rest is not None]
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
@@ -369,7 +380,7 @@ class Model(runnable.Model, Compiled):
         return self._followed(executable.rest.program, arrays, results)
 
     def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable[Model]:
-        """The program for a call."""
+        """Return the program for a call."""
         found = self._only
         if found is None:
             asked = self._asked(shapes, arrays) if self._by_value.indices else shapes
@@ -385,8 +396,10 @@ class Model(runnable.Model, Compiled):
         in_call: bool = False,
         is_own: bool = False,
     ) -> Executable[Model]:
-        """The program for these shapes, and the values that it depends on among the arrays;
-        ``is_own`` asks for one of their own."""
+        """Return the program for these shapes and the values in the arrays that it depends on.
+
+        ``is_own`` requests a program for exactly these shapes.
+        """
         while True:
             with self._lock:
                 indices, key = self._by_value.indices, self._key(shapes, arrays, is_own)
@@ -396,17 +409,17 @@ class Model(runnable.Model, Compiled):
                 )
             except UnknownValueError as error:
                 with self._lock:
-                    if self._by_value.indices == indices:  # else another thread has learnt it
+                    if self._by_value.indices == indices:  # unless another thread has learnt it
                         self._learn(error, shapes)
             except REFUSED as error:
-                # what is wrong with the model is wrong with numbers, too
+                # An error in the model is an error with concrete sizes too.
                 with self._lock:
                     if not self._open.narrow(key.made, error):
                         raise
                 debug("compile", f"compiled for fewer sizes: {error}")
 
     def _key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool) -> Key:
-        """What a program is made for that serves these inputs."""
+        """Return the key of the program that serves these inputs."""
         asked = None if is_own else self._asked(shapes, arrays)
         if asked is None:
             return self._new_key(shapes, arrays, is_own)
@@ -414,7 +427,7 @@ class Model(runnable.Model, Compiled):
         return remembered(self._open.keys, asked, MAX_KNOWN, make)
 
     def _asked(self, shapes: Shapes, arrays: Sequence[Array | None]) -> Asked | None:
-        """What a key is remembered by; None where values that matter are not known, or many."""
+        """Return the key's cache key; None if shape-determining values are unknown or large."""
         if not (indices := self._by_value.indices):
             return shapes
         values: list[bytes] = []
@@ -449,7 +462,7 @@ class Model(runnable.Model, Compiled):
         return Key(self._open.made(shapes) if self._symbolic else shapes)
 
     def _learn(self, error: UnknownValueError, shapes: Shapes) -> None:
-        """Let inputs matter by value that an error asks for. Raises it where there is none."""
+        """Specialise on the inputs that an error asks for. Raises it if there are none."""
         before = self._by_value.indices
         self._by_value.learn(error)
         learnt = (i for i in self._by_value.indices if i not in before)
@@ -471,8 +484,11 @@ class Model(runnable.Model, Compiled):
         return executable
 
     def _tell_coverage(self, made: Executable[Model]) -> None:
-        """Warn of what NumPy runs, unless it was asked for, or is known from an earlier process, or
-        an input has no elements, for which there is no native code."""
+        """Warn about the ops that NumPy runs.
+
+        There is no warning if NumPy was requested, if an earlier process has warned, or if an input
+        has no elements, for which there is no native code.
+        """
         asked = all(place.partition("/")[0] == "host" for place in self._options.places)
         calls_numpy = any(isinstance(step, HostStep) for step in made.program.steps)
         is_empty = any(0 in shape for shape in made.key.made)
@@ -481,7 +497,7 @@ class Model(runnable.Model, Compiled):
             self._in_calls.tell_coverage(made.explanation.coverage)
 
     def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
-        """Log how a program was made; for a call, these are the shapes of its inputs."""
+        """Log a compilation; in a call, with the shapes of its inputs."""
         valued = {value.name: str(value) for value in (*key.values, *key.sizes)}
         text = ", ".join(
             valued.get(i.name, f"{i.name} {list(shape)}")
@@ -499,7 +515,7 @@ class Model(runnable.Model, Compiled):
         self._known.add(hash(key))
 
     def _what_is_new(self, key: Key, call: Shapes, valued: Mapping[str, str]) -> str:
-        """Why a call had to compile a program, and which sizes it serves."""
+        """Return why a call had to compile a program, and which sizes it serves."""
         new = "values, on which shapes depend" if key.values else "shapes"
         pairs = zip(self.inputs, call, strict=True)
         given = ", ".join(valued.get(i.name, f"{i.name} {list(shape)}") for i, shape in pairs)
@@ -513,7 +529,7 @@ class Model(runnable.Model, Compiled):
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
         options = replace(self._options, several=self._open.is_one_of_several(key.made))
-        # the source of a model with one program is not kept, and nor are its stages forgotten
+        # A model with a single program keeps its source and stages.
         varies = self._symbolic or key.values or key.sizes
         part = partial(part_of_model, in_calls=self._in_calls)
         types = source, self.inputs, self.outputs
@@ -527,8 +543,10 @@ def part_of_model(
     interface: Interface,
     in_calls: CompilesInCalls | None = None,
 ) -> Model:
-    """A model of a subprogram, whose sizes stay open, some of them within bounds. ``in_calls``
-    counts for the whole model."""
+    """Return the model of a subprogram with symbolic sizes, some of them bounded.
+
+    ``in_calls`` counts for the whole model.
+    """
     elements = interface.elements
     shapes = (*(info.shape for info in source.inputs), *elements.values())
     names = {d for shape in shapes for d in shape}
@@ -539,7 +557,7 @@ def part_of_model(
 
 
 def _shape(name: str, given: object) -> tuple[int, ...]:
-    """A shape that a user gave for an input. Raises InputError for what is none."""
+    """Check a shape that a user gave for an input. Raises InputError."""
     try:
         return tuple(operator.index(size) for size in cast(Sequence[int], given))
     except TypeError as error:

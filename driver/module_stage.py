@@ -1,4 +1,4 @@
-"""The stage of a module, found by its ops, and the passes that have nothing to work on there."""
+"""The stage of a module, inferred from its ops, and the check that passes run at their stage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIALECTS = {Place.name: "placed", Tile.name: "tile", Rt.name: "loops"}
 
 
 def _stage_of(op: Operation) -> str | None:
-    """The stage that has an op; None if several have."""
+    """Return the stage that an op belongs to; None if it occurs at several."""
     if isinstance(op, NnOp) and not isinstance(op, ConstantOp):
         return "nn" if op.kernel is None else "placed"
     if isinstance(op, LaunchOp):  # a step of `@main`, from the stage tile on
@@ -36,12 +36,14 @@ def _stage_of(op: Operation) -> str | None:
 
 
 _LEADING = {OutlineSegmentsPass.name: "tile", ConvertTileToLoopsPass.name: "loops"}
-"""The passes after which a module is at another stage, even if it has no op of that stage."""
+"""Passes after which a module is at another stage, even if it has no op of that stage."""
 
 
 def check_stage(step: ModulePass, module: ModuleOp, done: Sequence[ModulePass] = ()) -> None:
-    """Raise OptionError for a pass that has no op to work on, as the module is at another stage.
-    The passes that are ``done`` may have led to its stage."""
+    """Raise OptionError for a pass whose stage is not the module's.
+
+    The passes in ``done`` may have led to its stage.
+    """
     wanted = declared(type(step)).stages
     if any(_LEADING.get(each.name) in wanted for each in done):
         return
@@ -59,7 +61,7 @@ def check_stage(step: ModulePass, module: ModuleOp, done: Sequence[ModulePass] =
 
 
 def _hint(found: str, wanted: Sequence[str], name: str) -> str:
-    """How to come to one of the stages."""
+    """Return how to reach one of the stages."""
     written = f"`tessella compile MODEL -o NAME.{wanted[0]}` writes it"
     between = IR_STAGES[IR_STAGES.index(found) + 1 : IR_STAGES.index(wanted[0]) + 1]
     if not between:

@@ -1,16 +1,16 @@
-"""The dimensions that a model leaves open: which of them stay symbols in its programs.
+"""Dynamic dimensions of a model: which of them are symbolic in its programs.
 
-A program is made for a range of each symbol. Sizes 0 and 1 have programs of their own, as much is
-different there: a dimension of 1 broadcasts. So have few rows and many, as tiles that serve many
-are no use to few. A decision that changes at one size, such as whether a slice ends before its
-dimension does, divides a range there. A size that a program cannot leave open is compiled as a
-number; why is kept.
+A program is compiled for a range of each symbol. Sizes 0 and 1 have specialised programs, as a
+dimension of 1 broadcasts. Few and many rows are different ranges, as tiles for many rows are wasted
+on few. A decision that changes at one size, such as whether a slice ends before its dimension does,
+divides a range there. A size that a program cannot leave symbolic is compiled as a number, and the
+reason is recorded.
 
-The elements of an input that is read as a shape are sizes like its dimensions, and come after
-these. One that is no size, such as -1, is a number.
+The elements of a shape-valued input are sizes like its dimensions, and follow them. An element that
+is no size, such as -1, is a number.
 
-Where users say nothing of sizes, the first sizes have a program of their own. Those of a call that
-has others become symbols from then on: many models are called with one size only.
+Unless users specify sizes, the first sizes have a specialised program. The dimensions that differ
+in a later call become symbolic from then on: many models are called with one size only.
 """
 
 from __future__ import annotations
@@ -47,26 +47,28 @@ Bounds = tuple[int, int]
 """The least and the greatest size of a dimension."""
 
 Dims = Mapping[str, int | Bounds]
-"""Sizes, or bounds of sizes, by the names of open dimensions."""
+"""Sizes, or bounds of sizes, by the names of dynamic dimensions."""
 
 Openness = Mapping[str, Bounds] | Literal["auto", "fixed"]
-"""The bounds of dimensions that are open at once; all others may have any size. `auto`: those are
-open of which there was more than one size. `fixed`: none is."""
+"""The bounds of dimensions that are symbolic at once; other dimensions are unbounded.
+
+`auto`: dimensions with more than one size so far are symbolic. `fixed`: none is.
+"""
 
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
-"""Where ranges of sizes begin: few, many, arrays that caches do not hold, and those that threads
+"""The first sizes of ranges: few rows, many rows, arrays beyond the caches, and arrays that threads
 divide even for one operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
-"""The ranges of dimensions of models, such as batches and sequences, and of arrays of any kind."""
+"""The ranges of models' dimensions, such as batches and sequences, and of arrays' dimensions."""
 MAX_VERSIONS = 64
-"""Programs for ranges of sizes that a model keeps, if there are so many ranges."""
+"""The most programs for size ranges that a model caches."""
 MOST_TURNS = 4
-"""Further ranges of a dimension, where decisions change."""
+"""The most divisions of a dimension's ranges where decisions change."""
 
 
 class OpenSizes:
-    """The symbols of a signature, and what they are in programs."""
+    """The symbols of a signature, and their treatment in programs."""
 
     def __init__(
         self,
@@ -76,8 +78,8 @@ class OpenSizes:
         starts: Sequence[int] = OF_MODELS,
         elements: Mapping[int, Dimensions] | None = None,
     ) -> None:
-        """``made_for`` are the symbols of a source that is open already, ``starts`` where ranges
-        begin, ``elements`` those of inputs that are sizes."""
+        """``made_for`` are the symbols of an open source, ``starts`` the first sizes of ranges,
+        ``elements`` those of shape-valued inputs."""
         self._ranges = starts
         self._is_auto = openness == "auto" and not made_for
         self._is_fixed = openness == "fixed" and not made_for
@@ -85,7 +87,7 @@ class OpenSizes:
         elements = elements or {}
         self._given = inputs, openness, made_for, starts, elements
         self.ranks: Mapping[int, int] = {i: len(inputs[i].shape) for i in elements}
-        """Of the inputs whose elements are sizes: how many dimensions come before these."""
+        """The rank of each shape-valued input, whose elements follow its dimensions."""
         self._inputs = [
             replace(info, shape=(*info.shape, *elements.get(i, ())))
             for i, info in enumerate(inputs)
@@ -103,34 +105,36 @@ class OpenSizes:
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
-        """Those that name an expression of others, such as ``past + 1``."""
+        """Names that are expressions of other names, such as ``past + 1``."""
         dimensions = {d for info in inputs for d in info.shape}
         self._values = names.keys() - dimensions
-        """Those that name an element, and no dimension."""
+        """Names of elements that name no dimension."""
         self.keys: dict[Asked, Key] = {}
-        """The keys of programs by the shapes and values that they serve. Emptied where another
-        program may be the one that serves."""
+        """The keys of programs by the shapes and values they serve. Cleared when another program
+        may serve."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
         self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
-        """What programs are made for, by the ranges of dimensions."""
+        """The shapes that programs are compiled for, by the ranges of dimensions."""
         self._own: set[ProgramShapes] = set()
-        """What has programs of its own."""
+        """Shapes with specialised programs."""
         self._seen: dict[str, int] = {}
         """The first sizes."""
         self._made_for = {symbol.name: symbol for symbol in made_for}
         self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
         is_open = not (self._is_auto or self._is_fixed)
         self._open = set(names) if is_open else set[str]()
-        """The dimensions that are open."""
+        """The symbolic dimensions."""
         self._turns: dict[str, list[int]] = {}
-        """Where else ranges begin, by the symbol's name in programs, in order."""
+        """Further first sizes of ranges, in order, by the symbol's name in programs."""
         self._numbers: dict[tuple[str, int], str] = {}
-        """Why a range, by the symbol's name in programs and its least size, is compiled as
-        numbers."""
+        """Why a range is compiled as numbers, by the symbol's name in programs and its least
+        size."""
 
     def with_elements(self, counts: Mapping[int, int]) -> OpenSizes:
-        """These sizes, and the elements of inputs that have so many; they are numbers where users
-        say that no size is open."""
+        """Return these sizes with the elements of inputs.
+
+        The elements are numbers if users declare all sizes fixed.
+        """
         if self._is_fixed or not counts:
             return self
         inputs, openness, made_for, starts, elements = self._given
@@ -141,20 +145,20 @@ class OpenSizes:
         return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
 
     def forget(self) -> None:
-        """Find out again which program serves which shapes."""
+        """Recompute which program serves which shapes."""
         self.keys.clear()
         self._known.clear()
 
     @property
     def names(self) -> Sequence[str]:
-        """The dimensions that may be open, and follow from no others."""
+        """The dimensions that may be symbolic, and follow from no others."""
         return [name for name in self._names if name not in self._derived]
 
     def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> ProgramShapes:
-        """What a program is made for that serves these shapes of the inputs, after which come the
-        elements that are sizes. Other inputs that matter by value have the shapes of their values.
+        """Return the shapes of the program that serves these input shapes, followed by elements.
 
-        Raises InputError for a size outside its bounds.
+        Other shape-determining inputs have the shapes of their values. Raises InputError for a size
+        out of bounds.
         """
         key = shapes, by_value
         return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
@@ -184,8 +188,8 @@ class OpenSizes:
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
 
     def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
-        """The shapes that a program is made for, with these ranges of dimensions; what is derived
-        is in symbols that may be anything."""
+        """Return the shapes that a program is compiled for with these ranges; derived names become
+        unbounded symbols."""
         own = {self._names[name]: size for name, size in ranges.items()}
         found = {name: with_symbols(size, own) for name, size in ranges.items()}
         return tuple(
@@ -197,7 +201,7 @@ class OpenSizes:
         )
 
     def _look_at(self, shapes: Shapes, sizes: Mapping[str, int]) -> None:
-        """Open the dimensions that have other sizes than at first."""
+        """Make the dimensions symbolic whose sizes differ from the first ones."""
         if not self._seen:
             self.make_own(shapes)
         elif shapes not in self._own:
@@ -207,28 +211,31 @@ class OpenSizes:
                 self.forget()
 
     def make_own(self, shapes: Shapes) -> None:
-        """Let these shapes have a program of their own, unless users say what is open."""
+        """Let these shapes have a specialised program, unless users specify dimensions."""
         if self._is_auto:
             self._own.add(shapes)
             self._seen = self._seen or dict(self._sizes(shapes))
             self.forget()
 
     def is_one_of_several(self, made: ProgramShapes) -> bool:
-        """Whether a program is one of several for ranges of sizes, which share packed weights."""
+        """Return whether a program is one of several for size ranges, which share packed
+        weights."""
         return bool(self._open) and self.count > 1 and made not in self._own
 
     @property
     def count(self) -> int:
-        """Programs for ranges of sizes within the bounds, at most."""
+        """The most programs for size ranges within the bounds."""
         if self._is_fixed or not self._names:
             return 0
         names = (n for n in self.names if n not in self._values or n in self._open)
         return prod(len(self._starts(name)) for name in names)
 
     def versions(self) -> Mapping[ProgramShapes, Shapes]:
-        """What all programs are made for that serve sizes within the bounds, and shapes that each
-        serves. All dimensions are open from then on. Raises InputError where each set of sizes has
-        a program, and where there are more than a model keeps."""
+        """Return the shapes of all programs within the bounds, with shapes that each one serves.
+
+        All dynamic dimensions are symbolic from then on. Raises InputError if each set of sizes has
+        a program, or if there are more than a model caches.
+        """
         if self._is_fixed and self._names:
             raise InputError(
                 "the sizes of open dimensions are missing, as each set of sizes has a program",
@@ -251,14 +258,14 @@ class OpenSizes:
         return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
     def _starts(self, name: str) -> Sequence[int]:
-        """A size of each range."""
+        """Return one size of each range."""
         low, high = self._bounds[name]
         begins = {0, 1, *self._ranges, *self._turns.get(self._names[name], ())}
         return sorted({max(low, start) for start in begins if start <= high})
 
     def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
-        """The shapes of the inputs for these sizes of ``names``; None if what follows from them is
-        out of its bounds."""
+        """Return the input shapes for these sizes of ``names``; None if a derived size is out of
+        its bounds."""
         known = dict(zip(self.names, sizes, strict=True))
         numbers = {self._names[name]: size for name, size in known.items()}
         derived = {name: value_of(size, numbers) for name, size in self._derived.items()}
@@ -271,21 +278,24 @@ class OpenSizes:
         )
 
     def narrow(self, made: ProgramShapes, error: Exception) -> bool:
-        """Divide the range of the symbol that an error is about, where it says how; else make
-        numbers of the symbols, in the programs to come. False if there is none."""
+        """Divide the range of the symbol in an error if it says where, otherwise make symbols
+        numbers.
+
+        Returns False if there is no symbol to change. Affects programs compiled from then on.
+        """
         found = symbols_of(size for shape in made for size in shape)
         symbols = {symbol for symbol in found if symbol.name not in self._made_for}
         return self._divide(symbols, error) or self._compile_numbers(symbols, error)
 
     def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
-        """Let another range begin where a decision changes."""
+        """Start another range where a decision changes."""
         if not isinstance(error, UndecidedSizeError) or error.turn is None:
             return False
         about = [each for each in symbols if error.symbols == frozenset([each.name])]
         if not about or not about[0].low < error.turn <= about[0].high:
             return False
         turns = self._turns.setdefault(about[0].name, [])
-        if error.turn in turns:  # another thread has found it, too
+        if error.turn in turns:  # another thread has found it too
             return True
         if len(turns) == MOST_TURNS:
             return False
@@ -296,7 +306,7 @@ class OpenSizes:
     def _compile_numbers(self, symbols: Set[Symbol], error: Exception) -> bool:
         if isinstance(error, UndecidedSizeError) and error.symbols:
             symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
-        # many values that shapes depend on are no sizes, such as axes
+        # Many shape-determining values are no sizes, such as axes.
         values = {self._names[name] for name in self._values}
         symbols = {symbol for symbol in symbols if symbol.name in values} or symbols
         why = str(error).partition("\n")[0]
@@ -305,7 +315,7 @@ class OpenSizes:
         return bool(symbols)
 
     def closed(self) -> Sequence[str]:
-        """The ranges within the bounds whose sizes are compiled as numbers, and why."""
+        """Return the ranges within the bounds that are compiled as numbers, and the reasons."""
         found: list[str] = []
         for name in self.names:
             for start in self._starts(name):
@@ -316,12 +326,12 @@ class OpenSizes:
         return found
 
     def told(self, made: ProgramShapes) -> Sequence[str]:
-        """What each open dimension is in a program, and why it is a number."""
+        """Return the treatment of each dynamic dimension in a program, and why it is a number."""
         if self._is_fixed:
             return []
         found: dict[str, str] = {}
         for info, shape in zip(self._inputs, made, strict=True):
-            # elements are known to be sizes once a program has asked for them
+            # Elements are known to be sizes once a program has requested them.
             for name, size in zip(info.shape, shape, strict=False):
                 if isinstance(name, str):
                     found[name] = (
@@ -373,7 +383,8 @@ class OpenSizes:
         return sizes
 
     def _range(self, name: str, size: int) -> Size:
-        """The symbol whose range a size is in; the size itself where that is compiled alone."""
+        """Return the symbol of the range that contains a size, or the size if it has a specialised
+        program."""
         symbol = self._names[name]
         if symbol in self._made_for:
             return self._made_for[symbol].size
@@ -385,7 +396,7 @@ class OpenSizes:
         return _symbol(symbol, first, last)
 
     def _ends(self, name: str, size: int) -> Bounds:
-        """The range that a size of a dimension is in."""
+        """Return the bounds of the range that contains a size."""
         starts, high = self._starts(name), self._bounds[name][1]
         after = bisect_right(starts, size)
         return starts[max(0, after - 1)], starts[after] - 1 if after < len(starts) else high
@@ -397,7 +408,7 @@ def _symbol(name: str, first: int, last: int) -> Size:
 
 
 def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
-    """Names of an input's elements that nothing else has."""
+    """Return unused names for an input's elements."""
     while True:
         names = (name,) if count == 1 else tuple(f"{name}[{i}]" for i in range(count))
         if taken.isdisjoint(names):
@@ -407,7 +418,7 @@ def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
 
 
 def check_dims(dims: object) -> Openness:
-    """What users say of sizes, such as ``{"batch": (1, 64), "seq": 128}``. Raises OptionError."""
+    """Check a user's sizes, such as ``{"batch": (1, 64), "seq": 128}``. Raises OptionError."""
     if dims in ("auto", "fixed"):
         return dims
     if not isinstance(dims, Mapping):
@@ -451,7 +462,8 @@ def _wrong_dims(found: object) -> OptionError:
 
 
 def _derived(name: str, names: Mapping[str, str]) -> Size | None:
-    """The size of a dimension whose name is a sum or a product of others; None for any other."""
+    """Return the size of a dimension whose name is a sum or product of others; None for any
+    other."""
     try:
         tree = ast.parse(name.replace("floordiv", "//")[:_LONGEST], mode="eval").body
         size = _evaluated(tree, names)
@@ -479,4 +491,4 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Size, Size], Size]] = {
     ast.FloorDiv: lambda a, b: a // b,
 }
 _LONGEST = 100
-"""Characters of an expression of a size that are parsed."""
+"""The most characters of a size expression that are parsed."""

@@ -15,6 +15,7 @@ from tessella.passes.pick.choices import (
     Strategy,
     Winograd,
     check_choice,
+    default_places,
 )
 from tessella.support import disk
 from tessella.support.errors import OptionError
@@ -256,8 +257,8 @@ def _checked_places(places: object, arch: str) -> tuple[str, ...]:
     """The places, by default those of the target. Raises OptionError for a place that is not
     known."""
     if places is None:
-        return f"{arch}/f32/nhwc", f"{arch}/f32", arch, "host"
-    # here, as it is all that needs the compiler
+        return default_places(arch)
+    # imported here, as only explicit places need the compiler
     from tessella.dialects.place import parse_place
 
     if not isinstance(places, Sequence) or isinstance(places, str | bytes) or not places:

@@ -1,8 +1,7 @@
-"""The table of contents of the compiler: one straight list of passes, in the order in which they
-run.
+"""The table of contents of the compiler: a straight list of passes, in execution order.
 
-A stage is the IR after the passes above its name; ``nn`` is what a frontend makes. A pass runs only
-if its declarations fit (``passes/kinds.py``). Passes of plugins declare their position.
+A stage is the IR after the passes above its name; ``nn`` comes from a frontend. A pass runs only if
+its declarations match (``passes/kinds.py``). Passes of plugins declare their position.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from tessella.support.knobs import KNOBS
 def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
     """For each stage after `nn`, the passes that lead to it with these options.
 
-    Raises PluginError for plugins that do not fit, and OptionError if ``TESSELLA_DEBUG_PASSES``
+    Raises PluginError for plugins that do not match, and OptionError if ``TESSELLA_DEBUG_PASSES``
     names an unknown pass.
     """
     stages = extended(_stages(options))
@@ -71,13 +70,13 @@ def _stages(options: CheckedOptions) -> Stages:
             [
                 InferShapesPass(),
                 MoveQuantizationPass(),
-                # the weights of products are still bytes
+                # weights of products are still bytes here
                 IntegerProductsPass(target=options.target),
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),
                 FusePatternsPass(),
-                # the fusions leave ops on constants behind, which the second folding evaluates
+                # Fusions leave ops on constants behind, which the second folding evaluates.
                 FoldBatchNormPass(),
                 FoldConstantsPass(),
                 EliminateIdentitiesPass(),
@@ -105,7 +104,7 @@ def _stages(options: CheckedOptions) -> Stages:
                 *kernel_passes(options.target, shared=options.several),
                 PackOperandsPass(),
                 HoistInvariantsPass(),
-                # the kernels that copy operands have come in with the packing
+                # Packing has added the kernels that copy operands.
                 *scheduling_passes(options.target, shared=options.several),
                 TileParallelizePass(target=options.target),
             ],

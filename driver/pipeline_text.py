@@ -1,4 +1,4 @@
-"""Passes as text, as `tessella-opt -p` reads them."""
+"""Passes as text, in the syntax of `tessella-opt -p`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl.utils.arg_spec import ArgSpec, ParameterType
 
 
 def pipeline_text(steps: Iterable[ModulePass]) -> str:
-    """Passes with those options that differ from their defaults, separated by commas."""
+    """Return passes with their non-default options, separated by commas."""
     return ",".join(_spec_text(step.spec()) for step in steps)
 
 
@@ -22,7 +22,7 @@ def _spec_text(spec: ArgSpec) -> str:
 
 
 def _value_text(value: ParameterType) -> str:
-    """A value that is read as what it is: xDSL prints strings without escapes."""
+    """Return a value as text that parses to the same value: xDSL prints strings without escapes."""
     match value:
         case bool():
             return str(value).lower()

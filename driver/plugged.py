@@ -1,4 +1,4 @@
-"""The dialects and passes of plugins, and the positions of these passes in the pipeline."""
+"""Dialects and passes of plugins, and the positions of these passes in the pipeline."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Stages = Sequence[tuple[str, Sequence[ModulePass]]]
 
 
 def dialects(taken: Collection[str]) -> dict[str, Callable[[], Dialect]]:
-    """The dialects by name, not imported yet. Raises PluginError for a name that is taken."""
+    """Return the dialects by name, not yet imported. Raises PluginError for a name in use."""
     return {plugin.name: partial(_dialect, plugin) for plugin in _named(DIALECTS, taken)}
 
 
 def passes(taken: Collection[str]) -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes by name, not imported yet. Raises PluginError for a name that is taken."""
+    """Return the passes by name, not yet imported. Raises PluginError for a name in use."""
     return {plugin.name: partial(_pass, plugin) for plugin in _named(PASSES, taken)}
 
 
 def extended(stages: Stages) -> Stages:
-    """The pipeline with the passes of plugins that say where they run.
+    """Insert the positioned passes of plugins into the pipeline.
 
-    Raises PluginError where a pass that one of them names is not there.
+    Raises PluginError if a pass that one of them names is missing.
     """
     result = [(stage, list(steps)) for stage, steps in stages]
     taken = {step.name for _, steps in stages for step in steps}
@@ -45,16 +45,15 @@ def extended(stages: Stages) -> Stages:
 
 
 def plugin_of(step: ModulePass) -> Plugin | None:
-    """The plugin that a pass is from."""
+    """Return the plugin that provides a pass."""
     return next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
 
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
-    """The plugin that a pass is from; PluginError for what the pass raises in the block.
+    """Yield the plugin of a pass, and turn what the pass raises in the block into PluginError.
 
-    Errors that a pass raises on purpose, which are TessellaErrors, are left as they are, and so are
-    those of signal handlers.
+    TessellaErrors propagate unchanged, as do exceptions of signal handlers.
     """
     plugin = plugin_of(step)
     try:
@@ -114,7 +113,7 @@ def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
 def _insert(
     stages: Sequence[tuple[str, list[ModulePass]]], plugin: Plugin, cls: type[ModulePass]
 ) -> None:
-    """Insert a pass at its position: before the first pass of a name, or after the last one."""
+    """Insert a pass before the first pass with a name, or after the last one."""
     before, after = declared(cls).runs_before, declared(cls).runs_after
     spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
     names = [steps[i].name for steps, i in spots]

@@ -1,4 +1,4 @@
-"""Programs on disk, by the model's bytes, the shapes of inputs, the options and all versions."""
+"""Programs on disk, keyed by the model's bytes, input shapes, options and all versions."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ SIGNATURES = Folder("signatures", 1 / 64)
 
 @dataclass(frozen=True)
 class Signature:
-    """What is known of a model before it is read."""
+    """Facts about a model that are known without reading it."""
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
-    """The other files that hold tensors of it, relative to its own."""
+    """Other files with tensors of the model, relative to its own."""
     nodes: int = 0
-    """As many as the model has; 0 for a subprogram."""
+    """The number of nodes of the model; 0 for a subprogram."""
     by_value: Sequence[str] = ()
-    """Inputs on whose values shapes are known to depend."""
+    """Inputs that are known to determine shapes."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An `UndecidedSizeError`."""
+    """A stored `UndecidedSizeError`."""
 
     what: str
     symbols: Sequence[str]
@@ -63,12 +63,12 @@ class Refusal:
 
     @staticmethod
     def of(error: UndecidedSizeError) -> Refusal:
-        """What is kept of an error."""
+        """Return the stored form of an error."""
         return Refusal(str(error).partition("\n")[0], sorted(error.symbols), error.turn)
 
     @property
     def error(self) -> UndecidedSizeError:
-        """The error."""
+        """Return the error."""
         return UndecidedSizeError(self.what, self.symbols, self.turn)
 
 
@@ -85,7 +85,7 @@ def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str |
 def fetch(
     key: str | None, is_wanted: Callable[[Manifest], bool]
 ) -> tuple[Program, Rest[Interface] | None] | None:
-    """The program, and what follows if it is cut; None if it is not on disk, or does not load."""
+    """Return the program and its continuation; None if it is not on disk, or does not load."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     if data is None:
         return None
@@ -100,8 +100,8 @@ def fetch(
 def only_program(
     found: Artifact, is_wanted: Callable[[Manifest], bool]
 ) -> tuple[Program, Rest[Interface] | None] | None:
-    """The one program of an artifact, and what follows if it is cut; None for another than is
-    wanted."""
+    """Return the only program of an artifact and its continuation; None if it is not the requested
+    one."""
     if not is_wanted(found.manifest):
         info("compile", "a program is another than its key says, and is compiled anew")
         return None
@@ -115,7 +115,7 @@ def only_program(
 def store(
     key: str | None, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], made: Compiled
 ) -> None:
-    """Keep a program of a model with this signature for later, if it can be."""
+    """Store a program of a model with this signature if the disk allows."""
     if key is None:
         return
     try:
@@ -126,26 +126,26 @@ def store(
 
 
 def refuse(key: str | None, error: UndecidedSizeError | UnsupportedError) -> None:
-    """Keep that what the key names cannot be compiled with symbols, and why."""
+    """Store that a key's program cannot be compiled with symbols, and why."""
     if key is not None:
-        if isinstance(error, UnsupportedError):  # for any number
+        if isinstance(error, UnsupportedError):  # for any number of threads
             error = UndecidedSizeError(str(error).partition("\n")[0], ())
         _keep(f"{key} refused", Refusal.of(error))
 
 
 def refusal(key: str | None) -> UndecidedSizeError | None:
-    """Why what the key names cannot be compiled with symbols, if that is known."""
+    """Return why a key's program cannot be compiled with symbols; None if that is not known."""
     found = None if key is None else _kept(Refusal, f"{key} refused")
     return None if found is None else found.error
 
 
 def fetch_signature(model: str) -> Signature | None:
-    """The signature of a model, if it was read before."""
+    """Return the signature of a model; None if it was not read before."""
     return _kept(Signature, f"{model} {_versions()}") if _can_be_kept() else None
 
 
 def store_signature(model: str, signature: Signature) -> None:
-    """Keep the signature of a model for later."""
+    """Store the signature of a model."""
     if _can_be_kept():
         _keep(f"{model} {_versions()}", signature)
 
@@ -155,7 +155,7 @@ def _keep(key: str, record: object) -> None:
 
 
 def _kept(kind: type[T], key: str) -> T | None:
-    """A record on disk; None if there is none, or it is none of this kind."""
+    """Return a record from disk; None if there is none of this kind."""
     data = SIGNATURES.get(key)
     try:
         return None if data is None else decoded(kind, json.loads(data))
@@ -164,8 +164,10 @@ def _kept(kind: type[T], key: str) -> T | None:
 
 
 def is_repeatable() -> bool:
-    """Whether another process makes the same programs: what plugins, kernels of this process and
-    debug passes do can change at any time."""
+    """Return whether another process would compile the same programs.
+
+    Plugins, kernels of this process and debug passes can change at any time.
+    """
     return not (KNOBS.debug_passes or _has_plugins() or _has_kernels())
 
 
@@ -179,15 +181,16 @@ def _has_plugins() -> bool:
 
 
 def _has_kernels() -> bool:
-    """Whether this process has declared kernels; none, if nothing has imported the registry."""
+    """Return whether this process has declared kernels. It has none if nothing imported the
+    registry."""
     registry: Any = sys.modules.get("tessella.kernels.registry")
     return registry is not None and registry.has_added()
 
 
 @cache
 def _versions() -> str:
-    """Changes with the version of every package that makes programs, and with every file of
-    tessella."""
+    """Return text that changes with the version of every package that takes part, and with every
+    tessella file."""
     digest = hashlib.sha256(f"llvmlite {version('llvmlite')} xdsl {version('xdsl')}".encode())
     found = {**_sources(Path(__file__).absolute().parents[1]), **_llvm()}
     for path, status in sorted(found.items()):
@@ -196,7 +199,7 @@ def _versions() -> str:
 
 
 def _llvm() -> Mapping[str, os.stat_result]:
-    """The libraries of llvmlite, which take long to load."""
+    """Return llvmlite's libraries without loading them."""
     spec = find_spec("llvmlite")
     folders = [] if spec is None else spec.submodule_search_locations or []
     found = (path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*"))

@@ -1,4 +1,4 @@
-"""A table of programs, which are compiled when they are needed."""
+"""A table of programs, compiled on demand."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ V = TypeVar("V")
 
 @dataclass
 class _Entry(Generic[V]):
-    """A program of the table, or a place for it while a thread makes it."""
+    """A program of the table, or its placeholder while a thread compiles it."""
 
     lock: fork.Lock = field(default_factory=fork.Lock)
     value: V | None = None
     used: int = 0
-    """When it was asked for last."""
+    """The time of the last request."""
 
 
 class ProgramTable(Generic[V]):
     """A bounded table of programs. The least recently used one is dropped.
 
-    Threads that ask for one key get one program, which the first of them makes; programs of
-    different keys are made at the same time. If making one fails, the next call tries again. The
-    child of a fork makes what another thread was making.
+    Threads that request the same key get the same program, which the first of them compiles;
+    programs with different keys are compiled at the same time. If a compilation fails, the next
+    request tries again. The child of a fork compiles what another thread was compiling.
     """
 
     def __init__(self, most: int) -> None:
@@ -36,10 +36,10 @@ class ProgramTable(Generic[V]):
         self._entries: dict[Hashable, _Entry[V]] = {}
         self._clock = count(1)
         self._last: tuple[Hashable, V] | None = None
-        """The last program that was asked for: most calls ask for it again."""
+        """The last requested program: most calls request it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The program of a key. Raises what ``make`` raises."""
+        """Return the program of a key, compiling it if needed. Raises what ``make`` raises."""
         found = self.find(key)
         if found is not None:
             return found
@@ -54,7 +54,7 @@ class ProgramTable(Generic[V]):
             return entry.value
 
     def find(self, key: Hashable) -> V | None:
-        """The program of a key, if it is made."""
+        """Return the program of a key; None if it is not compiled."""
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
@@ -66,12 +66,12 @@ class ProgramTable(Generic[V]):
         return entry.value
 
     def latest(self) -> V | None:
-        """The last program that was asked for and is made."""
+        """Return the most recently requested compiled program."""
         made = self.made()
         return made[-1] if made else None
 
     def made(self) -> list[V]:
-        """All programs that are made, those last that were asked for last."""
+        """Return all compiled programs, the most recently requested last."""
         with self._lock:
             return [entry.value for _, entry in self._made() if entry.value is not None]
 
@@ -89,12 +89,12 @@ class ProgramTable(Generic[V]):
             return entry
 
     def _shrink(self) -> None:
-        """Drop the oldest programs; those that are being made stay, as others may wait for them."""
+        """Drop the oldest programs. Unfinished ones stay, as threads may wait for them."""
         for key, _ in self._made()[: max(0, len(self._entries) - self.most)]:
             del self._entries[key]
 
     def _settle(self, key: Hashable, entry: _Entry[V]) -> None:
-        """Keep an entry whose program was made; no entry stays for one that failed."""
+        """Finish an entry: drop it if its compilation failed."""
         with self._lock:
             if entry.value is not None:
                 self._entries[key] = entry

@@ -1,8 +1,8 @@
-"""The files that reproduce the crash of a pass: the program before it, as `tessella-opt` reads it,
-with the command and the versions; and the traceback.
+"""Files that reproduce the crash of a pass.
 
-They are in a folder of their own, in ``TESSELLA_CRASH_DIR`` or where the system keeps temporary
-files; ``TESSELLA_CRASH_DIR=off`` writes none.
+They are the program before the pass, as `tessella-opt` reads it, the command, the versions, and the
+traceback. They are written to a folder of their own in ``TESSELLA_CRASH_DIR``, or in the system's
+folder for temporary files; ``TESSELLA_CRASH_DIR=off`` disables them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
 
 MOST_BYTES = 256 << 20
-"""The most bytes of weights that are written. A program with more is written without them."""
+"""The most bytes of weights that are written; larger programs are written without weights."""
 
 _MOST_FOLDERS = 16  # of one process
 _folders: dict[str, Path] = {}
-"""By the crash."""
+"""Folders by crash."""
 
 
 def command(step: ModulePass, folder: Path) -> str:
-    """The command that reproduces a crash."""
+    """Return the command that reproduces a crash."""
     return _command(step, str(folder / "before.mlir"))
 
 
@@ -43,7 +43,8 @@ def _command(step: ModulePass, file: str) -> str:
 
 
 def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Path | None:
-    """The folder of a crash, which a process writes once; None if it cannot be written."""
+    """Write the files of a crash once per process. Returns their folder; None if it cannot be
+    written."""
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     key = f"{pipeline_text([step])} {type(error).__name__} {frames[-1] if frames else ''}"
     if key in _folders:
@@ -52,7 +53,7 @@ def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Pa
         return None
     try:
         folder = _written(step, before(), error)
-    except Exception as failure:  # the crash is what has to be told
+    except Exception as failure:  # The crash is the error to report.
         if is_foreign(failure):
             raise
         return None
@@ -73,7 +74,7 @@ def _written(step: ModulePass, graph: Graph, error: Exception) -> Path:
 
 
 def _header(step: ModulePass) -> str:
-    """The command and the versions, as comments."""
+    """Return the command and the versions as comments."""
     lines = [
         _command(step, "before.mlir"),
         f"{versions()}, python {platform.python_version()}, on {targets.native().name}",

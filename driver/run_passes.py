@@ -1,4 +1,4 @@
-"""Passes on a program, one after another: timed, watched, and with files that reproduce a crash."""
+"""Runs passes on a program: with timings, observers, and reproducers of crashes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from tessella.support.logs import debug
 
 
 class PassObserver:
-    """Sees the program before and after each pass, and must not change it. This one ignores it."""
+    """Observes the program around each pass, and must not change it. This base class does
+    nothing."""
 
     def before(self, step: ModulePass, graph: Graph) -> None:
         """Called before a pass runs."""
@@ -40,13 +41,13 @@ class PassRunner:
 
     ctx: CompileContext
     timings: Timings
-    """The times of passes by name. Each run adds its own."""
+    """Seconds of each pass by name, added up over runs."""
     progress: Progress
     """Called with the name of each pass before it runs."""
     observer: PassObserver
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
-        """The result of the passes that lead to a stage, on a copy of a module."""
+        """Run the passes that lead to a stage on a copy of a module, and return the result."""
         start = Graph(module, self._weights_before(stage))
         module = module.clone()
         for i, step in enumerate(steps):
@@ -67,8 +68,11 @@ class PassRunner:
         return module
 
     def _weights_before(self, stage: str) -> WeightStore:
-        """The weights for a reproducer. Many are not held beyond the folding of constants: while
-        they are packed there is to be no other copy."""
+        """Return the weights for a reproducer.
+
+        After constant folding, large weights are left out, as packing must not coexist with another
+        copy.
+        """
         weights = self.ctx.weights
         is_held = stage == _FOLDS or weights.nbytes() <= MOST_BYTES
         return weights.copy() if is_held else WeightStore()
@@ -87,7 +91,7 @@ def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> N
 
 
 def _replayed(start: Graph, steps: Sequence[ModulePass]) -> Graph:
-    """The result of passes on a copy of a program."""
+    """Run passes on a copy of a program."""
     graph = Graph(start.module.clone(), start.weights.copy())
     ctx = CompileContext(graph.weights)
     for step in steps:

@@ -1,4 +1,4 @@
-"""Shapes that vary from call to call: which sizes have names."""
+"""Shapes that vary between calls: which sizes become symbols."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from tessella.support import fork
 
 
 class Seen:
-    """Shapes that are only known when a program runs. A size is a number until it has another
-    value; then it is a symbol. Sizes that were equal so far are one."""
+    """Shapes that are known only at run time.
+
+    A size is a number until it takes another value, and a symbol afterwards. Sizes that have always
+    been equal share a symbol.
+    """
 
     def __init__(self) -> None:
         self._lock = fork.Lock()
         self._known: dict[tuple[str, int, int], int | str] = {}
-        """By name, number of dimensions, and dimension."""
+        """By name, rank and dimension."""
 
     def shapes(self, found: Mapping[str, tuple[int, ...]]) -> Mapping[str, Dimensions]:
-        """The shapes by name, as they can be said of all that were found so far."""
+        """Return the shapes by name, generalised over everything found so far."""
         sizes = {(n, len(s), axis): size for n, s in found.items() for axis, size in enumerate(s)}
         with self._lock:
             groups = {at: (self._known.get(at, size), size) for at, size in sizes.items()}

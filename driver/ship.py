@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tessella.driver.emit_c import CProgram
 
 Shapes = Mapping[str, tuple[Size, ...]]
-"""Of all inputs, by name."""
+"""The shapes of all inputs, by name."""
 
 
 def ship(
@@ -37,9 +37,10 @@ def ship(
     shapes: Sequence[Shapes],
     progress: Progress = quiet,
 ) -> Sequence[Buffer]:
-    """The bytes of an artifact with a program for all options, which differ by target, and shapes.
+    """Return an artifact with a program for each of the options, which differ by target, and each
+    of the shapes.
 
-    Any machine can make code for any other. Raises TessellaError.
+    Any machine can generate code for any other. Raises TessellaError.
     """
     pairs = product(choices, shapes)
     programs = [_program(source, options, each, progress) for options, each in pairs]
@@ -52,8 +53,10 @@ def ship_ranges(
     sizes: OpenSizes,
     progress: Progress = quiet,
 ) -> Sequence[Buffer]:
-    """The same, with programs for all sizes within the bounds of open dimensions. Raises
-    OptionError where a program cannot leave them open."""
+    """Return an artifact with programs for all sizes within the bounds of dynamic dimensions.
+
+    Raises OptionError if a program cannot leave them symbolic.
+    """
     programs = [each for o in choices for each in _ranges(source, o, sizes, progress)]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
 
@@ -92,8 +95,10 @@ def ship_c(
     progress: Progress = quiet,
     weights: str = "object",
 ) -> CProgram:
-    """A header and an object for C, whose functions begin with ``name``; the weights are in the
-    ``object``, or for a ``file``. Raises TessellaError."""
+    """Return a C header and an object, whose functions begin with ``name``.
+
+    The weights are in the ``object`` or in a ``file``. Raises TessellaError.
+    """
     from tessella.driver.build import build
     from tessella.driver.emit_c import emit_c
 

@@ -1,7 +1,7 @@
-"""Each kernel of a program by itself, in native code and point by point.
+"""Compares each kernel's native code with its statements.
 
-A program at the stage `tile` is interpreted. The arguments of the first call of each kernel are
-kept. Then a program with these calls is compiled, and the results are compared.
+A program at the stage `tile` is interpreted, recording the arguments of each kernel's first call. A
+program with these calls is then compiled, and the results are compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tessella.driver.options import CheckedOptions
 
 @dataclass(frozen=True)
 class WrongKernel:
-    """A kernel whose native code does not compute what its statements say."""
+    """A kernel whose native code computes something other than its statements."""
 
     name: str
     nodes: Sequence[str]
@@ -36,7 +36,7 @@ class WrongKernel:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call, with its arguments and results."""
+    """A call with its arguments and results."""
 
     op: CallOp
     arguments: Sequence[Array]
@@ -49,13 +49,13 @@ class _Call:
 
     @property
     def can_be_alone(self) -> bool:
-        """Whether a program can have it as a step: values between steps have no padding."""
+        """Whether a program can have the call as a step: values between steps have no padding."""
         values = [*(self.op.arguments[i] for i in self.variable), *self.op.res]
         return all(_layout(v.type).size(shape_of(v)) == math.prod(shape_of(v)) for v in values)
 
 
 class _Recorder(Interpreter):
-    """Keeps the first call of each kernel."""
+    """Records the first call of each kernel."""
 
     calls: dict[str, _Call]
 
@@ -73,8 +73,10 @@ def wrong_kernel(
     options: CheckedOptions,
     compare: Callable[[Array, Array], str | None],
 ) -> WrongKernel | None:
-    """The first kernel of a program at the stage `tile` whose native code does not compute what its
-    statements say. ``compare`` says how two arrays differ."""
+    """Return the first kernel at the stage `tile` whose native code differs from its statements.
+
+    ``compare`` describes the difference of two arrays.
+    """
     recorder = _Recorder(graph.weights)
     recorder.calls = {}
     recorder.block(main_function(graph.module).body.block, in_order(graph, feeds))
@@ -104,7 +106,7 @@ def _run(calls: Sequence[_Call], graph: Graph, options: CheckedOptions) -> list[
 
 
 def _program(calls: Sequence[_Call], graph: Graph) -> Graph:
-    """A program that makes these calls, one after another, with arguments of its own."""
+    """Return a program that makes these calls in sequence, with arguments of its own."""
     names = {call.op.callee_name for call in calls}
     kernels = [op for op in graph.module.ops if isinstance(op, KernelOp)]
     inputs = [call.op.arguments[i].type for call in calls for i in call.variable]
@@ -130,7 +132,7 @@ def _program(calls: Sequence[_Call], graph: Graph) -> Graph:
 
 
 def _weight(value: SSAValue, block: Block) -> SSAValue:
-    """The weight that a value is, or the view of one, made anew in a block."""
+    """Recreate a weight, or the view of one, in a block."""
     owner = value.owner
     assert isinstance(owner, Operation)
     sources = {x: _weight(x, block) for x in owner.operands}

@@ -44,14 +44,14 @@ STAGE_DIALECTS = {
         *("affine", "arith", "math", "memref", "scf", "vector"),
     },
 }
-"""The dialects whose ops a stage may hold; where `nn` is, so are the ``NnOp``s of plugins."""
+"""The dialects of each stage's ops; where `nn` is allowed, so are ``NnOp``s of plugins."""
 
-_MOST_ELEMENTS = 1 << 59  # in memory: what addresses can tell apart
+_MOST_ELEMENTS = 1 << 59  # in memory: the limit of what addresses can distinguish
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with an op."""
+    """An error in an op."""
 
     op: Operation
     what: str
@@ -61,7 +61,7 @@ class Fault:
 
 
 def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault]:
-    """What is wrong with a module that verifies."""
+    """Yield what is wrong with a module that verifies."""
     yield from _foreign_ops(stage, module)
     yield from _program(module)
     yield from _memory_orders(module)
@@ -71,8 +71,10 @@ def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault
 
 
 def _program(module: ModuleOp) -> Iterator[Fault]:
-    """`@main` is the one `func.func` but for those that `nn.scan` runs; it takes and gives arrays
-    of the element types it states, and so do these."""
+    """Check `@main`: it is the only `func.func` except those that `nn.scan` runs.
+
+    All of them take and return arrays with the element types they state.
+    """
     functions = [op for op in module.walk() if isinstance(op, FuncOp)]
     run = {op.body_name for op in module.walk() if isinstance(op, ScanOp)}
     if not any(function.sym_name.data == "main" for function in functions):
@@ -86,7 +88,7 @@ def _program(module: ModuleOp) -> Iterator[Fault]:
 
 
 def _signature(function: FuncOp) -> Iterator[Fault]:
-    """What a function takes and gives is stored as its place says."""
+    """Check that a function's arguments and results are stored as their places say."""
     last = function.body.block.last_op
     for value in (*function.body.block.args, *(last.operands if last is not None else ())):
         try:
@@ -107,7 +109,7 @@ def _foreign_ops(stage: str, module: ModuleOp) -> Iterator[Fault]:
 
 
 def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
-    """Every tensor has a memory order in which its elements do not lie over one another."""
+    """Check that every tensor has a memory order that gives each element an address of its own."""
     for op in module.walk():
         arguments = (block.args for region in op.regions for block in region.blocks)
         for value in (*op.results, *chain.from_iterable(arguments)):
@@ -123,7 +125,7 @@ def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
 
 
 def _padded_values(module: ModuleOp) -> Iterator[Fault]:
-    """What users give and get are arrays of the shapes that the program states."""
+    """Check that users exchange arrays of the shapes that the program states."""
     for op in module.walk():
         if isinstance(op, rt.LaunchOp):
             for value in (*op.arguments, *op.res):
@@ -168,7 +170,7 @@ def _fits(op: WeightOp | rt.WeightOp, array: Array) -> bool:
 
 
 def _weight_slots(module: ModuleOp) -> Iterator[Fault]:
-    """The weights have the slots 0, 1, .. in the order in which segments first name them."""
+    """Check that weights have the slots 0, 1, .. in the order in which segments first name them."""
     slots: dict[str, int] = {}
     for op in buffer_weights(module):
         expected = slots.setdefault(op.weight_name, len(slots))

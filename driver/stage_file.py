@@ -46,21 +46,21 @@ from tessella.support.foreign import is_foreign
 from tessella.support.sizes import Size
 
 WEIGHTS = ".weights"
-"""Extension of the file of weights."""
+"""Extension of the weights file."""
 
 DIALECTS = (Builtin, Affine, Arith, Func, Math, MemRef, Nn, Place, rt.Rt, Scf, Tile, Vector)
 """The dialects of the stages, except those of plugins."""
 
 
 def weights_path(path: str | os.PathLike[str]) -> Path:
-    """The file of weights beside a stage file."""
+    """Return the weights file of a stage file."""
     return Path(path).with_suffix(WEIGHTS)
 
 
 def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightStore) -> None:
     """Write a module and the weights that it names.
 
-    Raises OptionError where the file of weights belongs to another model's stage beside it.
+    Raises OptionError if the weights file belongs to another model's stage with the same name.
     """
     path = Path(path)
     if path == weights_path(path):
@@ -78,7 +78,7 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
 
 
 def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
-    """The stage and its program. Raises InvalidModelError for whatever is wrong with the files."""
+    """Return the stage and its program. Raises InvalidModelError for any error in the files."""
     path = Path(path)
     stage = stage_of(path)
     if stage is None:
@@ -96,7 +96,7 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
     except Exception as error:
         if is_foreign(error):
             raise
-        # parsers and verifiers of single ops meet text here that they were not written for
+        # Parsers and verifiers of single ops raise arbitrary exceptions on malformed text.
         raise InvalidModelError(
             f"the text is broken: {_first_line(error)}", where=str(path)
         ) from error
@@ -105,7 +105,7 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
 
 
 class StageSource:
-    """A stage file as a source of the one program that it holds."""
+    """A stage file as a source of its only program."""
 
     fingerprint: str | None = None
 
@@ -120,7 +120,7 @@ class StageSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program. Raises ShapeError for shapes other than those it was lowered for."""
+        """Return the program. Raises ShapeError for shapes other than those it was lowered for."""
         arguments = main_function(self._graph.module).body.block.args
         types = zip(self.inputs, arguments, strict=True)
         known = {info.name: shape_of(argument) for info, argument in types}
@@ -135,7 +135,7 @@ class StageSource:
 
 
 def stage_context(weights: WeightStore | None = None) -> CompileContext:
-    """A context that knows the dialects of the stages."""
+    """Return a context that knows the dialects of the stages."""
     ctx = CompileContext(weights)
     for dialect in DIALECTS:
         ctx.load_dialect(dialect)
@@ -185,15 +185,15 @@ def _read_text(path: Path) -> str:
 
 
 def load_weights(path: Path) -> WeightStore:
-    """The store; an empty one where there is no file, as not every program has weights.
+    """Load the weights; without a file the store is empty, as not every program has weights.
 
-    Raises InvalidModelError for a file that is damaged.
+    Raises InvalidModelError for a damaged file.
     """
     return WeightStore.load(path) if path.exists() else WeightStore()
 
 
 def _symbols(module: ModuleOp) -> set[str]:
-    """The weights that a module names."""
+    """Return the weights that a module names."""
     return {
         op.symbol.root_reference.data
         for op in module.walk()
@@ -202,7 +202,7 @@ def _symbols(module: ModuleOp) -> set[str]:
 
 
 def _share(path: Path, store: WeightStore) -> None:
-    """Add to the store what the other stages under this name have in the file of weights."""
+    """Add the weights of other stages with this name to the store."""
     others = [path.with_suffix(f".{stage}") for stage in IR_STAGES]
     others = [other for other in others if other != path and other.exists()]
     if not others or not weights_path(path).exists():
@@ -221,12 +221,12 @@ def _share(path: Path, store: WeightStore) -> None:
 
 
 def _equal(a: Array, b: Array) -> bool:
-    """Whether two arrays are the same to the bit."""
+    """Return whether two arrays are equal bit for bit."""
     return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file as a whole or not at all. Raises OptionError and OSError."""
+    """Write a file atomically. Raises OptionError and OSError."""
     if path.exists() and not path.is_file():
         raise OptionError("this is not a plain file", where=str(path))
     with disk.replaced(path) as new:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 STAGES = ("nn", "placed", "tile", "loops", "llvm", "asm")
 IR_STAGES = STAGES[:4]
-"""The stages that load again from text."""
+"""The stages that can be loaded from text."""
 
 ARTIFACT = ".tsl"
 """The extension of artifacts."""
 
 
 def stage_of(path: str | os.PathLike[str]) -> str | None:
-    """The stage that a file holds by its extension; None for other files."""
+    """Return the stage in a file, by its extension; None for other files."""
     suffix = Path(path).suffix[1:]
     return suffix if suffix in IR_STAGES else None

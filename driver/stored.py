@@ -1,4 +1,4 @@
-"""Programs as they are stored, on disk and in artifacts."""
+"""Programs in the form in which disks and artifacts store them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compiled(
     rest: Rest[CompiledSubprogram] | None = None,
     sizes: Mapping[int, Sequence[Size]] | None = None,
 ) -> Compiled:
-    """A program as it is stored: with what it is made for."""
+    """Return a program with what it was compiled for."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
     known = explained, work or {}, rest, sizes or {}
@@ -38,7 +38,7 @@ def compiled(
 
 
 def parts(model: CompiledModel) -> Sequence[Buffer]:
-    """The bytes of an artifact. Raises OptionError for programs that have none."""
+    """Return the bytes of an artifact. Raises OptionError for programs that cannot be stored."""
     try:
         return dump(model, versions())
     except NotStorableError as error:

@@ -1,4 +1,4 @@
-"""Subprograms of programs that are cut: models, compiled for what steps found."""
+"""Subprograms of programs with graph breaks: models, compiled for the types that steps produce."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Runs(Protocol):
-    """What runs a subprogram: a model."""
+    """A model, as far as running it is concerned."""
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
     ) -> Sequence[Array]:
-        """Its outputs for inputs by name."""
+        """Return its outputs for inputs by name."""
         ...
 
 
@@ -36,32 +36,32 @@ class SubprogramModel(Runs, Protocol):
     """A model that runs a subprogram of another one."""
 
     def prepare(self) -> None:
-        """Compile so that no call has to."""
+        """Compile ahead of calls."""
         ...
 
     def explain(self) -> Explanation:
-        """Which kernel runs each op."""
+        """Return which kernel runs each op."""
         ...
 
     def compiled(self, *, explained: bool = False) -> CompiledModel:
-        """The programs that there are, as they are stored."""
+        """Return the existing programs in the form in which they are stored."""
         ...
 
 
 M = TypeVar("M", bound=Runs)
 S = TypeVar("S", bound=SubprogramModel)
 Make = Callable[["Source", Interface], M]
-"""Compiles a subprogram, whose source this is."""
+"""Compiles a subprogram from its source."""
 
 Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
-"""The source of a subprogram, by its number in the rest, and these types of its inputs."""
+"""Returns the source of a subprogram, given its number in the continuation and its input types."""
 
 _MOST = 4
-"""Models of a subprogram, one for each set of types of its inputs. Nearly all have one."""
+"""The most models of a subprogram, one for each set of input types. Nearly all have one."""
 
 
 class RunningSubprogram(Generic[M]):
-    """A subprogram, compiled by ``make`` for each set of types of its inputs."""
+    """A subprogram, compiled by ``make`` for each set of input types."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class RunningSubprogram(Generic[M]):
         self.models: ProgramTable[M] = ProgramTable(_MOST)
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
-        """The subprogram's outputs. Raises TessellaError."""
+        """Return the subprogram's outputs. Raises TessellaError."""
         taken = {name: values[name] for name in self.interface.inputs}
         infos = self._infos(taken)
         return self._model(infos).run(None, taken)
 
     def ahead(self) -> M | None:
-        """The model for what is known before any run; None where that is too little."""
+        """Return the model for what is known before any run; None if too little is known."""
         inputs, types = self.interface.inputs, self.interface.types
         if not types.keys() >= set(inputs):
             return None
@@ -103,7 +103,7 @@ class RunningSubprogram(Generic[M]):
 
 
 class RunningRest(Generic[M]):
-    """What follows the first subprogram of a program."""
+    """The continuation after the first subprogram of a program."""
 
     def __init__(self, rest: Rest[Interface], source: Sources, make: Make[M]) -> None:
         running = (
@@ -113,29 +113,29 @@ class RunningRest(Generic[M]):
         self.program = Runner(rest.of(running))
 
     def subprograms(self) -> Iterator[tuple[str, RunningSubprogram[M]]]:
-        """The subprograms, and what they are."""
+        """Yield the subprograms with their descriptions."""
         return self.program.rest.described()
 
     def models(self) -> Iterator[tuple[str, M]]:
-        """What was compiled last of each subprogram, and what it is."""
+        """Yield the most recently compiled model of each subprogram, with its description."""
         found = ((where, each.models.latest()) for where, each in self.subprograms())
         yield from ((where, model) for where, model in found if model is not None)
 
     def made(self) -> Iterator[tuple[str, M]]:
-        """All that is compiled of subprograms."""
+        """Yield all compiled models of subprograms."""
         every = ((where, each.models.made()) for where, each in self.subprograms())
         yield from ((where, model) for where, models in every for model in models)
 
 
 def interfaces(graph: Graph) -> Rest[Interface] | None:
-    """What follows the first subprogram of a program, as far as it is known before a run."""
+    """Return the continuation of a program, as far as it is known before a run."""
     rest = graph.rest
     return None if rest is None else rest.over(lambda subprogram: subprogram.interface)
 
 
 def sources(graph: Graph) -> Sources:
-    """The sources of the subprograms of a program that is cut."""
-    rest = graph.rest  # the module is not kept
+    """Return the sources of the subprograms of a program with graph breaks."""
+    rest = graph.rest  # must not keep the module alive
 
     def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
         if rest is None:
@@ -146,13 +146,13 @@ def sources(graph: Graph) -> Sources:
 
 
 def sources_again(program: Callable[[], Graph]) -> Sources:
-    """The same, of a program that is imported when one is needed."""
+    """Return the sources of a program that is imported again when one is needed."""
     found = cache(lambda: sources(program()))
     return lambda number, infos: found()(number, infos)
 
 
 def whole(graph: Graph) -> Graph:
-    """The program. Raises OptionError where it is cut."""
+    """Return the program. Raises OptionError if it has a graph break."""
     if graph.rest is not None:
         steps = ", ".join(step.title for step in graph.rest.steps)
         raise OptionError(

@@ -1,4 +1,4 @@
-"""What the segments of a program do, as their events number it."""
+"""The operations of a program's segments, by the numbers in their events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tessella.runtime.events import Call
 
 
 def timed_calls(module: ModuleOp) -> tuple[Call, ...]:
-    """What each event of a module at the `loops` stage begins."""
+    """Return the operation that each event number of a module at the `loops` stage stands for."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
     return tuple(_call(op, kernels) for op in rt.timed(module.body.block))
 

@@ -1,9 +1,9 @@
-"""Measure the kernels that the pick chooses from, on this machine, and keep the times.
+"""Measure the kernels that the pick chooses from on this machine, and store the times.
 
-What is measured is a kernel for an op at a place, as a program of its own: with the schedules, the
-packed weights and the copies that it has in any program. The few candidates of an op that are
-estimated to be best run in turns, on one thread, with their weights not in the caches. The ops that
-take longest come first, until the budget is spent; what the database has is not measured again.
+A measurement runs a kernel for an op at a place as a program of its own, with the schedules, packed
+weights and copies that it has in any program. The candidates of an op with the lowest estimates run
+interleaved, on one thread, with weights outside the caches. The most expensive ops come first,
+until the budget is spent; measurements in the database are not repeated.
 """
 
 from __future__ import annotations
@@ -50,19 +50,21 @@ Array = npt.NDArray[Any]
 Report = Callable[[str], None]
 
 FEW = 4
-"""Candidates of an op that are measured, at the most."""
+"""The most candidates of an op that are measured."""
 FAR = 3.0
-"""Candidates that are estimated to take so many times as long as the best one are not measured."""
+"""Candidates with an estimate this many times the best one are not measured."""
 TURNS, LONGEST = 25, 1.0
-"""Runs of each candidate, and seconds after which there are no more of an op's."""
+"""The most runs of each candidate, and seconds after which an op's runs end."""
 COPIES = 16
-"""Programs with weights of their own that take turns, at the most: where these find their weights
-in a cache, to read them takes no time that counts."""
+"""The most programs with weights of their own that alternate.
+
+Weights found in a cache take negligible time to read, which would distort the measurement.
+"""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A kernel that was measured; times are in seconds."""
+    """A measured kernel; times are in seconds."""
 
     key: str
     node: str
@@ -75,7 +77,7 @@ class Measurement:
 
 @dataclass
 class Unit:
-    """Ops of a program that differ in nothing, and their candidates."""
+    """Equal ops of a program, and their candidates."""
 
     op: NnOp
     candidates: Sequence[Candidate]
@@ -84,20 +86,22 @@ class Unit:
 
     @property
     def cost(self) -> float:
-        """Estimated seconds of all of them, with the best candidate."""
+        """The estimated seconds of all of them with the best candidate."""
         return self.count * min(self.estimates)
 
     def key(self, candidate: Candidate) -> str:
-        """The name of a candidate's timing."""
+        """Return the name of a candidate's timing."""
         return timing_key(op_text(self.op), candidate.kernel.name, candidate.place)
 
 
 def tune(
     graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
 ) -> list[Measurement]:
-    """Measure kernels of a program at the stage `nn`, which is used up, for so many seconds, and
-    add the times to the database of the options, op by op. Raises OptionError where that cannot be
-    written, or the target cannot run here."""
+    """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
+
+    The times are added to the database of the options, op by op. Raises OptionError if it cannot be
+    written, or if this machine cannot run the target.
+    """
     deadline = perf_counter() + seconds
     target = targets.resolve(options.target)
     if not targets.can_run(target):
@@ -154,7 +158,7 @@ def _before_the_pick(
 
 
 def _unit(cost: OpCost, listed: Sequence[Candidate]) -> Unit | None:
-    """The few best candidates of an op; None where there is nothing to choose from."""
+    """Return the best candidates of an op; None if there is no choice."""
     if len(listed) < 2 or costs_alike(cost.op, listed):
         return None
     ranked = sorted(((cost.modelled(c.kernel, c.place), i) for i, c in enumerate(listed)))
@@ -165,9 +169,9 @@ def _unit(cost: OpCost, listed: Sequence[Candidate]) -> Unit | None:
 
 
 class _Runnable:
-    """A program, with weights and inputs that no call finds in the caches: copies take turns.
+    """A program whose weights and inputs are not in the caches: copies of it alternate.
 
-    Inputs that are not ``cold`` are the same in all copies: an op has just made them.
+    Inputs that are not ``cold`` are the same in all copies: another op has just produced them.
     """
 
     def __init__(
@@ -183,12 +187,12 @@ class _Runnable:
         self._turns = cycle(self._calls)
 
     def warm_up(self) -> None:
-        """Call each copy, as the first call of one finds its addresses."""
+        """Call each copy, as its first call resolves addresses."""
         for call in self._calls:
             call()
 
     def seconds(self) -> float:
-        """Of a call, after one that brings the rest into the caches."""
+        """Return the seconds of a call, after one that loads everything else into the caches."""
         next(self._turns)()
         call = next(self._turns)
         start = perf_counter()
@@ -214,19 +218,19 @@ class _Bench:
         self._overhead = min(nothing.seconds() for _ in range(5))
 
     def measure(self, unit: Unit, deadline: float) -> list[Measurement]:
-        """The times of a unit's candidates; of none that this machine cannot run."""
+        """Measure a unit's candidates; returns nothing if this machine cannot run them."""
         runnable: dict[int, _Runnable] = {}
         for i, candidate in enumerate(unit.candidates):
             if perf_counter() < deadline or not i:
                 try:
                     runnable[i] = self._built(unit.op, candidate)
                 except (UnsupportedError, ResourceError):
-                    continue  # its device is not here, or memory is short
+                    continue  # its device is missing, or memory is short
         seconds = self._times(runnable, min(deadline, perf_counter() + LONGEST))
         return [self._measurement(unit, i, times) for i, times in seconds.items()]
 
     def _times(self, runs: Mapping[int, _Runnable], end: float) -> dict[int, list[float]]:
-        """Seconds of the runs of each, in turns, until the end; three at the least."""
+        """Return seconds of interleaved runs of each program until the end, at least three."""
         times: dict[int, list[float]] = {i: [] for i in runs}
         for run in runs.values():
             run.warm_up()
@@ -253,11 +257,11 @@ class _Bench:
         )
 
     def _built(self, op: NnOp, candidate: Candidate) -> _Runnable:
-        """A program of the op alone, whose inputs and outputs are at the kernel's places."""
+        """Return a program of the op alone, with inputs and outputs at the kernel's places."""
         graph = _program(op, candidate)
         arguments = main_function(graph.module).body.block.args
         inputs = [_memory(tensor_type(value)) for value in arguments]
-        # where an input is converted, that brings it into the caches
+        # converting an input loads it into the caches
         variables = [value for value in op.operands if not is_constant(value)]
         cold = [
             is_input(value) and _is_row_major(argument)
@@ -299,7 +303,7 @@ def _constant(value: SSAValue, main: FuncOp, weights: WeightStore) -> SSAValue:
 
 
 def _memory(type: Tensor) -> Array:
-    """A tensor of its place's layout in memory: numbers around 0, or indices that are in range."""
+    """Return a tensor's memory in its place's layout: numbers around 0, or indices in range."""
     shape = shape_of(type)
     random = np.random.default_rng(0).standard_normal
     array = converted(

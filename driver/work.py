@@ -1,5 +1,4 @@
-"""What the kernels of a program have to do, and how long they take by the model: read from the
-`tile` stage."""
+"""The work of a program's kernels, and its estimated time: read from the `tile` stage."""
 
 from __future__ import annotations
 
@@ -22,14 +21,16 @@ from tessella.support.sizes import Size, estimated, product, total
 from tessella.targets import Target
 
 _COMPUTES = ("arith", "math")
-"""Dialects whose ops are arithmetic; but for constants and conversions."""
+"""Dialects whose ops are arithmetic, except constants and conversions."""
 _LEAST_BITS = 32
-"""Of floats in arithmetic: shorter ones are widened."""
+"""The least width of floats in arithmetic, in bits: narrower ones are widened."""
 
 
 def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
-    """The work of each kernel of the program, by its name in code; nothing for a program that
-    begins beyond the stage `tile`."""
+    """Return the work of each kernel of the program, by its name in code.
+
+    It is empty for a program that starts beyond the stage `tile`.
+    """
     module = stages.get("tile")
     if module is None:
         return {}
@@ -40,22 +41,26 @@ def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
 
 
 def _in_loops(module: ModuleOp) -> set[str]:
-    """The kernels that loops run."""
+    """Return the kernels that loops run."""
     bodies = {op.callee_name for op in module.walk() if isinstance(op, ScanOp)}
     inside = (segment for segment in segments(module) if segment.sym_name.data in bodies)
     return {op.callee_name for s in inside for op in s.body.block.ops if isinstance(op, CallOp)}
 
 
 def _constant_rate(module: ModuleOp, target: Target) -> float:
-    """Bytes a cycle at which constants come: from the nearest cache that holds all of a program, as
-    each run reads them all."""
+    """Return the rate at which constants are read, in bytes per cycle.
+
+    It is that of the nearest cache that holds all of a program's constants, as each run reads them
+    all.
+    """
     ops = (op for segment in segments(module) for op in segment.body.block.ops)
     sizes = {op.symbol: bytes_of(op.res.type) for op in ops if isinstance(op, WeightOp)}
     return target.bandwidth_of_all(estimated(total(sizes.values())))
 
 
 def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str, Work]]:
-    """``cold`` are cycles until a byte of a constant comes; those of loops are near."""
+    """Yield the work of a kernel. ``cold`` is the cycles per byte of a constant; constants in loops
+    are warm."""
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
@@ -90,7 +95,8 @@ def _points(op: ContractOp | SelectionOp) -> Size:
 
 
 def _operations(op: ContractOp | SelectionOp) -> Size:
-    """A point's, with what adds it up or compares it, and those of each result."""
+    """Return the operations of all points, aggregation or comparison included, and of all
+    results."""
     if isinstance(op, SelectionOp):
         return op.points * (sum(map(_computing, op.bodies)) + 1)
     accumulates = op.aggregation.data != "="
@@ -99,14 +105,15 @@ def _operations(op: ContractOp | SelectionOp) -> Size:
 
 
 def _computing(region: Region) -> int:
-    """Arithmetic ops of a body."""
+    """Return the number of arithmetic ops in a body."""
     ops: tuple[Operation, ...] = tuple(region.block.ops) if region.blocks else ()
     names = (op.name.partition(".") for op in ops if op.name not in CASTS)
     return sum(dialect in _COMPUTES and name != "constant" for dialect, _, name in names)
 
 
 def _moved(piece: Piece) -> Size:
-    """Bytes of the tensors that a piece reads and writes; of one of which it reads little, that."""
+    """Return the bytes of the tensors that a piece reads and writes; of a tensor read in part, only
+    that part."""
     outside = {*piece.inputs, *piece.outputs}
     moved: dict[SSAValue, Size] = {}
     for op in piece.ops:

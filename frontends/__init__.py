@@ -1,1 +1,1 @@
-"""What programs are written in: ONNX, traced Python functions, the files of a stage."""
+"""The ways to write programs: ONNX, traced Python functions, the Tile language, stage files."""

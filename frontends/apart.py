@@ -1,8 +1,8 @@
 """The process that compiles programs for another one: see ``driver.apart``.
 
-A request is a byte, the kind, then for COMPILE a line of JSON, a `Request`, and below it the bytes
-of a model that has no path; for FETCH the SHA-256 of a weight of the last program. An answer is a
-byte, the kind, then for PROGRAM a line of JSON, the timings, and below it an artifact.
+A request is one byte for its kind. COMPILE is followed by a line of JSON, a `Request`, and by the
+bytes of a model without a path; FETCH by the SHA-256 of a weight of the last program. An answer is
+one byte for its kind; PROGRAM is followed by a line of JSON, the timings, and by an artifact.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tessella.support.disk import file_state
 from tessella.support.errors import CompileTimeoutError, TessellaError
 
 NICE = 10
-"""How much other processes come first: calls go on meanwhile."""
+"""The niceness of the process, as calls of other processes go on meanwhile."""
 
 
 def main(idle_seconds: float) -> NoReturn:
-    """Serve until no request has come for so long."""
+    """Serve requests until none has arrived for ``idle_seconds``."""
     with contextlib.suppress(OSError):
         os.nice(NICE)
     serve(Compiler().answer, idle_seconds, lambda: None)
@@ -47,16 +47,16 @@ def main(idle_seconds: float) -> NoReturn:
 
 @dataclass
 class Compiler:
-    """What the process keeps between requests."""
+    """The state of the process between requests."""
 
     origin: Origin | None = None
     source: KeptSource[OnnxSource] | None = None
-    """The model that was asked for last."""
+    """The model of the last request."""
     weights: dict[str, Array] = field(default_factory=dict[str, Array])
-    """The large ones of the last program, by SHA-256."""
+    """The large weights of the last program, by SHA-256."""
 
     def answer(self, request: bytes) -> bytes:
-        """The answer to a request."""
+        """Return the answer to a request."""
         kind, content = request[:1], request[1:]
         if kind == apart.FETCH:
             return apart.WEIGHT + self.weights[content.decode()].tobytes()
@@ -71,7 +71,7 @@ class Compiler:
         except MemoryError:
             return NO_MEMORY
         except (TessellaError, NotStorableError, OSError, ValueError) as error:
-            # the process that asked finds out by itself, with all that there is to say
+            # the requesting process finds the error itself, with all details
             return apart.FAILED + f"{type(error).__name__}: {error}".partition("\n")[0].encode()
 
     def _compiled(self, wanted: Request, data: bytes) -> bytes:
@@ -99,7 +99,7 @@ class Compiler:
         return name
 
     def _opened(self, origin: Origin, data: bytes) -> KeptSource[OnnxSource] | None:
-        """The model; None if its bytes have to be sent."""
+        """Return the model; None if its bytes have to be sent."""
         if self.origin == origin and self.source is not None:
             return self.source
         if origin.path is None and not data:

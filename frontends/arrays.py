@@ -1,4 +1,4 @@
-"""What users pass as arrays."""
+"""Conversion of users' arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 def as_array(value: Any) -> npt.NDArray[Any] | None:
-    """A number, or an array of another library, as an array; None for anything else."""
+    """Return a number, or an array of another library, as a NumPy array; None for anything else."""
     if type(value) is int:
         return np.asarray(value, np.int64) if -(1 << 63) <= value < 1 << 63 else None
     if isinstance(value, bool | float | np.generic):

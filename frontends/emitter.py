@@ -1,4 +1,5 @@
-"""How every frontend makes `nn` ops: with operators on values, and by class with inferred types."""
+"""The emitter of every frontend: `nn` ops by operators on values, or by class with inferred
+types."""
 
 from __future__ import annotations
 
@@ -40,71 +41,73 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Emitter:
-    """Appends ops to a block, and keeps the weights that they name.
+    """Appends ops to a block, and stores the weights that they name.
 
-    Each op carries what ``where`` says at that time: the node or line of the source it comes from.
+    Each op records the current ``where``: its node or line in the source.
     """
 
     def __init__(self, block: Block, where: Callable[[], str | None] = lambda: None) -> None:
         self.block = block
         self.root = block
-        """The block of the program; ``block`` is another one while a function is made."""
+        """The block of the program; ``block`` differs while a function is emitted."""
         self.functions: list[FuncOp] = []
-        """The functions that the program runs, those first that others run."""
+        """The functions that the program runs, callees first."""
         self.weights = WeightStore()
         self.where = where
 
     def emit(
         self, op: type[nn.NnOp], *operands: Value, **properties: PyValue | None
     ) -> tuple[Value, ...]:
-        """Append an op; its results. Properties that are None are left out. Raises ShapeError."""
+        """Append an op and return its results. Properties that are None are omitted. Raises
+        ShapeError."""
         for name, value in properties.items():
             _check_range(name, value)
         values = [operand.ssa for operand in operands]
         return self.append(op.make(values, node=self.where(), **properties))
 
     def append(self, op: nn.NnOp) -> tuple[Value, ...]:
-        """Append an op that is made; its results."""
+        """Append an existing op and return its results."""
         self.block.add_op(op)
         return self.values(op.results)
 
     def values(self, values: Sequence[SSAValue]) -> tuple[Value, ...]:
-        """These results or arguments, with operators."""
+        """Wrap results or arguments, which adds operators."""
         return tuple(Value(self, value) for value in values)
 
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
-        """A tensor of equal elements. Raises ShapeError for a number that the dtype lacks."""
+        """Return a tensor of equal elements. Raises ShapeError for a number that the dtype
+        lacks."""
         _check_fits(value, np.dtype(dtype))
         return self.append(nn.SplatOp(value, tensor(element_type(dtype), shape)))[0]
 
     def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
-        """A tensor of rank 0. The value may be a size."""
+        """Return a tensor of rank 0. The value may be a size."""
         if isinstance(value, int | float):
             return self.splat(value, (), dtype)
         return self.sizes_as(np.array(value, object), dtype)
 
     def constant(self, array: Array, name: str = "constant") -> Value:
-        """A tensor that holds these elements; one element is a splat."""
+        """Return a tensor with these elements; a single element becomes a splat."""
         if array.size == 1:
             return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
         return self.append(nn.WeightOp(symbol, type_of(array)))[0]
 
     def sizes(self, values: Sequence[Size]) -> Value:
-        """The values of sizes, as a vector of int64."""
+        """Return sizes as a vector of int64."""
         if is_static(values):
             return self.constant(np.array(values, np.int64))
         return self.emit(nn.SizesOp, values=tuple(values))[0]
 
     def sizes_as(self, values: Array, dtype: npt.DTypeLike) -> Value:
-        """An array of sizes as a tensor."""
+        """Return an array of sizes as a tensor."""
         return self.sizes(values.reshape(-1).tolist()).reshape(values.shape).cast(dtype)
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Append ops to another block for a while."""
+        """Append ops to another block within the context."""
         outer, self.block = self.block, block
         try:
             yield
@@ -112,8 +115,7 @@ class Emitter:
             self.block = outer
 
     def module(self, main: FuncOp) -> ModuleOp:
-        """The finished program, without ops whose results are not used, functions that nothing
-        runs, and weights that no op names."""
+        """Return the finished program without unused ops, functions and weights."""
         used = clean(main)
         kept: list[FuncOp] = []
         for function in reversed(self.functions):
@@ -128,13 +130,15 @@ class Emitter:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor of a program that is being built. Operators append ops; a number or an array beside
-    one has its element type."""
+    """A tensor of a program under construction.
+
+    Operators append ops. A number or an array takes the element type of the value beside it.
+    """
 
     emitter: Emitter
     ssa: SSAValue
 
-    __array_ufunc__ = None  # an array on the left leaves the operator to the value
+    __array_ufunc__ = None  # NumPy leaves the operator to the value if an array is on the left
 
     @property
     def type(self) -> Tensor:
@@ -162,12 +166,12 @@ class Value:
         return is_float(self.ssa.type)
 
     def op(self, op: type[nn.NnOp], *others: Value | None, **properties: PyValue | None) -> Value:
-        """The first result of an op on this value and the others that are given."""
+        """Return the first result of an op on this value and the given others."""
         given = (other for other in others if other is not None)
         return self.emitter.emit(op, self, *given, **properties)[0]
 
     def like(self, numbers: Numbers) -> Value:
-        """A number, or an array, as a constant of this value's element type."""
+        """Return a number or an array as a constant of this value's element type."""
         if isinstance(numbers, np.ndarray):
             return self.emitter.constant(converted(numbers, self.dtype))
         return self.emitter.scalar(numbers, self.dtype)
@@ -229,7 +233,7 @@ class Value:
         return self._with(nn.GreaterEqualOp, other)
 
     def equals(self, other: Operand) -> Value:
-        """Whether elements are equal: ``==`` tells whether two names stand for one value."""
+        """Compare elements: ``==`` compares the identity of values."""
         return self._with(nn.EqualOp, other)
 
     def __and__(self, other: Value) -> Value:
@@ -255,7 +259,7 @@ class Value:
         """The maximum over axes."""
         return self.op(nn.ReduceMaxOp, axes=tuple(axes), keepdims=keepdims)
 
-    # ** type and shape: each of these is the value itself where nothing changes **
+    # ** type and shape: each returns the value itself if nothing changes **
 
     def cast(self, dtype: npt.DTypeLike) -> Value:
         """The elements converted to a dtype."""
@@ -284,26 +288,26 @@ class Value:
     def slice(
         self, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int] | None = None
     ) -> Value:
-        """The elements from ``starts`` on, ``sizes`` of them, by ``steps`` (1 if not given)."""
+        """Return ``sizes`` elements from ``starts`` on, in ``steps`` (1 by default)."""
         steps = (1,) * self.rank if steps is None else tuple(steps)
         if tuple(sizes) == self.shape and all(step == 1 for step in steps):
             return self
         return self.op(nn.SliceOp, starts=tuple(starts), sizes=tuple(sizes), steps=steps)
 
     def part(self, axis: int, start: Size, size: Size) -> Value:
-        """``size`` elements from ``start`` on along an axis."""
+        """Return ``size`` elements from ``start`` on along an axis."""
         starts = [start if d == axis else 0 for d in range(self.rank)]
         return self.slice(starts, [*self.shape[:axis], size, *self.shape[axis + 1 :]])
 
     def pad(self, low: Sequence[Size], high: Sequence[Size], value: float = 0.0) -> Value:
-        """Elements of this value added before and after each dimension."""
+        """Pad each dimension with a number."""
         if not any((*low, *high)):
             return self
         pads = {"low": tuple(low), "high": tuple(high)}
         return self.op(nn.PadOp, **pads, mode="constant", value=value)
 
     def gather(self, indices: Value, axis: int) -> Value:
-        """The slices at indices along an axis."""
+        """Return the slices at indices along an axis."""
         return self.op(nn.GatherOp, indices, axis=axis)
 
 
@@ -313,7 +317,10 @@ Values = Sequence[Value]
 
 
 def where(condition: Value, x: Operand, y: Operand) -> Value:
-    """The elements of x where a condition holds, those of y elsewhere. One of them is a value."""
+    """Return the elements of x where a condition is true, and those of y elsewhere.
+
+    One of them must be a value.
+    """
     like = x if isinstance(x, Value) else y
     assert isinstance(like, Value)
     x, y = (side if isinstance(side, Value) else like.like(side) for side in (x, y))
@@ -332,7 +339,7 @@ def product(a: Value, b: Value) -> Value:
 
 
 def concat(values: Values, axis: int) -> Value:
-    """Values one after another along an axis."""
+    """Concatenate values along an axis."""
     first, *others = values
     return first.op(nn.ConcatOp, *others, axis=axis) if others else first
 

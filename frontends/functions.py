@@ -1,4 +1,4 @@
-"""Functions of a program beside `@main`: what they read from outside, and what of them is used."""
+"""Functions of a program beside `@main`: isolation from outer values, and removal of unused ops."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tessella.dialects import nn
 
 
 def isolate(body: Block) -> Sequence[SSAValue]:
-    """Let a function's block read nothing from outside: it gets copies of constants, and arguments
-    for the other values, which are returned."""
+    """Make a function's block independent of outer values.
+
+    Constants are copied into it, and other values become arguments, which are returned.
+    """
     inner: dict[SSAValue, SSAValue] = {}
     others: list[SSAValue] = []
     for op in tuple(body.ops):
@@ -34,7 +36,7 @@ def _block_of(value: SSAValue) -> Block | None:
 
 
 def _brought(value: SSAValue, body: Block) -> SSAValue:
-    """A copy of a constant at the start of a block, or an argument at its end."""
+    """Return a copy of a constant at the start of a block, or a new argument of the block."""
     if not isinstance(value.owner, nn.ConstantOp):
         return body.insert_arg(value.type, len(body.args))
     copy = value.owner.clone()
@@ -43,7 +45,7 @@ def _brought(value: SSAValue, body: Block) -> SSAValue:
 
 
 def clean(function: FuncOp) -> set[str]:
-    """Drop the ops whose results are not used. Returns the functions that those that stay run."""
+    """Remove ops without used results. Returns the functions that the remaining ops run."""
     used: set[str] = set()
     for op in reversed(tuple(function.body.block.ops)):
         if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):

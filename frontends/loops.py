@@ -1,4 +1,4 @@
-"""Loops and branches of a program that is being built: `nn.scan` and its functions."""
+"""Loops and branches of a program under construction: `nn.scan` and its functions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, estimated
 
 Step = Callable[[Values, Values], tuple[Values, Values]]
-"""From carried values and an element of each sequence to the next carried values, and an element of
-each sequence that is returned."""
+"""Maps carried values and an element of each sequence to the next carried values and an element of
+each returned sequence."""
 
 MOST_CARRIED = 1 << 20
-"""Bytes that are carried past a branch that is not taken, which copies them."""
+"""The most bytes that are carried past a branch that is not taken, as carrying copies them."""
 
 
 def scan(
@@ -36,13 +36,12 @@ def scan(
     *,
     conditional: bool = False,
 ) -> Values:
-    """Run a step for each element of sequences; with ``conditional``, while the first carried
-    value is true, which needs no sequence.
+    """Run a step for each element of sequences.
 
-    ``step`` emits the ops of a function of its own, which may read all values there are.
-    ``backward`` says which sequences run from their last element to their first: those that are
-    taken have the first numbers, those that are returned the next. Gives the last carried
-    values, and the sequences that are returned. Raises ShapeError.
+    A ``conditional`` loop runs while the first carried value is true, and needs no sequence.
+    ``step`` emits the ops of a function, which may read all existing values. ``backward`` lists the
+    sequences that run from their last element to the first: the inputs are numbered first, then the
+    outputs. Returns the last carried values and the returned sequences. Raises ShapeError.
     """
     steps = _length(sequences) if sequences or not conditional else None
     body, carried, outputs = _body(emitter, first, sequences, step)
@@ -57,11 +56,11 @@ def scan(
 
 
 def branch(emitter: Emitter, name: str, condition: Value, *sides: Callable[[], Values]) -> Values:
-    """What the first of two functions gives if a condition holds, else what the second gives;
-    both give the same types, of few bytes. Only one of them runs.
+    """Return the results of the first function if a condition is true, otherwise those of the
+    second.
 
-    Each is a scan of one step, or of none, where its results are what it carries. Raises
-    ShapeError.
+    Both return the same types, of few bytes. Only one of them runs: each is a scan of one iteration
+    or none, which carries the results. Raises ShapeError.
     """
     bodies: list[tuple[Block, Values]] = []
     try:
@@ -89,7 +88,7 @@ def branch(emitter: Emitter, name: str, condition: Value, *sides: Callable[[], V
 def _loop(
     emitter: Emitter, name: str, loop: Loop, body: Block, operands: Values, returned: Values
 ) -> Values:
-    """A loop around a function of this block, which returns these of its values."""
+    """Return a loop around a function that consists of this block and returns these values."""
     body.add_op(ReturnOp(*(value.ssa for value in returned)))
     others = isolate(body)
     given = [value.type for value in returned]
@@ -109,7 +108,7 @@ def _loop(
 def _body(
     emitter: Emitter, first: Values, sequences: Values, step: Step
 ) -> tuple[Block, Values, Values]:
-    """A block with the ops of a step, the next carried values, and the elements."""
+    """Return a block with the ops of a step, the next carried values, and the elements."""
     elements = [tensor(x.type.element_type, x.shape[1:]) for x in sequences]
     body = Block(arg_types=[*(x.type for x in first), *elements])
     arguments = emitter.values(body.args)
@@ -126,7 +125,7 @@ def _body(
 
 
 def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
-    """The types of values that are the same on each side. Raises ShapeError."""
+    """Return the types of values that are equal on each side. Raises ShapeError."""
     types = [[value.type for value in values] for values in sides]
     if any(each != types[0] for each in types):
         raise ShapeError("branches give different types")
@@ -137,7 +136,7 @@ def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
 
 
 def _length(sequences: Values) -> Size:
-    """How many elements each sequence has."""
+    """Return the common length of the sequences."""
     lengths = {x.shape[:1] for x in sequences}
     if len(lengths) != 1 or lengths == {()}:
         found = ", ".join(str(x.type) for x in sequences)

@@ -1,4 +1,4 @@
-"""What frontends share that compile a program for the shapes and dtypes of a call."""
+"""Common parts of frontends that compile a program for the shapes and dtypes of a call."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tessella.support.errors import InternalError
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
-"""Programs that a function keeps; the one used longest ago is dropped."""
+"""The most programs that a function caches; the least recently used one is dropped."""
 
 
 @dataclass(frozen=True)
 class FixedProgram:
-    """A program for certain shapes and dtypes."""
+    """A program for given shapes and dtypes."""
 
     graph: Graph
 
     def source(self) -> FixedSource:
-        """A source of this program for one compilation, which uses it up."""
+        """Return a source of this program for one compilation, which consumes it."""
         graph = self.graph
         return FixedSource(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))
 
@@ -40,7 +40,7 @@ class FixedProgram:
 
 
 class FixedSource:
-    """A program on its way to the driver, which gets it once: the weights may be large."""
+    """A program that the driver may take once, as its weights may be large."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
@@ -54,7 +54,7 @@ class FixedSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program; its shapes are known already."""
+        """Return the program; its shapes are known already."""
         graph, self._graph = self._graph, None
         if graph is None:
             raise InternalError("the source of a program is used once")

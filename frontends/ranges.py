@@ -1,4 +1,4 @@
-"""Ranges of indices whose bounds are sizes."""
+"""Index ranges whose bounds are sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tessella.support.sizes import Size, ceil_div
 
 @dataclass(frozen=True)
 class Steps:
-    """The indices ``start``, ``start + step`` .. of which there are ``count``."""
+    """The ``count`` indices ``start``, ``start + step``, .."""
 
     start: Size
     count: Size
@@ -19,13 +19,13 @@ class Steps:
 
     @staticmethod
     def between(start: Size, end: Size, step: int) -> Steps:
-        """Those of Python's range."""
+        """Return the indices of Python's range."""
         span = end - start if step > 0 else start - end
         return Steps(start, decided_max(ceil_div(span, abs(step)), 0), step)
 
     @staticmethod
     def sliced(key: slice, size: Size) -> Steps:
-        """Those of a slice of Python's, of this many elements. Raises UndecidedSizeError."""
+        """Return the indices of a Python slice of ``size`` elements. Raises UndecidedSizeError."""
         step = 1 if key.step is None else key.step
         first, last = (0, size) if step > 0 else (-1, size - 1)
 

@@ -1,4 +1,4 @@
-"""Shapes that a model or a function states in part: a size of -1, padding to the same size."""
+"""Partly stated shapes: an inferred size of -1, and padding to the same size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tessella.support.sizes import Size, product
 def resolved_shape(
     old: Sequence[Size], wanted: Sequence[Size], copied: Collection[int] = ()
 ) -> tuple[Size, ...]:
-    """A shape for the elements of ``old``, in which one size may be -1: it takes what is left.
+    """Return a shape for the elements of ``old``; one size may be -1 and is inferred.
 
     The dimensions ``copied`` are those of ``old``. Raises ShapeError.
     """
     new = [old[d] if d in copied else size for d, size in enumerate(wanted)]
     if new.count(-1) == 1:
-        # copied dimensions cancel out: an empty batch leaves the other dimensions known
+        # Copied dimensions cancel out: an empty batch leaves the other dimensions known.
         total = product(size for d, size in enumerate(old) if d not in copied)
         told = product(size for d, size in enumerate(new) if size != -1 and d not in copied)
         if not differs(told, 0) or not decided_zero(total % told):
@@ -39,13 +39,13 @@ def _unfit(what: str, old: Sequence[Size], wanted: Sequence[Size]) -> ShapeError
 
 
 def same_padding(size: Size, kernel: Size, stride: int, dilation: int) -> Size:
-    """The padding of a dimension for which ceil(size / stride) windows fit."""
+    """Return the padding of a dimension for which ceil(size / stride) windows fit."""
     count = -(-size // stride)
     return decided_max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
 
 
 def split_padding(totals: Sequence[Size], *, more_before: bool = False) -> tuple[Size, ...]:
-    """Padding before all dimensions, then after them; an odd one has more after, unless
+    """Return padding before all dimensions, then after them; odd padding has more after unless
     ``more_before``."""
     halves = [total - total // 2 if more_before else total // 2 for total in totals]
     return (*halves, *(total - half for total, half in zip(totals, halves, strict=True)))

@@ -1,4 +1,4 @@
-"""The kernel registry and the kernels of each op. ``load`` brings in all declarations."""
+"""The kernel registry and the kernels of each op. ``load`` imports all declarations."""
 
 from __future__ import annotations
 

@@ -34,20 +34,20 @@ from tessella.support.sizes import Expr, Size
 Args = Sequence[SSAValue]
 
 LEAST = 64
-"""Keys of a block, at the least: those of a few vectors."""
+"""The least number of keys in a block: a few vectors."""
 MANY = 1024
-"""Keys from which on blocks are tried."""
+"""The number of keys from which blocks are considered."""
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """The indices of the scores, by range."""
+    """The indices of the scores, with their ranges."""
 
     batch: Mapping[str, Size]
     rows: Mapping[str, Size]
-    """Those of the batch, and m."""
+    """The batch indices and m."""
     keys: Mapping[str, Size]
-    """n, or c and n where n is the number of a key in block c."""
+    """n, or c and n if n numbers a key within block c."""
 
     @property
     def block(self) -> Size:
@@ -56,7 +56,7 @@ class _Problem:
 
     @property
     def blocks(self) -> dict[str, Size]:
-        """The indices of what blocks have for each row."""
+        """The indices of a block's values for each row."""
         return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
 
     @property
@@ -64,7 +64,7 @@ class _Problem:
         return {**self.rows, **self.keys}
 
     def last(self, past: Size) -> Linear:
-        """The last value of n that query m takes, as a form of the scores' dimensions."""
+        """The last value of n that query m reads, as a form of the scores' dimensions."""
         axis = len(self.rows) - 1
         last = Linear.of(f"d{axis}") + past
         if "c" not in self.keys:
@@ -72,7 +72,7 @@ class _Problem:
         return last - Linear.of(f"d{axis + 1}", known(self.block))
 
     def of_keys(self, value: SSAValue, *inner: str) -> tuple[SSAValue, list[Form]]:
-        """The access to keys or values, whose last dimensions have these indices."""
+        """Return the access to keys or values; ``inner`` indexes their last dimensions."""
         return value, [*batch_forms(shape_of(value)[: -len(inner)], [*self.batch.values()]), *inner]
 
 
@@ -100,8 +100,10 @@ def attention(
 
 
 def _block(op: AttentionOp) -> int | None:
-    """The number of keys in a block, which divides that of all: a row's scores and exponentials in
-    a block, and its products with V in all, take the least room then."""
+    """Return the number of keys in a block; it divides the number of all keys.
+
+    It minimises the memory for a row's scores and exponentials in a block, and its products with V.
+    """
     keys, depth = op.scores_shape[-1], shape_of(op.v)[-1]
     if isinstance(keys, Expr) or isinstance(depth, Expr) or keys < MANY:
         return None
@@ -129,11 +131,11 @@ def attention_by_keys(
     v: SSAValue,
     mask: SSAValue | None = None,
 ) -> SSAValue:
-    """The keys in blocks c, each with its maxima X, exponentials E and their products with V. Then
-    W = exp(X - max X) along c, and +(W[b.., m, c] * P[b.., m, c, d]) over +(W[b.., m, c] * +E).
+    """Attention with keys in blocks c: each has maxima X, exponentials E, and products of E with V.
 
-    So few scores are between the products that they stay in cache. The last maximum and the sums
-    need not be carried from block to block: all blocks are alike, and any order of them is.
+    Then W = exp(X - max X) along c, and +(W[b.., m, c] * P[b.., m, c, d]) over +(W[b.., m, c] *
+    +E). The scores between the products are few enough to stay in cache. Nothing is carried from
+    block to block: all blocks are alike and may run in any order.
     """
     block = _block(op)
     assert block is not None
@@ -151,10 +153,10 @@ def attention_by_keys(
 
 
 def _in_blocks(k: KernelBuilder, value: SSAValue, block: int, axis: int) -> SSAValue:
-    """A view in which a dimension of all keys is blocks of keys."""
+    """Return a view that splits the dimension of keys into blocks."""
     shape = [*shape_of(value)]
     axis += len(shape)
-    inner = decided_min(block, shape[axis])  # a mask may have one for all keys
+    inner = decided_min(block, shape[axis])  # a mask may have extent one along the keys
     return k.reshaped(value, [*shape[:axis], shape[axis] // inner, inner, *shape[axis + 1 :]])
 
 
@@ -166,15 +168,17 @@ def _masked_scores(
     key: SSAValue,
     mask: SSAValue | None,
 ) -> tuple[SSAValue, Linear | None]:
-    """scale * +(Q[b.., m, k] * K[b.., n, k]) + M, which is -inf where n is above the form that is
-    returned too."""
+    """Return scale * +(Q[b.., m, k] * K[b.., n, k]) + M, and the form of the last visible key.
+
+    Scores beyond the form are -inf.
+    """
     settings, keys = op.settings, [*p.keys]
     type = inner_type(q, [*p.scores.values()])
     inner = ["k", *keys] if settings["transposed_k"] else [*keys, "k"]
     operands = [p.of_keys(q, "m", "k"), p.of_keys(key, *inner)]
     depth, out = {"k": shape_of(q)[-1]}, (type, [*p.scores])
     scores = k.contract("+", p.scores, depth, operands, out, multiply)
-    # past keys beyond the last are no more than all
+    # a cache longer than the keys hides nothing more
     past = _past(op) if settings["causal"] else None
     last = None if past is None else p.last(past)
     return _masked(k, scores, mask, settings["scale"], last), last
@@ -188,7 +192,7 @@ def _past(op: AttentionOp) -> Size:
 def _masked(
     k: KernelBuilder, scores: SSAValue, mask: SSAValue | None, scale: float, last: Linear | None
 ) -> SSAValue:
-    """scale * S + M; -inf where the last index is above ``last``."""
+    """Return scale * S + M, with -inf where the last index is above ``last``."""
 
     def body(s: Scalars, a: Args) -> SSAValue:
         scaled = s.op(arith.MulfOp(a[0], s.like(scale, a[0])))
@@ -201,7 +205,8 @@ def _masked(
 
 
 def _finite(k: KernelBuilder, most: SSAValue) -> SSAValue:
-    """Maxima that are finite where all is -inf: the exponentials are 0 then."""
+    """Replace infinite maxima of rows that are -inf throughout, which makes their exponentials
+    0."""
 
     def body(s: Scalars, a: Args) -> SSAValue:
         bits = element_of(a[0].type).bits
@@ -212,7 +217,7 @@ def _finite(k: KernelBuilder, most: SSAValue) -> SSAValue:
 
 
 def _products(k: KernelBuilder, p: _Problem, e: SSAValue, v: SSAValue) -> SSAValue:
-    """+(E[b.., m, n] * V[b.., n, d]), of each block of keys."""
+    """Return +(E[b.., m, n] * V[b.., n, d]) for each block of keys."""
     free = {**p.blocks, "d": shape_of(v)[-1]}
     operands = [(e, [*p.scores]), p.of_keys(v, *p.keys, "d")]
     type = inner_type(e, [*free.values()])
@@ -229,7 +234,7 @@ def _over_blocks(k: KernelBuilder, p: _Problem, w: SSAValue, x: SSAValue) -> SSA
 
 
 def _divided(k: KernelBuilder, op: AttentionOp, products: SSAValue, total: SSAValue) -> SSAValue:
-    """The products over the sums of exponentials."""
+    """Return the products divided by the sums of exponentials."""
     body = _zero_for_nan if op.settings["nan_as_zero"] else first_over_second
     free = {f"d{i}": n for i, n in enumerate(shape_of(products))}
     operands = [(products, [*free]), (total, [*free][:-1])]

@@ -1,4 +1,4 @@
-"""The builder with which kernels write the statements of their `tile.kernel`."""
+"""The builder of statements in a `tile.kernel`."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Scalars:
         self._block = block
 
     def op(self, op: Operation) -> SSAValue:
-        """Add an op. Returns its result."""
+        """Add an op and return its result."""
         self._block.add_op(op)
         return op.results[0]
 
     def constant(self, value: float, type: Attribute) -> SSAValue:
-        """A constant of an element type (or `index`)."""
+        """Add a constant of an element type (or `index`)."""
         return self.op(ConstantOp(number(value, type)))
 
     def cast(self, x: SSAValue, to: Attribute) -> SSAValue:
@@ -63,22 +63,26 @@ class Scalars:
         return x if x.type == to else self.op(_conversion(self, x, to))
 
     def like(self, value: float, other: SSAValue) -> SSAValue:
-        """A constant of another value's type."""
+        """Add a constant of another value's type."""
         return self.constant(value, other.type)
 
     def index(self, name: str) -> SSAValue:
-        """The value of an index of the statement."""
+        """Return the value of an index of the statement."""
         return self.op(IndexOp(name))
 
     def size(self, size: Size) -> SSAValue:
-        """A size as an index."""
+        """Return a size as an index."""
         if isinstance(size, Expr):
             return self.op(SizeOp(size))
         return self.constant(size, IndexType())
 
     def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
-        """A value where an index is at most ``last``, a form of others, else a number. Loops that
-        share those leave out what lies beyond, where readers do not need it (`tile.reach`)."""
+        """Return a value where an index is at most ``last``, a form of other indices, and a number
+        beyond.
+
+        Loops that share those indices skip the points beyond if no reader needs them
+        (`tile.reach`).
+        """
         if isinstance(last.constant, Expr):
             bound = self.op(IndexCastOp(self.size(last.constant), i32))
         else:
@@ -92,16 +96,16 @@ class Scalars:
         return self.op(SelectOp(inside, value, self.like(beyond, value)))
 
     def _integer(self, name: str) -> SSAValue:
-        """The value of an index in 32 bits, as vectors compare them."""
+        """Return the value of an index in 32 bits, the width in which vectors compare indices."""
         return self.op(IndexCastOp(self.index(name), i32))
 
     def extract(self, source: SSAValue, coordinates: Sequence[SSAValue]) -> SSAValue:
-        """The element of a tensor at computed coordinates, which are checked."""
+        """Return the element of a tensor at computed coordinates, which are checked."""
         return self.op(ExtractOp(source, coordinates))
 
 
 def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
-    """The last op of a conversion."""
+    """Return the last op of a conversion."""
     start, end = element_of(x.type), element_of(to)
     if start.narrow and not (end.is_float and end.bits > start.bits):
         x, start = s.cast(x, F32), ELEMENTS["f32"]
@@ -109,13 +113,13 @@ def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
         zero = s.like(0, x)
         return CmpfOp(x, zero, "une") if start.is_float else CmpiOp(x, zero, "ne")
     if end.narrow and not start.is_float:
-        # a float that has all of the integers, or nearly all of 64 bits: it is rounded once
+        # A float that represents all of the integers, or nearly all of 64 bits, rounds once.
         x, start = s.cast(x, F32 if start.bits < 32 else F64), ELEMENTS["f64"]
     return CASTS[_cast_name(start, end)](x, to)
 
 
 def _cast_name(start: Element, end: Element) -> str:
-    """The op of `arith` that converts an element to another one, except to a boolean."""
+    """Return the `arith` op that converts one element to another, booleans excepted."""
     unsigned = start.kind != "signed"
     if start.is_float and end.is_float:
         return "arith.truncf" if end.bits < start.bits else "arith.extf"
@@ -132,7 +136,7 @@ def _cast_name(start: Element, end: Element) -> str:
 
 
 def retyped(type: Tensor, element: Attribute) -> Tensor:
-    """The type of a tensor with other elements."""
+    """Return a tensor type with another element."""
     place = place_of(type)
     if place is None:
         return TensorType(element, type.shape)
@@ -141,12 +145,13 @@ def retyped(type: Tensor, element: Attribute) -> Tensor:
 
 
 def access_of(forms: Sequence[Form]) -> Access:
-    """An access from forms, index names and constants."""
+    """Return an access from forms, index names and constants."""
     return access(*forms)
 
 
 def broadcast_access(shape: Sequence[Size], out: Sequence[Size], prefix: str = "d") -> Access:
-    """The access to an operand that is broadcast (as in NumPy) to the output's index space."""
+    """Return the access to an operand that is broadcast (as in NumPy) to the output's index
+    space."""
     skip = len(out) - len(shape)
     forms: list[Form] = [
         f"{prefix}{skip + d}" if shape[d] == out[skip + d] else 0 for d in range(len(shape))
@@ -179,23 +184,25 @@ class KernelBuilder:
     ) -> None:
         self._block = block
         self.computes: str | None = None
-        """The element that the kernel which adds statements computes in: narrower ones are widened
-        when they are read, and stored as the types say. None is for those that only move."""
+        """The element in which the kernel computes; None for kernels that only move elements.
+
+        Narrower elements are widened when they are read, and results are stored as their types say.
+        """
         self.constant = constant
         self.derived = derived
         self.reshaped = reshaped
         self.splat = splat
-        """The value of an operand whose elements are equal and known, else None."""
+        """Returns the value of an operand whose elements are equal and known, otherwise None."""
 
     def computed(self, type: Attribute) -> Attribute:
-        """The type in which the kernel computes with elements of a type."""
+        """Return the type in which the kernel computes with elements of a type."""
         element = find_element(type)
         if element is None or self.computes is None or not widens(element.name, self.computes):
             return type
         return attribute_of(self.computes)
 
     def result_type(self, op: NnOp, result: int = 0) -> Tensor:
-        """The type of an op's result, at the place its kernel gives it."""
+        """Return the type of an op's result, at the place that its kernel gives it."""
         places = op.places
         type = tensor_type(op.results[result])
         return placed(type, places[len(op.operands) + result]) if places else type
@@ -214,9 +221,11 @@ class KernelBuilder:
         parts: int | None = None,
         running: Mapping[str, Running] | None = None,
     ) -> SSAValue:
-        """Add a statement; ``free`` and ``reduced`` give the ranges of the indices by name,
-        ``parts`` the values of a partial sum where these have to be few, ``running`` how the
-        aggregation runs along a reduced index."""
+        """Add a statement.
+
+        ``free`` and ``reduced`` map index names to ranges. ``parts`` limits the values of a partial
+        sum. ``running`` says how the aggregation runs along a reduced index.
+        """
         along = running or {}
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True, running=along.get(n)) for n, r in reduced.items()]
@@ -256,8 +265,10 @@ class KernelBuilder:
         out: tuple[SSAValue, Sequence[Form]],
         body: Places,
     ) -> SSAValue:
-        """Add a checked indexed write into a tensor of the kernel; ``loops`` are its free and its
-        reduced indices, ``body`` gives a value and the coordinates where it goes."""
+        """Add a checked indexed write into a tensor of the kernel.
+
+        ``loops`` are the free and reduced indices; ``body`` returns a value and its coordinates.
+        """
         init, forms = out
         block = Block(arg_types=[tensor_type(value).element_type for value, _ in inputs])
         element = tensor_type(init).element_type
@@ -292,8 +303,10 @@ class KernelBuilder:
         *,
         descending: bool,
     ) -> Sequence[SSAValue]:
-        """Select the first values along an axis by a key of operands of one shape. Returns the keys
-        and their places."""
+        """Select the first values along an axis by a key of operands of one shape.
+
+        Returns the keys and their positions.
+        """
         names = [f"d{i}" for i in range(len(shape))]
         indices = [Index(n, r) for n, r in zip(names, shape, strict=True)]
         rows = [index for d, index in enumerate(indices) if d != axis]
@@ -328,9 +341,12 @@ class KernelBuilder:
         key: Body,
         rules_out: Body,
     ) -> tuple[SSAValue, SSAValue]:
-        """Select values of rows by falling keys, but for those that one before them rules out;
-        ``count`` at most, and as many as a limit says. Returns their places, and how many they are.
-        ``rules_out`` takes the items of the one that is selected, then those of the other."""
+        """Select values of rows by falling keys, skipping values that an earlier one suppresses.
+
+        At most ``count`` values are selected, and at most as many as a limit allows. ``rules_out``
+        receives the items of the selected value and those of the other one. Returns positions and
+        counts.
+        """
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in along.items()]
         read, own = ([(v, access_of(f)) for v, f in group] for group in (inputs, items))
@@ -349,8 +365,10 @@ class KernelBuilder:
     def join(
         self, places: SSAValue, counts: SSAValue, types: Sequence[Tensor]
     ) -> Sequence[SSAValue]:
-        """Put the values of rows one after the other. Returns these with the coordinates of their
-        rows, and how many they are."""
+        """Concatenate the values of rows.
+
+        Returns them with the coordinates of their rows, and their number.
+        """
         op = JoinOp(places, counts, types)
         self._block.add_op(op)
         return op.results
@@ -359,15 +377,15 @@ class KernelBuilder:
         return body(s, [s.cast(x, self.computed(x.type)) for x in args])
 
     def stored(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """A result of the kernel in its stored element."""
+        """Return a result of the kernel, converted to its stored element."""
         if tensor_type(value).element_type == type.element_type:
             return value
         to = type.element_type
         return self.map([value], type, lambda s, args: s.cast(args[0], to))
 
     def map(self, inputs: Sequence[SSAValue], type: Tensor, body: Body) -> SSAValue:
-        """An elementwise statement over the output's index space, operands broadcast as NumPy
-        does."""
+        """Add an elementwise statement over the output's index space; operands broadcast as in
+        NumPy."""
         shape = shape_of(type)
         return self.contract(
             "=",
@@ -379,7 +397,7 @@ class KernelBuilder:
         )
 
     def elementwise(self, operands: Sequence[SSAValue], op: NnOp, body: Body) -> SSAValue:
-        """The map of an elementwise op; operands that are splats become constants of the body."""
+        """Add the statement of an elementwise op; splat operands become constants of the body."""
         result = self.result_type(op)
         known = [self.splat(value) for value in operands]
         tensors = [v for v, number in zip(operands, known, strict=True) if number is None]
@@ -397,7 +415,7 @@ class KernelBuilder:
         return self.map(tensors, result, scalar)
 
     def empty(self, type: Tensor) -> SSAValue:
-        """A tensor that later statements write."""
+        """Return a tensor that later statements write."""
         op = EmptyOp(type)
         self._block.add_op(op)
         return op.res

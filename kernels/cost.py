@@ -1,4 +1,4 @@
-"""Costs of kernels and conversions without a model of their code, in seconds."""
+"""Cost estimates, in seconds, for kernels and conversions without a model of their code."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ Cost = Callable[[Any, Target], float]
 """``cost(op, target)``: seconds of one call on the machine that ``target`` describes."""
 
 CANDIDATES = 0.1
-"""The share of boxes whose score is above the least one, of those that a detector gives."""
+"""The fraction of a detector's boxes with a score above the threshold."""
 SHUFFLING = 0.5
-"""Cycles to change the order of an element, beside moving it: 64 shuffles transpose a square of
-16x16, and stores that lie in two lines take as long again."""
+"""Cycles to transpose an element, in addition to moving it.
+
+64 shuffles transpose a 16x16 block, and stores that straddle two cache lines take as long again.
+"""
 CALL = 2e-7
 """Seconds to call a generated kernel."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a generated kernel does at the least."""
+    """A lower bound on the work of a generated kernel."""
 
     products: float
     """Multiply-adds."""
     bits: int
-    """Of an element that is multiplied, at the least."""
+    """The least width of a multiplied element, in bits."""
     weights: float
     """Bytes of the constants that it reads."""
 
     def seconds(self, target: Target) -> float:
-        """What that takes at the least: products at the peak, constants from memory."""
+        """Return a lower bound on the time: products at the peak rate, constants from memory."""
         cycles = self.products / (target.lanes(self.bits) * target.fma_ports)
         cycles = max(cycles, self.weights / target.memory_bandwidth)
         return CALL + cycles / (target.ghz * 1e9)
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of a tensor's elements, of the usual size, in the precision of its place if it has
+    """Return the bytes of a tensor at the usual size, in the precision of its place if it has
     one."""
     type, place = tensor_type(value), place_of(value.type)
     element = ELEMENTS[place.precision.data] if place else element_of(type)
@@ -54,9 +56,9 @@ def bytes_of(value: SSAValue) -> int:
 
 
 def moving(read: int, written: int, target: Target) -> float:
-    """Seconds to read and write so many bytes.
+    """Return the seconds to read and write these bytes.
 
-    Beyond the second level, a written line is first read, and written back later.
+    Beyond the second cache level, a written line is first read and later written back.
     """
     size = read + written
     allocated = written if target.is_far(size) else 0
@@ -64,13 +66,13 @@ def moving(read: int, written: int, target: Target) -> float:
 
 
 def copying(op: NnOp, target: Target) -> float:
-    """Seconds of a kernel that moves elements: the parts of the operands that it reads, and its
-    results."""
+    """Return the seconds of a kernel that moves elements: the operands' parts that it reads, and
+    its results."""
     written = sum(map(bytes_of, op.results))
     read = min(written, sum(map(bytes_of, op.operands)))
     return CALL + moving(read, written, target)
 
 
 def no_cost(op: NnOp, target: Target) -> float:
-    """A view of memory costs nothing."""
+    """The cost of a view of memory."""
     return 0.0

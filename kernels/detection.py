@@ -36,11 +36,11 @@ DETECTED: Table = rows(
 
 SAMPLED: Table = rows(FLOATS, reads=(T, T, "i64"))
 MOST = 1 << 30
-"""The extent of an image, whose places are numbers of 32 bits."""
+"""The limit on an image's extent, as positions have 32 bits."""
 
 
 def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
-    """The reason why a kernel does not select boxes."""
+    """Return the reason why a kernel does not select boxes."""
     boxes, room = shape_of(op.scores)[-1], op.settings["room"]
     if not always(boxes < 1 << 31):
         return "there may be more boxes than 32 bits count"
@@ -51,7 +51,7 @@ def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
 def non_max_suppression(
     k: KernelBuilder, op: nn.NonMaxSuppressionOp, *operands: SSAValue
 ) -> Sequence[SSAValue]:
-    """A greedy selection of each class by its scores, then a join of what is selected."""
+    """A greedy selection of each class by its scores, then a join of the selected boxes."""
     boxes, scores, most, overlap, *least = operands
     batches, classes, count = shape_of(scores)
     place = ["b", "i"]
@@ -82,11 +82,11 @@ def non_max_suppression(
 
 
 Span = tuple[SSAValue, SSAValue]
-"""Of a box along a dimension: its low and its high end."""
+"""The low and the high end of a box along a dimension."""
 
 
 def _corners(s: Scalars, box: Sequence[SSAValue], centered: bool) -> Sequence[Span]:
-    """A box, given by two corners or by its center and its sides, along both dimensions."""
+    """Return a box, given by two corners or by center and sides, along both dimensions."""
     if not centered:
         return [_ordered(s, box[d], box[d + 2]) for d in range(2)]
     halves = [s.op(MulfOp(side, s.like(0.5, side))) for side in box[2:]]
@@ -109,8 +109,10 @@ def _greatest(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
 def _overlaps(
     s: Scalars, first: Sequence[Span], second: Sequence[Span], limit: SSAValue
 ) -> SSAValue:
-    """Whether the intersection of two boxes is more of their union than that. A box without an area
-    overlaps none, nor does one that has a NaN."""
+    """Return whether the intersection over union of two boxes exceeds a threshold.
+
+    A box without area, or with a NaN, overlaps no other.
+    """
     common = [
         (_greatest(s, a[0], b[0]), _least(s, a[1], b[1]))
         for a, b in zip(first, second, strict=True)
@@ -135,7 +137,7 @@ def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
 
 
 def _samples(op: nn.RoiAlignOp) -> str | None:
-    """The reason why a kernel does not sample regions."""
+    """Return the reason why a kernel does not sample regions."""
     if op.settings["samples"] == 0:
         return "how many points a region has depends on its size"
     extents = shape_of(op.x)[2:]
@@ -146,8 +148,11 @@ def _samples(op: nn.RoiAlignOp) -> str | None:
 def roi_align(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """The points of regions along each dimension; R[r, c, p, q] = +(the values at these points of
-    X[B[r], c]), or the greatest of them; divided by their number."""
+    """Sample regions, and average or maximise the samples.
+
+    R[r, c, p, q] = +(the values at the sample points of X[B[r], c]) over their number, or their
+    maximum.
+    """
     type, settings = k.result_type(op), op.settings
     count, channels, *sizes = shape_of(type)
     samples, element = settings["samples"], k.computed(type.element_type)
@@ -192,8 +197,7 @@ def _points(
     extent: Size,
     element: Attribute,
 ) -> SSAValue:
-    """Where the points of regions are along a dimension, [regions, size, samples]; -1 for those
-    that are beyond the image."""
+    """Return the sample points along a dimension, [regions, size, samples]; -1 beyond the image."""
     settings = op.settings
     samples, size = settings["samples"], settings["sizes"][dimension]
 
@@ -222,11 +226,11 @@ def _points(
 
 
 Tap = tuple[SSAValue, SSAValue]
-"""Of a point: the place of an element beside it, and its weight."""
+"""The position of an element beside a point, and its weight."""
 
 
 def _taps(s: Scalars, at: SSAValue, extent: Size) -> tuple[Tap, Tap]:
-    """The elements around a point; their weights are 0 beyond the image."""
+    """Return the elements around a point; their weights are 0 beyond the image."""
     last = s.op(IndexCastOp(s.op(AddiOp(s.size(extent), s.like(-1, s.size(0)))), i32))
     zero, one = s.like(0.0, at), s.like(1.0, at)
     inside = s.op(CmpfOp(at, zero, "oge"))
@@ -242,5 +246,5 @@ def _taps(s: Scalars, at: SSAValue, extent: Size) -> tuple[Tap, Tap]:
 
 
 def _float(s: Scalars, index: SSAValue, element: Attribute) -> SSAValue:
-    """An index as a float."""
+    """Convert an index to a float."""
     return s.cast(s.op(IndexCastOp(index, i32)), element)

@@ -1,15 +1,15 @@
 """The elements that kernels read, compute with and write.
 
-A kernel declares a table of them, a row for each case:
+A kernel declares a table with a row for each case:
 
     reads     computes  writes
-    f32       f32       f32       a product of f32
-    f16       f32       f16       one of f16, summed in f32
-    u8 i8     i32       i32       one of bytes, as dot products have it, of any signs
+    f32       f32       f32     a product of f32
+    f16       f32       f16     a product of f16, summed in f32
+    u8 i8     i32       i32     a dot product of bytes of any signs
 
-The pick asks it which ops and places a kernel serves, and code is built by it: what is narrower
-than the element of the arithmetic is widened when it is read, and a result is narrowed when it is
-stored.
+The pick asks the table which ops and places a kernel serves, and code generation follows it:
+elements narrower than the arithmetic are widened when they are read, and results are narrowed when
+they are stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = "T"
 """Stands for each element of a list, in `rows`."""
 
 NATIVE = tuple(e.name for e in ELEMENTS.values() if e.is_native)
-"""The elements that there is native code for."""
+"""The elements with native code."""
 FLOATS = tuple(name for name in NATIVE if ELEMENTS[name].is_float)
 INTEGERS = tuple(name for name in NATIVE if ELEMENTS[name].is_integer)
 INDICES = ("i64", "i32")
@@ -40,29 +40,29 @@ INDICES = ("i64", "i32")
 
 @dataclass(frozen=True)
 class Elements:
-    """A row: the elements of a kernel's operands, of its arithmetic and of its results."""
+    """The elements of a kernel's operands, arithmetic and results."""
 
     reads: tuple[str, ...]
-    """Of each operand; the last one is that of all further operands too."""
+    """One for each operand; the last one also serves all further operands."""
     computes: str
-    """Of the accumulator, and of all that is computed."""
+    """The element of the accumulator and of all arithmetic."""
     writes: tuple[str, ...]
-    """Of each result, likewise."""
+    """One for each result; the last one also serves all further results."""
 
     @property
     def key(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is read and written, equal for all numbers of operands."""
+        """The elements read and written, normalised over the number of operands."""
         return _unrepeated(self.reads), _unrepeated(self.writes)
 
     @property
     def storage(self) -> str:
-        """What is read and written, in words: ``f16``, ``u8 i8 -> i32``."""
+        """The elements read and written, as text: ``f16``, ``u8 i8 -> i32``."""
         reads, writes = self.key
         return " ".join(reads) if reads == writes else f"{' '.join(reads)} -> {' '.join(writes)}"
 
     @property
     def floats_read(self) -> tuple[str, ...]:
-        """The floats that are read, each once."""
+        """The distinct floats that are read."""
         return tuple(name for name in dict.fromkeys(self.reads) if ELEMENTS[name].is_float)
 
 
@@ -82,10 +82,9 @@ def rows(
     writes: Sequence[str] = (T,),
     computes: str | None = None,
 ) -> Table:
-    """A row for each of these elements, which stands where ``T`` is written.
+    """Return a row for each element, which replaces ``T``.
 
-    Without ``computes``, the arithmetic is in the element itself, or in f32 if it is a narrower
-    float.
+    Without ``computes``, the arithmetic is in the element itself, or in f32 for narrower floats.
     """
 
     def row(name: str) -> Elements:
@@ -97,21 +96,20 @@ def rows(
 
 
 def has_code(name: str, functions: Iterable[str]) -> bool:
-    """Whether there is vector code of all these ops of `math` for an element: of floats, each op
-    has its own."""
+    """Return whether these ops of `math` all have vector code for an element."""
     bits = ELEMENTS[ELEMENTS[name].arithmetic].bits
     return not ELEMENTS[name].is_float or all(supports(f, bits) for f in functions)
 
 
 def with_code(*functions: str) -> Table:
-    """The table of kernels on floats of which there is vector code of all these ops."""
+    """Return the table of float kernels whose `math` ops all have vector code."""
     return rows(name for name in FLOATS if has_code(name, functions))
 
 
 SAME = rows(NATIVE)
 """Operands and results of one element."""
 MOVED = rows(NATIVE, computes=T)
-"""Elements that are moved, and not looked at."""
+"""Elements that are moved, and not interpreted."""
 FLOATING = rows(FLOATS)
 """Operands and results of one float."""
 PRODUCTS = (
@@ -122,18 +120,18 @@ PRODUCTS = (
         for bias in ((), ("i32",))
     ),
 )
-"""Products of operands of one element, and of bytes, added up in i32, with or without a bias."""
+"""Products of operands of one element, and of bytes summed in i32, with or without a bias."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))
-"""Elements that indices pick."""
+"""Elements gathered by indices."""
 SCATTERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index, T)))
-"""Elements that go to the places of indices, and are added up there."""
+"""Elements scattered by indices, and added."""
 
 
 def elements_of(op: NnOp, precision: str | None = None) -> Elements | None:
-    """The elements of an op where the floats that it reads are stored in a precision, and the
-    arithmetic of NumPy's kernels; None where the op does not take them.
+    """Return the elements of an op if the floats that it reads are stored in ``precision``.
 
-    Without a precision, they are those of the types.
+    The arithmetic is that of NumPy's kernels. None means that the op does not accept them. Without
+    a precision, the elements are those of the types.
     """
     reads = [element_of(value.type).name for value in op.operands]
     writes = [element_of(value.type).name for value in op.results]
@@ -147,14 +145,14 @@ def elements_of(op: NnOp, precision: str | None = None) -> Elements | None:
 
 
 def _computed(reads: Sequence[str], writes: Sequence[str]) -> str:
-    """The element that NumPy computes in."""
+    """Return the element in which NumPy computes."""
     numbers = [name for name in (*reads, *writes) if ELEMENTS[name].kind != "boolean"]
     floats = [name for name in numbers if ELEMENTS[name].is_float]
     return ELEMENTS[next(iter((*floats, *numbers, "bool")))].arithmetic
 
 
 def _inferred(op: NnOp, reads: Sequence[str]) -> list[str] | None:
-    """The elements of an op's results where it reads others."""
+    """Return the elements of an op's results if it reads the given elements."""
     block = Block(arg_types=map(_of_element, op.operands, reads))
     copy = op.clone(dict(zip(op.operands, block.args, strict=True)))
     try:

@@ -1,9 +1,9 @@
-"""Native kernels of the elementwise ops, recorded from their functions.
+"""Native kernels of the elementwise ops, traced from their reference functions.
 
-The function of an op (`runtime/host/elementwise.py`) is called with scalars in place of arrays, and
-each function of NumPy that it calls adds its scalar code, ``CODE``, to the body of a statement:
+The function of an op (`runtime/host/elementwise.py`) is called with scalars in place of arrays.
+Each NumPy function that it calls adds its scalar code, ``CODE``, to the body of a statement:
 
-    x / (1 + np.exp(-x))   ->   arith.negf, math.exp, arith.addf, arith.divf
+    x / (1 + np.exp(-x))    ->    arith.negf, math.exp, arith.addf, arith.divf
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BOOL = IntegerType(1)
 
 
 class Scalar(NDArrayOperatorsMixin):
-    """A scalar of which NumPy's functions and Python's operators add ops."""
+    """A traced scalar: NumPy's functions and Python's operators on it add ops."""
 
     def __init__(self, scalars: Scalars, value: SSAValue) -> None:
         self.scalars = scalars
@@ -67,8 +67,7 @@ class Scalar(NDArrayOperatorsMixin):
         return self._applied(function, args)
 
     def _applied(self, function: Function, operands: Sequence[Any]) -> Scalar:
-        """The result of a function. A number among the operands has the type of the last
-        scalar."""
+        """Apply a function. A number among the operands takes the type of the last scalar."""
         if function not in CODE:
             raise InternalError(f"there is no scalar code of {function.__name__}")
         like = [x.value for x in operands if isinstance(x, Scalar)][-1]
@@ -79,7 +78,7 @@ class Scalar(NDArrayOperatorsMixin):
 
 
 def apply(name: str, s: Scalars, operands: Sequence[SSAValue], **parameters: float) -> SSAValue:
-    """Add the scalar code of the op `nn.<name>`; its result."""
+    """Add the scalar code of the op `nn.<name>` and return its result."""
     return ROWS[name].function(*(Scalar(s, x) for x in operands), **parameters).value
 
 
@@ -87,7 +86,7 @@ def apply(name: str, s: Scalars, operands: Sequence[SSAValue], **parameters: flo
 
 
 def _one(op: Callable[..., Operation]) -> Code:
-    """The code that is one op."""
+    """Return scalar code that is a single op."""
 
     def code(s: Scalars, *operands: SSAValue) -> SSAValue:
         return s.op(op(*operands))
@@ -100,7 +99,8 @@ def _by_kind(
     integers: Callable[..., Operation],
     unsigned: Callable[..., Operation] | None = None,
 ) -> Code:
-    """One op for floats, another for integers, and another for unsigned ones if they differ."""
+    """Return scalar code with one op for floats, another for integers, and another for unsigned
+    integers."""
 
     def code(s: Scalars, *operands: SSAValue) -> SSAValue:
         type = operands[0].type
@@ -114,7 +114,7 @@ def _compare(floats: str, integers: str) -> Code:
     def code(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
         if is_float(a.type):
             return s.op(arith.CmpfOp(a, b, floats))
-        # booleans order as 0 and 1: i1 is signed to arith, hence the unsigned kinds
+        # Booleans order as 0 and 1. i1 is signed in arith, hence the unsigned predicates.
         without_sign = a.type == BOOL or is_unsigned(a.type)
         kind = integers.replace("s", "u", 1) if without_sign else integers
         return s.op(arith.CmpiOp(a, b, kind))
@@ -142,7 +142,7 @@ def _sign(s: Scalars, x: SSAValue) -> SSAValue:
     if not is_float(x.type):
         below = s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "slt")), minus, zero))
         return s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "sgt")), one, below))
-    # NaN compares false both times and is kept
+    # NaN compares false both times and stays.
     below = s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "olt")), minus, x))
     return s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "ogt")), one, below))
 
@@ -264,21 +264,22 @@ _OPERANDS: Mapping[str, Sequence[str]] = {
     "bits": INTEGERS,
     "bitwise": INTEGERS,
 }
-"""The elements of the operands; those of other kinds of ops have any."""
+"""The elements of the operands; ops of other kinds accept any."""
 
 
 DEQUANTIZED = tuple(x for x in INTEGERS if ELEMENTS[x].bits <= 32)
 
 
 def _functions(row: Row) -> frozenset[str]:
-    """The ops of `math` in the scalar code for floats."""
+    """Return the `math` ops in the scalar code for floats."""
     block = Block(arg_types=[F32] * len(ew.OPS[row.name].get_irdl_definition().operands))
     apply(row.name, Scalars(block), block.args, **row.parameters)
     return frozenset(op.name for op in block.ops if op.dialect_name() == "math")
 
 
 def table(row: Row) -> Table:
-    """The elements of an op's kernel: those for which there is vector code of all its functions."""
+    """Return the table of an op's kernel: the elements for which all its functions have vector
+    code."""
     if row.kind == "quantize":
         return tuple(x for to in ew.QUANTIZED for x in rows(FLOATS, (T, T, to), (to,)))
     if row.kind == "dequantize":
@@ -303,12 +304,12 @@ for _row in ROWS.values():
 
 @native(ew.WhereOp, "where", elements=rows(NATIVE, ("bool", T), computes=T))
 def where(k: KernelBuilder, op: ew.WhereOp, *operands: SSAValue) -> SSAValue:
-    """One of two elements."""
+    """Select one of two elements."""
     return k.elementwise(operands, op, lambda s, x: s.op(arith.SelectOp(*x)))
 
 
 @native(ew.CastOp, "cast", elements=tuple(x for to in NATIVE for x in rows(NATIVE, writes=(to,))))
 def cast(k: KernelBuilder, op: ew.CastOp, x: SSAValue) -> SSAValue:
-    """An element converted to another type."""
+    """Convert an element to another type."""
     to = tensor_type(op.res).element_type
     return k.elementwise([x], op, lambda s, values: s.cast(values[0], to))

@@ -1,4 +1,4 @@
-"""Lowering a group of ops into one kernel.
+"""Lowering a group of ops to one kernel.
 
 A group is lowered inside a program (``lowering/nn_to_tile.py``), or outside any program to estimate
 its cost (``passes/pick/scratch.py``). The two differ in the source of further operands of the
@@ -30,8 +30,11 @@ from tessella.support.sizes import Size
 
 
 def _stays_wide(op: NnOp, result: SSAValue) -> bool:
-    """Whether a result of a narrow float is not rounded: only ops of the group read it, and widen
-    it. The casts of a program read and make rounded numbers, and products read what is stored."""
+    """Return whether a narrow float result stays unrounded: only ops of the group read it, in wide
+    form.
+
+    A program's own casts read and produce rounded numbers, and products read stored elements.
+    """
     if not element_of(result.type).narrow or _is_cast(op):
         return False
     readers = [use.operation for use in result.uses]
@@ -46,25 +49,26 @@ def _stays_wide(op: NnOp, result: SSAValue) -> bool:
 
 
 def _is_cast(op: NnOp) -> bool:
-    """Whether an op is a cast of the user's program, and not one between places."""
+    """Return whether an op is a cast of the user's program, not one between places."""
     return isinstance(op, CastOp) and not is_conversion(op)
 
 
 def _computes_wide(op: NnOp) -> bool:
-    """Whether a kernel widens the narrow floats that it reads; one that moves them does not."""
+    """Return whether a kernel widens the narrow floats that it reads. Kernels that move elements do
+    not."""
     row = picked_kernel(op).row(elements_of(op))
     return row is not None and not ELEMENTS[row.computes].narrow
 
 
 class GroupLowering(ABC):
-    """Lowers ops to a kernel. The outside tensors that it reads become its arguments."""
+    """Lowers ops to a kernel. Outside tensors that it reads become arguments."""
 
     def __init__(self) -> None:
         self.block = Block()
         self.arguments: list[SSAValue] = []
-        """The tensors outside, one for each argument."""
+        """The outside tensors, one for each argument."""
         self.values: dict[SSAValue, SSAValue] = {}
-        """The tensor of the kernel for each of those that the ops read and make."""
+        """The kernel's tensor for each one that the ops read or produce."""
         self.names: list[str] = []
         self.nodes: list[str] = []
         self._outside: dict[SSAValue, SSAValue] = {}
@@ -75,24 +79,24 @@ class GroupLowering(ABC):
 
     @abstractmethod
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """A weight of this array."""
+        """Return a weight with this array."""
 
     @abstractmethod
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """The memory of a tensor as one of another type."""
+        """Return a tensor's memory as a tensor of another type."""
 
     @abstractmethod
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """A weight of a shape that is computed from a tensor; None where that is no constant."""
+        """Return a weight computed from a tensor; None if the tensor is no constant."""
 
     @abstractmethod
     def stored(self, splat: SplatOp) -> SSAValue:
-        """A splat that is in memory."""
+        """Return a splat as a tensor in memory."""
 
     def argument(self, value: SSAValue) -> SSAValue:
-        """The kernel's argument for a tensor outside."""
+        """Return the kernel's argument for an outside tensor."""
         argument = self.block.insert_arg(value.type, len(self.block.args))
         argument.name_hint = value.name_hint
         self.arguments.append(value)
@@ -143,7 +147,7 @@ class GroupLowering(ABC):
             self.nodes.append(op.node)
 
     def kernel(self, results: Sequence[SSAValue]) -> KernelOp:
-        """Close the kernel. It must be called with ``arguments``."""
+        """Finish the kernel. It must be called with ``arguments``."""
         self.block.add_op(ReturnOp(results))
         self._drop_unused()
         arguments = [a.type for a in self.block.args]

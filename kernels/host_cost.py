@@ -1,7 +1,8 @@
-"""What NumPy kernels cost: the interpreter's calls, their arithmetic, and their memory.
+"""Cost estimates for NumPy kernels: interpreter calls, arithmetic, and memory.
 
-Work is counted in cycles, which differ less between machines than seconds; what depends on vectors
-or on the BLAS is derived from the target. ``bench/host.py`` compares the estimates with times.
+Work is counted in cycles, which vary less between machines than seconds. Costs that depend on
+vector width or on the BLAS are derived from the target. ``bench/host.py`` compares estimates with
+times.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from tessella.support.sizes import Size, estimated, product
 from tessella.targets import Target
 
 START = 8000
-"""Cycles until a NumPy kernel runs and its result is in the program's table."""
+"""Cycles to start a NumPy kernel and store its result in the program's table."""
 CALL = 4000
-"""Cycles of one call into NumPy, from Python."""
+"""Cycles of one call into NumPy from Python."""
 PADDING = 15
-"""Calls that ``np.pad`` makes."""
+"""The number of calls that ``np.pad`` makes."""
 PRODUCT_RATE = 0.5
-"""The share of the peak that the BLAS of NumPy reaches with large matrices."""
+"""The fraction of the peak that NumPy's BLAS reaches with large matrices."""
 OWN_LOOP = 5.0
-"""Cycles of a multiply-add in NumPy's own loops, which compute integers, and where a product has a
-single summand."""
+"""Cycles of a multiply-add in NumPy's own loops, used for integers and products with one
+summand."""
 SMOOTH = 28.0
-"""Cycles that exp of a vector of f64 takes, with the casts from and to f32."""
+"""Cycles of exp on a vector of f64, casts from and to f32 included."""
 FAULT = 1500
-"""Cycles until a fresh page of memory is there, zeroed."""
+"""Cycles to fault in a fresh page of zeroed memory."""
 FRESH = 32 << 20
-"""Bytes from which on an array is always fresh memory: the allocator's largest threshold."""
+"""Bytes from which an array always occupies fresh memory: the allocator's largest threshold."""
 
 Cycles = Callable[[NnOp, Target], float]
 """``cycles(op, target)`` of a NumPy kernel's calls and arithmetic."""
@@ -46,27 +47,27 @@ class Work:
 
     calls: float = 1
     cycles: float = 0.3
-    """For each of the op's operations, from and to the caches."""
+    """Cycles of each operation, including cache traffic."""
     temporaries: int = 0
     """Bytes of temporary arrays for each operation."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
-        operations = estimated(op.operations)  # of a loop, whose function has symbols
+        operations = estimated(op.operations)  # a loop whose function has symbols
         return self.calls * CALL + self.cycles * operations + self.faults(operations, target)
 
     def faults(self, operations: int, target: Target) -> float:
-        """Cycles until the fresh pages of the temporary arrays are there."""
+        """Return the cycles to fault in the pages of temporary arrays."""
         size = self.temporaries * operations
         return FAULT * size / target.page if size >= FRESH else 0.0
 
 
 @dataclass(frozen=True)
 class Smooth(Work):
-    """Work in f64 whose arithmetic is that of so many vectors of f64."""
+    """Work in f64, counted in vectors of f64."""
 
     calls: float = 3
     cycles: float = 1.0
-    """In those of an exp."""
+    """Cycles relative to an exp."""
     temporaries: int = 16
 
     def __call__(self, op: NnOp, target: Target) -> float:
@@ -79,7 +80,7 @@ class Windows(Work):
     """Work that sweeps over the result once for each position of a window."""
 
     padded: int = 1
-    """Arrays that are padded."""
+    """The number of padded arrays."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
         positions = estimated(product(_window(op)))
@@ -88,7 +89,7 @@ class Windows(Work):
 
 
 def _window(op: NnOp) -> tuple[Size, ...]:
-    """The extents of the window that an op moves over its operand."""
+    """Return the extents of the window that an op moves over its operand."""
     settings = op.settings
     return settings["kernel_shape"] if "kernel_shape" in settings else shape_of(op.operands[1])[2:]
 
@@ -120,11 +121,11 @@ def _summands(op: NnOp) -> Size:
 
 
 def _multiply_add(op: NnOp, summands: Size, target: Target) -> float:
-    """Cycles of one multiply-add of a product."""
+    """Return the cycles of one multiply-add in a product."""
     element = tensor_type(op.results[0]).element_type
     if not isinstance(element, AnyFloat) or summands == 1:
         return OWN_LOOP
-    bits = max(32, element.bitwidth)  # narrower floats are widened
+    bits = max(32, element.bitwidth)  # Narrower floats are widened.
     return 1 / (PRODUCT_RATE * target.fma_ports * target.lanes(bits))
 
 
@@ -135,21 +136,21 @@ def _sort(op: NnOp, target: Target) -> float:
 
 
 def _suppression(op: NnOp, target: Target) -> float:
-    """Each box that is kept is compared with all candidates that are left."""
+    """Each selected box is compared with all remaining candidates."""
     batches, classes, boxes = map(estimated, shape_of(op.operands[1]))
     kept = min(estimated(op.settings["room"]), CANDIDATES * boxes)
     return batches * classes * (10 * CALL + kept * (30 * CALL + 20 * CANDIDATES * boxes))
 
 
 def _regions(op: NnOp, target: Target) -> float:
-    """Of each region, the elements around its points are gathered one after the other."""
+    """The elements around each region's points are gathered one after the other."""
     samples = estimated(op.settings["samples"]) or 2
     points = estimated(product(shape_of(op.results[0]))) * samples**2
     return estimated(shape_of(op.operands[1])[0]) * 80 * CALL + 4 * 10.0 * points
 
 
 def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
-    """Work for each index, which touches so many lines of memory."""
+    """Return work for each index, which touches ``lines`` cache lines."""
 
     def estimate(op: NnOp, target: Target) -> float:
         size = bytes_of(op.operands[0])
@@ -203,15 +204,15 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.pad": Work(PADDING),
     "nn.resize": Work(20, 12.0, 24),
 }
-"""By the name of the op; others are ``PLAIN``."""
+"""By op name; other ops use ``PLAIN``."""
 
 
 def host_seconds(op: NnOp, target: Target) -> float:
-    """Seconds of an op's NumPy kernel."""
+    """Return the seconds of an op's NumPy kernel."""
     own = HOST_CYCLES.get(op.name, PLAIN)(op, target)
     written = sum(map(bytes_of, op.results))
     read = sum(map(bytes_of, op.operands))
-    # loads overlap with arithmetic
+    # Loads overlap with arithmetic.
     hidden = min(own, PLAIN.cycles * estimated(op.operations)) / (target.ghz * 1e9)
     computing = (START + own) / (target.ghz * 1e9)
     return computing + max(0.0, moving(read, written, target) - hidden)

@@ -1,9 +1,9 @@
-"""Kernels of gathers and scatters: elements extracted and written at computed coordinates, which
-are checked."""
+"""Kernels of gathers and scatters: elements read and written at computed coordinates, which are
+checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, i64
@@ -13,14 +13,17 @@ from tessella.dialects.elements import attribute_of, is_unsigned
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn import indexing
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of
-from tessella.kernels.builder import Form, KernelBuilder, Places, Scalars
+from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import GATHERED, SCATTERED
 from tessella.kernels.registry import native
 from tessella.support.sizes import Size
 
+Coordinate = Callable[[Scalars, SSAValue, Size], SSAValue]
+"""The coordinate that an index means in a dimension of some extent."""
+
 
 def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
-    """An index as a coordinate; a negative index counts from the back."""
+    """Convert an index to a coordinate; a negative index counts from the back."""
     index = s.op(arith.IndexCastOp(value, IndexType()))
     negative = s.op(arith.CmpiOp(index, s.like(0, index), "slt"))
     wrapped = s.op(arith.AddiOp(index, s.size(extent)))
@@ -28,7 +31,7 @@ def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
 
 
 def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
-    """An index as the coordinate that is nearest to it."""
+    """Clamp an index to the nearest coordinate."""
     last = s.size(extent - 1)
     if is_unsigned(value.type):
         limit = s.cast(s.op(arith.IndexCastOp(last, i64)), attribute_of("u64"))
@@ -40,25 +43,53 @@ def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
     return s.op(arith.SelectOp(s.op(arith.CmpiOp(above, last, "sgt")), last, above))
 
 
-@native(indexing.GatherOp, "gather", NCHW, elements=GATHERED)
-def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
-    """R[a.., i.., b..] = D[a.., I[i..], b..]."""
-    axis: int = op.settings["axis"]
-    type = k.result_type(op)
-    shape, chosen = shape_of(data), shape_of(indices)
+def gathered(
+    k: KernelBuilder, data: SSAValue, indices: SSAValue, axis: int, type: Tensor, at: Coordinate
+) -> SSAValue:
+    """R[a.., i.., b..] = D[a.., at(I[i..]), b..]."""
+    extent, rank = shape_of(data)[axis], len(shape_of(indices))
     names = [f"d{i}" for i in range(len(shape_of(type)))]
-    before, middle, after = (
-        names[:axis],
-        names[axis : axis + len(chosen)],
-        names[axis + len(chosen) :],
-    )
+    before, middle, after = names[:axis], names[axis : axis + rank], names[axis + rank :]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        at = coordinate(s, a[0], shape[axis])
-        return s.extract(data, [*(s.index(n) for n in before), at, *(s.index(n) for n in after)])
+        place = at(s, a[0], extent)
+        return s.extract(data, [*(s.index(n) for n in before), place, *(s.index(n) for n in after)])
 
     free = dict(zip(names, shape_of(type), strict=True))
     return k.contract("=", free, {}, [(indices, list(middle))], (type, list(names)), body)
+
+
+def scattered(
+    k: KernelBuilder,
+    aggregation: str,
+    start: SSAValue,
+    indices: tuple[SSAValue, Sequence[Sequence[Form]]],
+    updates: SSAValue,
+    at: Coordinate,
+) -> SSAValue:
+    """R[at(I[i.., 0]), .., at(I[i.., q - 1]), b..] op= U[i.., b..], from R = start. The indices
+    come with the last coordinates of each of the q: none where a single one has no dimension."""
+    chosen, columns = indices
+    shape, depth = shape_of(start), len(columns)
+    rank = len(shape_of(chosen)) - len(columns[0])
+    names = [f"d{i}" for i in range(len(shape_of(updates)))]
+    ranges = dict(zip(names, shape_of(updates), strict=True))
+    reduced = {name: ranges.pop(name) for name in names[:rank]}
+    places = {f"at{q}": shape[q] for q in range(depth)}
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
+        return a[depth], [at(s, value, shape[q]) for q, value in enumerate(a[:depth])]
+
+    reads: list[tuple[SSAValue, Sequence[Form]]] = [(chosen, [*names[:rank], *q]) for q in columns]
+    reads.append((updates, [*names]))
+    out: list[Form] = [*places, *names[rank:]]
+    return k.scatter(aggregation, (ranges, reduced), places, reads, (start, out), body)
+
+
+@native(indexing.GatherOp, "gather", NCHW, elements=GATHERED)
+def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
+    """R[a.., i.., b..] = D[a.., I[i..], b..]."""
+    return gathered(k, data, indices, op.settings["axis"], k.result_type(op), coordinate)
 
 
 @native(indexing.GatherElementsOp, "gather_elements", NCHW, elements=GATHERED)
@@ -114,6 +145,7 @@ def scatter_elements(
 ) -> SSAValue:
     """R[d0, .., I[d0, .., d_n], .., d_n] op= U[d0, .., d_n], from R = D."""
     axis: int = op.settings["axis"]
+    type, aggregation = k.result_type(op), _aggregation(k, op)
     names = [f"d{i}" for i in range(len(shape_of(data)))]
     ranges = dict(zip(names, shape_of(updates), strict=True))
     reduced = {names[axis]: ranges.pop(names[axis])}
@@ -124,7 +156,9 @@ def scatter_elements(
         return a[1], [coordinate(s, a[0], extent)]
 
     reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names]), (updates, [*names])]
-    return _scattered(k, op, data, (ranges, reduced), {"at": extent}, reads, out, body)
+    start = _copied(k, data, type)
+    loops, places = (ranges, reduced), {"at": extent}
+    return k.stored(k.scatter(aggregation, loops, places, reads, (start, out), body), type)
 
 
 @native(indexing.ScatterNdOp, "scatter_nd", NCHW, elements=SCATTERED)
@@ -136,24 +170,14 @@ def scatter_nd(
     updates: SSAValue,
 ) -> SSAValue:
     """R[I[i.., 0], .., I[i.., q - 1], b..] op= U[i.., b..], from R = D."""
-    shape, depth = shape_of(data), int(shape_of(indices)[-1])
-    rank = len(shape_of(indices)) - 1
-    names = [f"d{i}" for i in range(len(shape_of(updates)))]
-    ranges = dict(zip(names, shape_of(updates), strict=True))
-    reduced = {name: ranges.pop(name) for name in names[:rank]}
-    places = {f"at{q}": shape[q] for q in range(depth)}
-
-    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
-        return a[depth], [coordinate(s, value, shape[q]) for q, value in enumerate(a[:depth])]
-
-    reads: list[tuple[SSAValue, list[Form]]] = [(indices, [*names[:rank], q]) for q in range(depth)]
-    reads.append((updates, [*names]))
-    out: list[Form] = [*places, *names[rank:]]
-    return _scattered(k, op, data, (ranges, reduced), places, reads, out, body)
+    type, aggregation = k.result_type(op), _aggregation(k, op)
+    columns = [[q] for q in range(int(shape_of(indices)[-1]))]
+    start = _copied(k, data, type)
+    return k.stored(scattered(k, aggregation, start, (indices, columns), updates, coordinate), type)
 
 
 def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
-    """A tensor of the kernel with the elements of the data."""
+    """Return a tensor of the kernel with a copy of the data."""
     number = k.splat(data)
     if number is None:
         return k.map([data], type, lambda s, a: a[0])
@@ -161,21 +185,12 @@ def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
     return k.map([], type, lambda s, _: s.constant(number, element))
 
 
-def _scattered(
-    k: KernelBuilder,
-    op: NnOp,
-    data: SSAValue,
-    loops: tuple[Mapping[str, Size], Mapping[str, Size]],
-    places: Mapping[str, Size],
-    reads: Sequence[tuple[SSAValue, Sequence[Form]]],
-    out: Sequence[Form],
-    body: Places,
-) -> SSAValue:
-    """A copy of the data, into which the updates are written. Narrow floats are added up as wider
-    ones, and only moved without a reduction."""
-    type = k.result_type(op)
+def _aggregation(k: KernelBuilder, op: NnOp) -> str:
+    """Return the aggregation of a scatter.
+
+    A reduction adds narrow floats as wider ones; without a reduction they are only moved.
+    """
     aggregation = AGGREGATIONS[op.settings["reduction"]]
     if aggregation == "=":
         k.computes = None
-    start = _copied(k, data, type)
-    return k.stored(k.scatter(aggregation, loops, places, reads, (start, out), body), type)
+    return aggregation

@@ -21,13 +21,13 @@ from tessella.support.sizes import Size, estimated
 
 
 def multiply(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """The product of two elements."""
+    """Return the product of two elements."""
     a, b = args
     return s.op((arith.MulfOp if is_float(a.type) else arith.MuliOp)(a, b))
 
 
 def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SSAValue:
-    """A map that adds a vector along one axis of the result."""
+    """Add a vector along one axis of the result."""
     type = tensor_type(total)
     free = {f"d{i}": n for i, n in enumerate(shape_of(type))}
     forms = list(free)
@@ -43,7 +43,7 @@ def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SS
 
 
 def batch_forms(shape: Sequence[Size], out: Sequence[Size]) -> list[Form]:
-    """The access to leading dimensions that broadcast to those of the result: ``b0``, ``b1`` .."""
+    """Return the access to leading dimensions that broadcast to the result's: ``b0``, ``b1`` .."""
     skip = len(out) - len(shape)
     return [f"b{skip + d}" if n == out[skip + d] else 0 for d, n in enumerate(shape)]
 
@@ -87,7 +87,7 @@ def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue)
 
 
 def spatial_names(rank: int) -> tuple[list[str], list[str]]:
-    """Names of the output's spatial indices and of the kernel's, for a spatial rank."""
+    """Return names of the output's spatial indices and of the filter's, for a spatial rank."""
     if rank == 2:
         return ["y", "x"], ["i", "j"]
     return [f"x{d}" for d in range(rank)], [f"k{d}" for d in range(rank)]
@@ -100,7 +100,7 @@ def window_forms(
     dilations: Sequence[int],
     pads: Sequence[int],
 ) -> list[Form]:
-    """``stride * x + dilation * k - pad`` for each spatial dimension."""
+    """Return ``stride * x + dilation * k - pad`` for each spatial dimension."""
     return [
         Linear.of(o, s) + Linear.of(j, d) - p
         for o, j, s, d, p in zip(out, kernel, strides, dilations, pads, strict=False)
@@ -108,7 +108,7 @@ def window_forms(
 
 
 def products(op: linear.ConvOp) -> Work:
-    """Those of all windows with all filters."""
+    """Return the work of all windows with all filters."""
     return Work(estimated(op.operations), element_of(op.res.type).bits, bytes_of(op.w))
 
 

@@ -26,13 +26,15 @@ from tessella.support.sizes import Size, bounds_of
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
 def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
-    """A view, which has no code; inside a group R[forms] = X[forms] of digits that both have."""
+    """A view without code; inside a group, R[forms] = X[forms] by digits that both shapes have."""
     return rearranged(k, x, k.result_type(op))
 
 
 def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
-    """The elements of a tensor in another shape, in row-major order; by way of one dimension where
-    the shapes have no digits in common."""
+    """Return a tensor's elements in another shape, in row-major order.
+
+    If the shapes share no digits, the elements pass through one dimension.
+    """
     digits = common_digits(shape_of(x), shape_of(type))
     if digits is None:
         flat = Tensor(type.element_type, dims([prod(shape_of(type))]), type.encoding)
@@ -43,8 +45,10 @@ def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
 
 
 def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None:
-    """The extents that the dimensions of both shapes are products of, from the outermost; None if
-    none are known, or there are no elements."""
+    """Return the extents whose products are the dimensions of both shapes, outermost first.
+
+    None means that none are known, or that there are no elements.
+    """
     if 0 in (*old, *new):
         return None
     steps = {prod(shape[d:]) for shape in (old, new) for d in range(len(shape) + 1)}
@@ -57,7 +61,7 @@ def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None
 
 
 def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
-    """The access to a tensor of this shape by common digits."""
+    """Return the access to a tensor of this shape by common digits."""
     left, forms = list(free.items()), list[Form]()
     for extent in reversed(shape):
         form, step = Linear(), 1
@@ -70,7 +74,7 @@ def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
 
 
 MOST_BORDERS = 6
-"""Borders of a pad that have statements of their own: 27 statements at the most."""
+"""The most borders of a pad with statements of their own: at most 27 statements."""
 
 
 def _names(rank: int) -> list[Form]:
@@ -121,7 +125,7 @@ def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
 
 @native(movement.ExpandOp, "expand", elements=MOVED, cost=copying)
 def expand(k: KernelBuilder, op: movement.ExpandOp, x: SSAValue) -> SSAValue:
-    """X broadcast to a shape."""
+    """Broadcast X to a shape."""
     return k.map([x], k.result_type(op), first)
 
 
@@ -132,7 +136,7 @@ def _constant_mode(op: NnOp) -> str | None:
 
 @native(movement.PadOp, "pad", elements=MOVED, applies=_constant_mode, cost=copying)
 def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
-    """R[d] = X[d - low], a constant where that is outside."""
+    """R[d] = X[d - low], a constant out of bounds."""
     settings, type = op.settings, k.result_type(op)
     free = {f"d{i}": n for i, n in enumerate(shape_of(type))}
     forms: list[Form] = [Linear.of(f"d{i}") - low for i, low in enumerate(settings["low"])]
@@ -149,8 +153,8 @@ def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a padded dimension: elements ``start`` to ``start + count`` of the result are the
-    elements ``read`` of the operand, by the index ``i``."""
+    """A part of a padded dimension: elements ``start`` to ``start + count`` of the result read the
+    operand's elements ``read``, a form of the index ``i``."""
 
     start: Size
     count: Size
@@ -158,7 +162,7 @@ class _Piece:
 
 
 def _pieces(n: Size, low: Size, high: Size, mode: str) -> list[_Piece]:
-    """The interior of a padded dimension, and its borders."""
+    """Return the interior of a padded dimension, and its borders."""
     i = Linear.of("i")
     before, after = {
         "edge": (Linear(), Linear() + (n - 1)),
@@ -185,7 +189,8 @@ def _read_once(op: NnOp) -> str | None:
 
 @native(movement.PadOp, "pad_borders", elements=MOVED, applies=_read_once, cost=copying)
 def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
-    """One map for the interior, and for each border: R[low + d] = X[d], R[d] = X[low - d], .."""
+    """One statement for the interior and one for each border: R[low + d] = X[d], R[d] = X[low - d],
+    .."""
     s, type = op.settings, k.result_type(op)
     parts = [
         _pieces(*sizes, s["mode"]) for sizes in zip(shape_of(x), s["low"], s["high"], strict=True)
@@ -203,7 +208,7 @@ def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
 
 @native(movement.ConcatOp, "concat", elements=MOVED, cost=copying)
 def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
-    """One map for each operand, into its part of the result."""
+    """One statement for each operand, which writes its part of the result."""
     axis: int = op.settings["axis"]
     type = k.result_type(op)
     rank, start = len(shape_of(type)), 0

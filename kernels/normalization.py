@@ -1,4 +1,4 @@
-"""Kernels of normalizations: reductions and maps as statements of one kernel."""
+"""Kernels of normalizations: reductions and elementwise statements of one kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _inverse_root(s: Scalars, variance: SSAValue, epsilon: float) -> SSAValue:
 
 
 def _moments(k: KernelBuilder, x: SSAValue, axes: Sequence[int]) -> tuple[SSAValue, SSAValue]:
-    """Mean and variance over axes, in two passes.
+    """Return mean and variance over axes, in two passes.
 
     The mean is computed from differences to the first element. If the values are close together and
     far from zero, their differences are exact and the sum stays small.
@@ -108,7 +108,7 @@ def _affine(
 
 
 def _trailing(x: SSAValue, value: SSAValue) -> tuple[SSAValue, list[Form]]:
-    """A parameter over the last dimensions of x, broadcast as NumPy does."""
+    """Return a parameter over the last dimensions of x, broadcast as in NumPy."""
     names, shape = _names(x), shape_of(value)
     skip = len(names) - len(shape)
     return value, [
@@ -124,7 +124,7 @@ def layer_norm(
     scale: SSAValue,
     bias: SSAValue | None = None,
 ) -> SSAValue:
-    """Mean, then variance, then the normalized and scaled value, over the last axes."""
+    """Mean, variance, then the normalized and scaled value, over the last axes."""
     settings = op.settings
     axes = range(settings["axis"], len(shape_of(x)))
     moments = _moments(k, x, axes)
@@ -153,7 +153,7 @@ def group_norm(
     scale: SSAValue,
     bias: SSAValue,
 ) -> SSAValue:
-    """Sums of each channel, and of these for each group; then a map."""
+    """Sums of each channel, sums of these for each group, then an elementwise statement."""
     settings, c = op.settings, _Channels(k, x, op.settings["groups"])
     count = c.count * numbers.prod(shape_of(x)[2:])
 
@@ -183,8 +183,10 @@ Inputs = Sequence[tuple[SSAValue, Sequence[Form]]]
 
 
 class _Channels:
-    """The channels of x[N, C, ..], of which ``count * g + k`` is the k-th of group g: steps of a
-    nest run over groups, and lanes over channels."""
+    """The channels of x[N, C, ..]; ``count * g + k`` is the k-th channel of group g.
+
+    Iterations of a nest run over groups, and lanes over channels.
+    """
 
     def __init__(self, k: KernelBuilder, x: SSAValue, groups: int) -> None:
         images, channels, *spatial = shape_of(x)
@@ -199,21 +201,21 @@ class _Channels:
         self.first: list[Form] = ["n", first, *[0] * len(spatial)]
 
     def sum(self, inputs: Inputs, body: Body) -> SSAValue:
-        """A sum over the pixels of each channel."""
+        """Return a sum over the pixels of each channel."""
         return self._made("+", self.free, self.pixels, inputs, body)
 
     def map(self, free: Mapping[str, Size], inputs: Inputs, body: Body) -> SSAValue:
-        """A value of each group or channel."""
+        """Return a value for each group or channel."""
         return self._made("=", free, {}, inputs, body)
 
     def of_group(self, sums: SSAValue) -> SSAValue:
-        """The sum over the channels of each group."""
+        """Return the sum over the channels of each group."""
         if self.count == 1:
             return sums
         return self._made("+", self.groups, {"k": self.count}, [(sums, self.each)], _itself)
 
     def to_channels(self, value: SSAValue) -> SSAValue:
-        """A value of each group for its channels: lanes over channels load it."""
+        """Broadcast a value of each group to its channels, which lanes load."""
         if self.count == 1:
             return value
         return self.map(self.free, [(value, self.group)], _itself)
@@ -246,14 +248,14 @@ def batch_norm(
     mean: SSAValue,
     variance: SSAValue,
 ) -> SSAValue:
-    """A map with the parameters of each channel."""
+    """An elementwise statement with the parameters of each channel."""
     axes = [d for d in range(len(shape_of(x))) if d != 1]
     parameters: list[tuple[SSAValue, Sequence[Form]]] = [(scale, ["d1"]), (bias, ["d1"])]
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
 
 
 def over_power(s: Scalars, x: SSAValue, base: SSAValue, exponent: float) -> SSAValue:
-    """x / base^exponent; the power is a product of roots where the exponent is a few quarters."""
+    """Return x / base^exponent, by roots if the exponent is a small multiple of 1/4."""
     quarters = 4 * exponent
     if not 0 < quarters <= MOST_QUARTERS or quarters != int(quarters):
         return s.op(arith.MulfOp(x, s.op(math.PowFOp(base, s.like(-exponent, base)))))
@@ -266,7 +268,8 @@ def over_power(s: Scalars, x: SSAValue, base: SSAValue, exponent: float) -> SSAV
 
 
 MOST_QUARTERS = 8
-"""Of an exponent: the factors of a power take less time than its logarithm."""
+"""The largest exponent, in quarters, that is computed by roots: beyond it, a logarithm is
+faster."""
 
 
 @native(normalization.LrnOp, "lrn", NHWC, NCHW, elements=with_code("math.powf"))

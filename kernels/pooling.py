@@ -1,4 +1,4 @@
-"""Kernels of pooling: contractions over a window."""
+"""Kernels of pooling: contractions over windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tessella.support.decisions import known_all
 def _window(
     k: KernelBuilder, op: pooling.PoolOp, x: SSAValue, aggregation: str
 ) -> tuple[SSAValue, list[str]]:
-    """The aggregate of each window, and the names of the output's indices."""
+    """Return the aggregate of each window, and the names of the output's indices."""
     settings, type = op.settings, k.result_type(op)
     batch, channels, *extents = shape_of(type)
     taps_shape = settings["kernel_shape"]
@@ -46,7 +46,8 @@ def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
 
 
 def window_counts(op: pooling.AvgPoolOp) -> Array:
-    """The divisor of each window's sum, with the shape of the output's spatial dimensions."""
+    """Return the divisor of each window's sum, with the shape of the output's spatial
+    dimensions."""
     settings = op.settings
     sizes, extents = known_all(shape_of(op.x)[2:]), known_all(shape_of(op.res)[2:])
     rank = len(sizes)
@@ -67,10 +68,10 @@ def window_counts(op: pooling.AvgPoolOp) -> Array:
 
 @native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, BLOCKED, elements=FLOATING)
 def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
-    """The sum of each window, then times the reciprocal of its count."""
+    """The sum of each window times the reciprocal of its count."""
     total, names = _window(k, op, x, "+")
     type = k.result_type(op)
-    with np.errstate(divide="ignore"):  # a window of padding alone has no mean: NaN
+    with np.errstate(divide="ignore"):  # The mean of a window of padding alone is NaN.
         scales = 1.0 / window_counts(op)
     ranges = dict(zip(names, shape_of(type), strict=True))
     if (scales == scales.flat[0]).all():

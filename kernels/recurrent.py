@@ -20,7 +20,7 @@ from tessella.targets import Target
 
 
 def _why_not_native(op: ScanOp) -> str | None:
-    """The function's kernels are picked before those of the function that runs it."""
+    """Return why a loop is not native. Kernels of its function are picked before the loop's own."""
     function = op.function
     if function is None:
         return f"the program has no function @{op.body_name}"
@@ -34,7 +34,7 @@ def _why_not_native(op: ScanOp) -> str | None:
 
 
 def _seconds(op: ScanOp, target: Target) -> float:
-    """In each step, each op is called and its tensors are moved."""
+    """Return the seconds of a loop: each iteration calls each op and moves its tensors."""
     function = op.function
     ops = [f for f in function.walk() if isinstance(f, NnOp)] if function is not None else []
     read = (sum(map(bytes_of, (*found.operands, *found.results))) for found in ops)

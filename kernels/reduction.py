@@ -32,7 +32,7 @@ from tessella.support.sizes import Expr, Size, bounds_of
 
 
 def first(_: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """The first operand's element."""
+    """Return the first operand's element."""
     return args[0]
 
 
@@ -67,7 +67,8 @@ def reduce_axes(
 
 
 def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
-    """The type of an intermediate tensor: row-major, where and of what the value is."""
+    """Return the row-major type of an intermediate tensor, with the device and element of a
+    value."""
     type, place = tensor_type(value), place_of(value.type)
     inner = tensor(type.element_type, shape)
     if place is None:
@@ -76,17 +77,17 @@ def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
 
 
 def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[Size]:
-    """The shape without some axes."""
+    """Return the shape without some axes."""
     return [n for d, n in enumerate(shape_of(value)) if d not in axes]
 
 
 def averaged(k: KernelBuilder, totals: SSAValue, count: Size) -> SSAValue:
-    """A map from sums of so many floats to their means."""
+    """Convert sums of ``count`` floats to their means."""
     return k.map([totals], tensor_type(totals), lambda s, a: average(s, a[0], count))
 
 
 def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
-    """The mean of so many floats: their sum times the reciprocal of the count."""
+    """Return the mean of ``count`` floats: their sum times the reciprocal of the count."""
     if not isinstance(count, Expr):
         return s.op(arith.MulfOp(total, s.like(1.0 / count, total)))
     inverse = s.op(arith.DivfOp(s.like(1, total), _count_as(s, total, count)))
@@ -94,14 +95,15 @@ def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
 
 
 def _count_as(s: Scalars, like: SSAValue, count: Size) -> SSAValue:
-    """A size as a number of the same type."""
+    """Return a size as a number of another value's type."""
     if isinstance(count, Expr):
         return s.cast(s.op(arith.IndexCastOp(s.size(count), i64)), like.type)
     return s.like(count, like)
 
 
 PRODUCTS: Table = (*rows(FLOATS, computes="f64"), *rows(INTEGERS))
-"""Products are rounded once: those of f32 overflow where the next factor would bring them back."""
+"""Products round once: an intermediate f32 product could overflow where the next factor would
+not."""
 
 
 def _declare(op: type[reduction.ReduceOp], aggregation: str, elements: Table = SAME) -> None:
@@ -135,7 +137,7 @@ MEANS: Table = (
 
 @native(reduction.ReduceMeanOp, "reduce_mean", elements=MEANS)
 def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
-    """The sum, then times the reciprocal of the count; of integers divided by it."""
+    """The sum times the reciprocal of the count; integer sums are divided by it."""
     axes: tuple[int, ...] = op.settings["axes"]
     count = numbers.prod(shape_of(x)[d] for d in axes)
     keepdims = op.settings["keepdims"]
@@ -171,7 +173,7 @@ def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
 
 
 def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
-    """Whether an element is the extreme one. A NaN is, if there is one."""
+    """Return whether an element is the extreme one. If there is a NaN, the NaNs are."""
     if not is_float(x.type):
         return s.op(arith.CmpiOp(x, extreme, "eq"))
     equal, is_nan = arith.CmpfOp(x, extreme, "oeq"), arith.CmpfOp(x, x, "uno")
@@ -210,26 +212,28 @@ _declare_along(reduction.CumminOp, "<")
 
 
 def _along(x: SSAValue, axis: int) -> tuple[dict[str, Size], list[str]]:
-    """The index space of a tensor, and the indices without the axis."""
+    """Return the index space of a tensor, and the indices without the axis."""
     names = [f"d{i}" for i in range(len(shape_of(x)))]
     free = dict(zip(names, shape_of(x), strict=True))
     return free, [n for d, n in enumerate(names) if d != axis]
 
 
 def maxima(k: KernelBuilder, x: SSAValue, axis: int) -> SSAValue:
-    """The greatest numbers along an axis: what is NaN makes its own exponential NaN, and so their
-    sum."""
+    """Return the greatest number along an axis, ignoring NaN.
+
+    A NaN makes its own exponential NaN, and hence the sum.
+    """
     type = inner_type(x, kept_shape(x, [axis]))
     return reduce_axes(k, ">", [x], [axis], type, _number, keepdims=False)
 
 
 def _number(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    """-inf for NaN."""
+    """Replace NaN by -inf."""
     return s.op(arith.MaxnumfOp(a[0], s.like(-numbers.inf, a[0])))
 
 
 def sums(k: KernelBuilder, x: SSAValue, axis: int, body: Body = first) -> SSAValue:
-    """The sums along an axis."""
+    """Return the sums along an axis."""
     type = inner_type(x, kept_shape(x, [axis]))
     return reduce_axes(k, "+", [x], [axis], type, body, keepdims=False)
 
@@ -243,8 +247,10 @@ def shifted(
     map: Body,
     last: Linear | None = None,
 ) -> SSAValue:
-    """A map of x minus a number for each point of the other axes; 0 where the index of the axis,
-    ``d0`` or so, is above ``last``."""
+    """Return x minus a number for each point of the other axes.
+
+    The result is 0 where the axis's index (``d0`` etc.) is above ``last``.
+    """
     free, kept = _along(x, axis)
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -256,12 +262,12 @@ def shifted(
 
 
 def exponential(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """exp of the first operand's element."""
+    """Return exp of the first operand's element."""
     return s.op(math.ExpOp(args[0]))
 
 
 def first_over_second(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    """The first operand's element times the reciprocal of the second's."""
+    """Return the first operand's element times the reciprocal of the second's."""
     inverse = s.op(arith.DivfOp(s.like(1, a[1]), a[1]))
     return s.op(arith.MulfOp(a[0], inverse))
 
@@ -273,8 +279,10 @@ def exponentials(
     type: Tensor,
     last: Linear | None = None,
 ) -> tuple[SSAValue, SSAValue]:
-    """E = exp(X - max X) along one axis, and the sums of E. X is -inf, and E is 0, where the index
-    of the axis is above ``last``."""
+    """Return E = exp(X - max X) along one axis, and the sums of E.
+
+    X counts as -inf, and E as 0, where the axis's index is above ``last``.
+    """
     e = shifted(k, x, maxima(k, x, axis), axis, type, exponential, last)
     return e, sums(k, e, axis)
 

@@ -4,8 +4,8 @@ One declaration registers a kernel. ``@native`` registers a generated kernel, wh
 CPU:
 
     @native(nn.ConvOp, "conv", NHWC, NCHW)
-    def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None)
-    -> SSAValue: ...
+    def conv(k: KernelBuilder, op: nn.ConvOp, x: SSAValue, w: SSAValue,
+             b: SSAValue | None = None) -> SSAValue: ...
 
 ``register`` takes any other kernel. The kernel of a device without a code generator can be picked
 and printed, but not built:
@@ -50,12 +50,12 @@ HOST_KERNEL = "host"
 VIEW_KERNEL = "view"
 """The kernel of ops whose result is the operand's memory under another shape."""
 LOOP_KERNEL = "loop"
-"""The kernel of `nn.scan` whose function is native code."""
+"""The kernel of an `nn.scan` with a native function."""
 NOT_FUSED = (VIEW_KERNEL, LOOP_KERNEL)
-"""Kernels without statements of their own, which others could join."""
+"""Kernels without statements of their own that others could join."""
 
 Lowering = Callable[..., SSAValue | Sequence[SSAValue]]
-"""``lower(builder, op, *operands)`` adds the op's statements to a ``KernelBuilder`` and gives its
+"""``lower(builder, op, *operands)`` adds the op's statements to a ``KernelBuilder`` and returns its
 results."""
 Predicate = Callable[[Any], str | None]
 
@@ -70,36 +70,43 @@ class Kernel:
     """A kernel: its op, devices and layouts, predicate, cost and code."""
 
     name: str
-    """No other kernel of the op has it: an op names its kernel so."""
+    """Unique among the kernels of the op; an op names its kernel by it."""
     op: type[NnOp]
     device: str
     """The device of its places; ``CPU`` stands for each of ``CPUS``."""
     layouts: tuple[Layout, ...] = ()
-    """The layouts it runs in; without any, it runs in each that all operands share. ``BLOCKED`` is
-    each with channels in blocks that a place asks for."""
+    """The layouts it runs in; empty for any layout that all operands share.
+
+    ``BLOCKED`` stands for each layout with channels in blocks that a place requests.
+    """
     elements: Table | None = None
-    """What it reads, computes and writes. None is all that the op takes, computed as NumPy's
-    kernels do."""
+    """The elements that it reads, computes and writes; None for all that the op accepts, computed
+    as NumPy's kernels do."""
     applies: Predicate = always
-    """Answers with a sentence where the kernel does not apply."""
+    """Returns a sentence that says why the kernel does not apply, or None."""
     cost: Cost | None = None
-    """Without one, the tile model estimates the lowering."""
+    """The cost function; None for the tile model's estimate of the lowering."""
     lower: Lowering | None = None
-    """A kernel without a lowering cannot be built, unless it is NumPy's."""
+    """The lowering. A kernel without one cannot be built, unless it is NumPy's."""
     operands: Mapping[int, PlaceAttr | Layout] = field(
         default_factory=dict[int, PlaceAttr | Layout]
     )
-    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ; a layout
-    is a place at the kernel's device. What is `any` in one is as the operand is, which is so never
-    converted, and as the kernel's place says for a result."""
+    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ.
+
+    A layout is a place at the kernel's device. `any` means that an operand keeps its own value and
+    is not converted for it; a result takes the kernel's.
+    """
     function: str | None = None
-    """The name in ``runtime.host.KERNELS`` of the Python function that computes it, on arrays that
-    are row-major; on the host None is the op's own."""
+    """The Python function that computes it, by its name in ``runtime.host.KERNELS``, on row-major
+    arrays.
+
+    For a host kernel, None means the op's own function.
+    """
     method: str | None = None
-    """The algorithm, if it is one that an option of this name refuses: `winograd`."""
+    """The algorithm's name, such as `winograd`, if an option of this name disables it."""
     work: Callable[[Any], Work] | None = None
-    """What the lowering of an op does at the least, if that is known: a kernel that does too much
-    is not lowered to be estimated."""
+    """A lower bound on the lowering's work, if known: a kernel that exceeds the best estimate is
+    not lowered."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -116,7 +123,7 @@ class Kernel:
         return self.device == "host" or self.function is not None
 
     def runs_on(self, device: str) -> bool:
-        """Whether the kernel serves places of a device."""
+        """Return whether the kernel serves places of a device."""
         return device == self.device or (self.device == CPU and device in CPUS)
 
     @cached_property
@@ -124,8 +131,7 @@ class Kernel:
         return {row.key: row for row in self.elements or ()}
 
     def row(self, found: Elements | None) -> Elements | None:
-        """The row of the kernel's table for what an op reads and writes; None where there is
-        none."""
+        """Return the row of the kernel's table for an op's elements; None if there is none."""
         return found if self.elements is None or found is None else self._rows.get(found.key)
 
     @cached_property
@@ -136,9 +142,11 @@ class Kernel:
     def wants(
         self, op: NnOp, device: str, layout: Layout, precision: str | None = None
     ) -> list[PlaceAttr]:
-        """The places of the op's operands and results where the kernel runs at a device and in a
-        layout; ``precision`` is that in which floats that are read are stored, without one they
-        stay as they are."""
+        """Return the places of the op's operands and results for the kernel at a device and in a
+        layout.
+
+        ``precision`` is the one in which floats that are read are stored; None keeps their own.
+        """
         found = elements_of(op, precision)
         if found is None:
             raise InternalError(f"{op.name} ({op.node}) does not take {precision}")
@@ -150,7 +158,7 @@ class Kernel:
         ]
 
     def _want(self, rank: int, number: int, own: PlaceAttr) -> PlaceAttr:
-        """The place of one value: the stated one, else the kernel's."""
+        """Return the place of one value: the stated one, otherwise the kernel's."""
         place = self._stated(number, own) or own
         device, precision = place.device.data, place.precision.data
         if precision == "any" and device != "any":
@@ -158,7 +166,7 @@ class Kernel:
         return PlaceAttr.get(device, precision, place.layout.for_rank(rank))
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
-        """The place of an operand or result that is stated apart."""
+        """Return the place of an operand or result that is stated separately."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
             place = PlaceAttr.get(own.device.data, "any", place)
@@ -169,7 +177,8 @@ _KERNELS: dict[str, list[Kernel]] = {}
 
 
 def register(kernel: Kernel) -> None:
-    """Add a kernel to the registry. Raises InternalError if the op has one with its name."""
+    """Add a kernel to the registry. Raises InternalError if the op already has one with its
+    name."""
     known = _KERNELS.setdefault(kernel.op.name, [])
     if kernel.name in (HOST_KERNEL, *(k.name for k in known)):
         raise InternalError(f"{kernel.op.name} has a kernel {kernel.name}")
@@ -178,7 +187,7 @@ def register(kernel: Kernel) -> None:
 
 @contextmanager
 def registered(*kernels: Kernel) -> Generator[None]:
-    """Have further kernels for the length of a block."""
+    """Register further kernels for the length of a block."""
     added: list[Kernel] = []
     try:
         for kernel in kernels:
@@ -191,8 +200,8 @@ def registered(*kernels: Kernel) -> Generator[None]:
 
 
 def has_added() -> bool:
-    """Whether there are kernels whose functions are of no module of tessella: only this process
-    knows them."""
+    """Return whether kernels exist whose functions only this process knows, as no tessella module
+    has them."""
     return any(_is_added(kernel) for known in _KERNELS.values() for kernel in known)
 
 
@@ -211,13 +220,16 @@ def _host_kernel(op: type[NnOp]) -> Kernel:
 
 
 def kernels_of(op: NnOp) -> Sequence[Kernel]:
-    """The kernels of an op in order of registration, the host kernel last."""
+    """Return the kernels of an op in order of registration, the host kernel last."""
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
 
 
 def native_elements(op: type[NnOp]) -> tuple[str, ...] | None:
-    """The elements of first operands that the native kernels of an op read, whatever else they
-    refuse; None for an op without one."""
+    """Return the elements of first operands that an op's native kernels read; None without such
+    kernels.
+
+    Other conditions of the kernels are not considered.
+    """
     found = [kernel for kernel in _KERNELS.get(op.name, ()) if kernel.device != "host"]
     tables = [NATIVE if kernel.elements is None else _first_read(kernel) for kernel in found]
     return tuple(dict.fromkeys(name for names in tables for name in names)) if found else None
@@ -228,28 +240,28 @@ def _first_read(kernel: Kernel) -> tuple[str, ...]:
 
 
 def devices_with_kernels() -> Sequence[str]:
-    """The devices of places that a kernel runs at, whether code for them can be built here or
-    not."""
+    """Return the devices with kernels, whether or not their code can be built here."""
     registered = {kernel.device for kernels in _KERNELS.values() for kernel in kernels}
     cpus = CPUS if CPU in registered else ()
     return tuple(dict.fromkeys((*cpus, *sorted(registered - {CPU}), "host")))
 
 
 def readable_elements(device: str) -> Sequence[str]:
-    """The elements that the kernels of a device read, NumPy kernels excluded."""
+    """Return the elements that the kernels of a device read, NumPy kernels excluded."""
     listed = (k for kernels in _KERNELS.values() for k in kernels if k.runs_on(device))
     return tuple(dict.fromkeys(name for kernel in listed for name in kernel.readable))
 
 
 def serves(needed: str, device: str) -> bool:
-    """Whether a kernel is registered at a device: any of an op, `nn.conv`, or the one of a name,
-    `nn.conv/winograd`. The host kernels, which every op has, do not count."""
+    """Return whether a kernel is registered at a device: any of an op (`nn.conv`), or one by name
+    (`nn.conv/winograd`). Host kernels, which every op has, do not count."""
     op, _, name = needed.partition("/")
     return any(k.runs_on(device) and name in ("", k.name) for k in _KERNELS.get(op, ()))
 
 
 def picked_kernel(op: NnOp) -> Kernel:
-    """The kernel that an op names. Raises InvalidModelError if there is none with that name."""
+    """Return the kernel that an op names. Raises InvalidModelError if there is none with that
+    name."""
     known = kernels_of(op)
     for kernel in known:
         if kernel.name == op.kernel:
@@ -264,12 +276,13 @@ def picked_kernel(op: NnOp) -> Kernel:
 
 
 def is_called(op: NnOp) -> bool:
-    """Whether the kernel that an op was picked is a Python function, such as NumPy's."""
+    """Return whether an op's kernel is a Python function, such as NumPy's."""
     return op.kernel is not None and picked_kernel(op).is_called
 
 
 def why_misplaced(op: NnOp) -> str | None:
-    """The reason why the picked kernel does not run at the op's places, or on its shapes."""
+    """Return why the picked kernel does not run at the op's places or on its shapes; None if it
+    does."""
     kernel, places = picked_kernel(op), op.places
     if places is None:
         return f"{kernel.name} needs a place for each operand and result"
@@ -284,13 +297,13 @@ def why_misplaced(op: NnOp) -> str | None:
 
 
 def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
-    """The reason why a kernel does not read and write these elements, as a sentence."""
+    """Return why a kernel does not read and write these elements, as a sentence."""
     known = ", ".join(kernel.readable)
     return f"it reads {known}, not {found.storage}" if found else "the op has none of its elements"
 
 
 def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
-    """The layouts that a kernel runs in; `any` and ``BLOCKED`` stand for those that are given."""
+    """Return the layouts that a kernel runs in; `any` and ``BLOCKED`` stand for the given ones."""
     if not kernel.layouts:
         return tuple(dict.fromkeys(given))
     blocked = (layout for layout in given if layout.block and BLOCKED in kernel.layouts)
@@ -300,15 +313,15 @@ def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
-    """What a kernel wants in each of its layouts."""
-    # a result of low rank is row-major, whatever layout the kernel runs in
+    """Return the places that a kernel wants, for each of its layouts."""
+    # A result of low rank is row-major, whatever layout the kernel runs in.
     layouts = layouts_among(kernel, [place.layout for place in places])
     for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
         yield from (kernel.wants(op, device, layout) for layout in layouts)
 
 
 def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
-    """Whether these places are the ones that a kernel wants."""
+    """Return whether places are those that a kernel wants."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 
@@ -323,10 +336,12 @@ def native(
     method: str | None = None,
     work: Callable[[Any], Work] | None = None,
 ) -> Callable[[Lowering], Lowering]:
-    """Register a generated kernel of an op, which runs in each of the layouts (in every one that
-    the operands share where none is given); ``elements`` is its table, ``operands`` gives the
-    layouts of single operands that differ, ``method`` the option that refuses it, ``work`` what it
-    does at the least."""
+    """Register a generated kernel of an op.
+
+    It runs in each of the layouts, or in any layout that the operands share if none is given.
+    ``elements`` is its table, ``operands`` gives the layouts of single operands that differ,
+    ``method`` the option that disables it, ``work`` a lower bound on its work.
+    """
 
     def declare(lower: Lowering) -> Lowering:
         def predicate(candidate: Any) -> str | None:
@@ -356,8 +371,11 @@ def native(
 def host(
     op: type[NnOp], name: str, *, applies: Predicate = always, cost: Cost = host_seconds
 ) -> Callable[[HostKernel], HostKernel]:
-    """Register a further NumPy kernel of an op: a function of the operands as arrays, None for one
-    that is absent, with the op's properties as keyword arguments."""
+    """Register a further NumPy kernel of an op.
+
+    The function receives the operands as arrays, None for an absent one, and the op's properties as
+    keyword arguments.
+    """
     return _function(Kernel(name, op, "host", (NCHW,), None, applies, cost), always)
 
 
@@ -369,15 +387,19 @@ def called(
     elements: Table = SAME,
     applies: Predicate = always,
 ) -> Callable[[HostKernel], HostKernel]:
-    """Register a function like that of ``host`` as a rival of generated kernels: at the CPU's
-    places, row-major, with its own cost. The results have the types of the op's; arrays of equal
-    elements may have strides of 0."""
+    """Register a function like ``host`` does, as a rival of generated kernels.
+
+    It runs at the CPU's places, row-major, with its own cost. The results have the op's types;
+    arrays of equal elements may have strides of 0.
+    """
     return _function(Kernel(name, op, CPU, (NCHW,), elements, applies, cost), generated_limits)
 
 
 def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostKernel]:
-    """Declare a Python function as a kernel, which also has these limits. It serves no op with a
-    property that it does not take."""
+    """Register a Python function as a kernel with further conditions.
+
+    It serves no op that has a property which the function does not take.
+    """
 
     def declare(function: HostKernel) -> HostKernel:
         untaken = _untaken(kernel, function)
@@ -399,8 +421,10 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
 
 
 def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
-    """The optional properties of the op that a function does not take. Raises OptionError for one
-    that does not take the others by name."""
+    """Return the op's optional properties that a function does not take.
+
+    Raises OptionError for a function that does not take the others by name.
+    """
     parameters = signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return frozenset()
@@ -422,6 +446,6 @@ def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
 
 
 def generated_limits(op: NnOp) -> str | None:
-    """What generated kernels cannot do for any op."""
+    """Return what generated kernels cannot do for any op."""
     empty = any(0 in shape_of(value) for value in (*op.operands, *op.results))
     return "a tensor has no elements" if empty else None

@@ -1,4 +1,4 @@
-"""Scalar code of remainders, and of powers of integers."""
+"""Scalar code of remainders and integer powers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ REMAINDERS: Table = rows((*FLOATS, *INTEGERS))
 
 
 def truncated(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """C's ``fmod``, and ``%`` of integers: the sign is the dividend's."""
+    """C's ``fmod``, and ``%`` of C integers: the result has the dividend's sign."""
     if not is_float(x.type):
         return s.op((arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp)(x, y))
     return s.op(RemFOp(x, y))
 
 
 def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """NumPy's ``mod``: the sign is the divisor's."""
+    """NumPy's ``mod``: the result has the divisor's sign."""
     rest = truncated(s, x, y)
     if is_unsigned(y.type):
         return rest
@@ -35,7 +35,7 @@ def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def _is(s: Scalars, x: SSAValue, kind: str) -> SSAValue:
-    """Whether a number is less than 0, equal to it or not."""
+    """Compare a number with 0."""
     zero = s.like(0, x)
     if is_float(x.type):
         return s.op(arith.CmpfOp(x, zero, f"o{kind}"))
@@ -43,8 +43,10 @@ def _is(s: Scalars, x: SSAValue, kind: str) -> SSAValue:
 
 
 def integer_power(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """x to the power of y, modulo the element's range, by squaring; a negative exponent gives the
-    reciprocal, rounded towards zero."""
+    """x to the power of y by squaring, modulo the element's range.
+
+    A negative exponent gives the reciprocal, rounded towards zero.
+    """
     result, factor, one = s.like(1, x), x, s.like(1, x)
     for i in range(element_of(x.type).bits):
         digit = s.op(arith.AndIOp(s.op(arith.ShRUIOp(y, s.like(i, y))), one))
@@ -53,6 +55,6 @@ def integer_power(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
         factor = s.op(arith.MuliOp(factor, factor))
     if is_unsigned(y.type):
         return result
-    ones = s.op(arith.CmpiOp(s.op(math.AbsIOp(x)), one, "eq"))  # as the lowest digit says
+    ones = s.op(arith.CmpiOp(s.op(math.AbsIOp(x)), one, "eq"))  # if the lowest digit is set
     kept = s.op(arith.SelectOp(ones, result, s.like(0, x)))
     return s.op(arith.SelectOp(_is(s, y, "lt"), kept, result))

@@ -1,4 +1,4 @@
-"""Kernels of resizes: elements, and sums of two, at places that are known at compile time."""
+"""Kernels of resizes: elements, or weighted sums of two, at positions known at compile time."""
 
 from __future__ import annotations
 
@@ -36,8 +36,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class _Sampled:
-    """How a resized dimension reads: element ``repeat * i + j`` of the result, with j below
-    ``repeat``, is element ``start + step * i`` of the operand."""
+    """How a resized dimension reads its operand.
+
+    Element ``repeat * i + j`` of the result, with j below ``repeat``, is element ``start + step *
+    i`` of the operand.
+    """
 
     repeat: int
     step: int
@@ -45,7 +48,8 @@ class _Sampled:
 
 
 def _samples(op: NnOp) -> list[_Sampled] | None:
-    """Of each dimension of a nearest resize; None where one reads in another pattern."""
+    """Return the reads of each dimension of a nearest resize; None if one follows another
+    pattern."""
     s = op.settings
     sampled: list[_Sampled] = []
     for old, new, scale in zip(shape_of(op.operands[0]), s["sizes"], s["scales"], strict=True):
@@ -107,7 +111,7 @@ def _is_nearest(op: NnOp) -> str | None:
 
 @native(movement.ResizeOp, "resize_nearest", NCHW, NHWC, elements=MOVED, applies=_is_nearest)
 def resize_nearest(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
-    """R[d..] = X[I[d]..] with a table of places for each dimension."""
+    """R[d..] = X[I[d]..], with a table of positions for each dimension."""
     type, shape, s = k.result_type(op), shape_of(x), op.settings
     names = [f"d{i}" for i in range(len(shape))]
     resized = resized_axes(known_all(shape), s["sizes"], s["scales"])
@@ -145,7 +149,7 @@ def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAVa
 
 
 def _mixed(k: KernelBuilder, x: SSAValue, axis: int, positions: Array, type: Tensor) -> SSAValue:
-    """The two elements around each position of a dimension, by their weights."""
+    """Mix the two elements around each position of a dimension by their weights."""
     computed = k.computed(type.element_type)
     low, high, above = linear_weights(positions, known(shape_of(x)[axis]))
     above = above.astype(np.float64)
@@ -181,7 +185,8 @@ def _table(k: KernelBuilder, array: Array, name: str) -> SSAValue:
 def _read(
     s: Scalars, x: SSAValue, names: Sequence[str], places: Mapping[int, SSAValue]
 ) -> SSAValue:
-    """The element at these places of some dimensions, and at the statement's indices of others."""
+    """Read the element at given positions of some dimensions, and at the statement's indices of
+    others."""
     return s.extract(
         x,
         [

@@ -1,4 +1,4 @@
-"""Kernels that select along an axis: the first elements in order, with their places."""
+"""Kernels that select along an axis: the first elements in order, with their positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SELECTED: Table = rows(NATIVE, writes=("T", "i64"))
 
 
 def _selects(op: nn.TopkOp) -> str | None:
-    """The reason why a kernel does not select elements."""
+    """Return the reason why a kernel does not select elements."""
     return None if always(op.settings["k"] >= 1) else "k may be 0"
 
 

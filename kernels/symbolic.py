@@ -1,4 +1,4 @@
-"""Kernels of values that follow from sizes."""
+"""Kernels of values computed from sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _I64 = rows(["i64"], reads=())
 
 @native(symbolic.SizesOp, "sizes", NCHW, elements=_I64)
 def sizes(k: KernelBuilder, op: symbolic.SizesOp) -> SSAValue:
-    """One map for each size, into its element of the result."""
+    """One statement for each size, which writes its element of the result."""
     type = k.result_type(op)
     result = k.empty(type)
     for number, size in enumerate(op.settings["values"]):

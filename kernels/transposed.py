@@ -1,9 +1,9 @@
-"""Kernels of transposed convolutions and sums of windows: a statement for each phase of the output.
+"""Kernels of transposed convolutions and window sums: one statement for each phase of the output.
 
-Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where
-``stride * q = y + pad - dilation * i``. The outputs of one residue modulo the stride share their
-taps, which are every ``stride / gcd(stride, dilation)``-th one, or none: they are a convolution
-with these. Residues that read the input alike are one phase, in which the residue is an index.
+Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where ``stride * q =
+y + pad - dilation * i``. Outputs of one residue modulo the stride share their taps: every ``stride
+/ gcd(stride, dilation)``-th one, or none. They are a convolution with these taps. Residues that
+read the input alike form one phase, in which the residue is an index.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from tessella.support.sizes import Size
 MAX_STRIDE = 256
 """The largest stride of a native kernel."""
 MAX_PHASES = 64
-"""Statements of one kernel: the time to compile it grows with them."""
+"""The most statements of one kernel: compile time grows with them."""
 FEW_CHANNELS = 16
-"""The lanes of the widest vectors of f32: from so many channels on, they fill them themselves."""
+"""The number of channels from which channels fill the lanes: the lanes of the widest f32
+vectors."""
 MAX_PRODUCTS = 1 << 24
-"""Elements of the intermediate tensor of `col2im`: 64 MiB of f32."""
+"""Limit on the elements of `col2im`'s intermediate tensor: 64 MiB of f32."""
 
 
 # ** phases **
@@ -44,8 +45,11 @@ MAX_PRODUCTS = 1 << 24
 
 @dataclass(frozen=True)
 class Residue:
-    """The outputs ``stride * u + position``, ``u < extent``, of one dimension: they read from the
-    input's element ``u + shift`` on, with ``taps`` of the kernel from ``tap`` down."""
+    """The outputs ``stride * u + position``, ``u < extent``, of one dimension.
+
+    They read the input from element ``u + shift`` on, with ``taps`` of the kernel from ``tap``
+    down.
+    """
 
     position: int
     extent: int
@@ -55,18 +59,21 @@ class Residue:
 
     @property
     def reading(self) -> tuple[int, int, int]:
-        """What is equal where residues read the same elements."""
+        """The fields that are equal for residues which read the same elements."""
         return self.extent, self.taps, self.shift
 
     def distance(self, other: Residue) -> tuple[int, int]:
-        """From this position and tap to another's."""
+        """Return the distance to another residue's position and tap."""
         return other.position - self.position, other.tap - self.tap
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Residues of one dimension in one statement: where the output, the input and the kernel are
-    accessed, as forms of the indices ``x`` (< extent), ``r`` (< residues), and ``k`` (< taps)."""
+    """Residues of one dimension in one statement.
+
+    The accesses of output, input and kernel are forms of the indices ``x`` (< extent), ``r`` (<
+    residues) and ``k`` (< taps).
+    """
 
     extent: int
     residues: int
@@ -77,9 +84,9 @@ class Phase:
 
 
 def residues(stride: int, dilation: int, pad: int, taps: int, extent: int) -> Iterator[Residue]:
-    """The residues of an output's dimension.
+    """Yield the residues of an output's dimension.
 
-    Taps go down, so that the elements of the input go up, as in a convolution.
+    Taps descend, so that the input's elements ascend as in a convolution.
     """
     common = gcd(stride, dilation)
     step = stride // common
@@ -96,7 +103,7 @@ def residues(stride: int, dilation: int, pad: int, taps: int, extent: int) -> It
 
 
 def grouped(listed: Iterator[Residue]) -> list[list[Residue]]:
-    """Residues that read alike, and whose positions and taps are evenly spaced."""
+    """Group residues that read alike, with evenly spaced positions and taps."""
     groups: list[list[Residue]] = []
     for residue in listed:
         for group in groups:
@@ -121,18 +128,18 @@ class Windows:
     extent: int
 
     def phases(self, dim: int) -> list[Phase]:
-        """The phases, with the dimension's number as a part of the names of their indices."""
+        """Return the phases. Index names contain the dimension's number."""
         listed = residues(self.stride, self.dilation, self.pad, self.taps, self.extent)
         return [_phase(group, self.stride, self.dilation, dim) for group in grouped(listed)]
 
 
 def phases(windows: Sequence[Windows]) -> list[list[Phase]]:
-    """Those of each dimension."""
+    """Return the phases of each dimension."""
     return [each.phases(dim) for dim, each in enumerate(windows)]
 
 
 def windows_of(op: linear.ConvTransposeOp) -> list[Windows]:
-    """Those of each spatial dimension."""
+    """Return the windows of each spatial dimension."""
     s, rank = op.settings, len(op.settings["strides"])
     taps, extents = known_all(shape_of(op.w)[2:]), known_all(shape_of(op.res)[2:])
     columns = zip(s["strides"], s["dilations"], s["pads"][:rank], taps, extents, strict=True)
@@ -158,7 +165,7 @@ def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> Ph
 
 @dataclass(frozen=True)
 class Channels:
-    """The channels of the groups, ``g``: those of the input, ``c``, and of the output, ``o``."""
+    """The channels of the groups ``g``: ``c`` of the input and ``o`` of the output."""
 
     groups: int
     per_in: int
@@ -166,7 +173,7 @@ class Channels:
 
     @staticmethod
     def of(op: linear.ConvTransposeOp) -> Channels:
-        """Those of an op."""
+        """Return the channels of an op."""
         groups, (inputs, per_out, *_) = op.settings["groups"], shape_of(op.w)
         return Channels(groups, known(inputs // groups), known(per_out))
 
@@ -188,7 +195,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Summand:
-    """What is summed up over the taps of a phase, and over further indices."""
+    """The summand over the taps of a phase, and over further indices."""
 
     operands: Sequence[tuple[SSAValue, Sequence[Form]]]
     body: Body
@@ -252,7 +259,10 @@ def col2im(
     b: SSAValue | None = None,
 ) -> SSAValue:
     """P[n, g, q, .., i, .., o] = +(X[n, g*C + c, q, ..] * W[g*C + c, o, i, ..]), with all taps in
-    the vectors; each phase adds up its own, then + B."""
+    the vectors.
+
+    Each phase then adds its own taps, and B.
+    """
     channels = Channels.of(op)
     batch, _, *extents = shape_of(x)
     positions = {f"q{dim}": extent for dim, extent in enumerate(extents)}
@@ -282,7 +292,7 @@ def _transposed(
     summand: Callable[[Sequence[Phase]], Summand],
     b: SSAValue | None,
 ) -> SSAValue:
-    """The phases of a transposed convolution, and the bias."""
+    """Return the phases of a transposed convolution, plus the bias."""
     channels = Channels.of(op)
     outer = {"n": shape_of(op.res)[0], "g": channels.groups, "o": channels.per_out}
     at = [Linear.of("n"), channels.out]
@@ -324,8 +334,11 @@ def _by_phase(
     at: Sequence[Form],
     summand: Callable[[Sequence[Phase]], Summand],
 ) -> SSAValue:
-    """A statement for each phase, zeros for one without taps; ``at`` is where the results lie in
-    the dimensions before the spatial ones, by the indices ``outer``."""
+    """Add a statement for each phase, zeros for one without taps.
+
+    ``at`` gives the results' position in the dimensions before the spatial ones, by the indices
+    ``outer``.
+    """
 
     def zero(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
         return s.constant(0, k.computed(type.element_type))
@@ -355,7 +368,7 @@ def _taps(parts: Sequence[Phase]) -> dict[str, int]:
 def _gathered(
     k: KernelBuilder, w: SSAValue, ranges: Mapping[str, Size], forms: Sequence[Form]
 ) -> SSAValue:
-    """T[ranges] = W[forms]; at compile time for a constant, which can be packed then."""
+    """T[ranges] = W[forms]; constants are gathered at compile time, so that they can be packed."""
     names, shape = list(ranges), tuple(ranges.values())
 
     def rearranged(array: Array) -> Array:

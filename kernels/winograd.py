@@ -1,4 +1,4 @@
-"""Convolutions of 3x3 by products of fewer elements: Winograd's minimal filtering.
+"""3x3 convolutions with fewer products: Winograd's minimal filtering.
 
 A tile of m x m results takes (m + 2)² products for each pair of channels instead of 9 m²: a fourth
 with m = 4. Lavin and Gray, "Fast algorithms for convolutional neural networks", 2015.
@@ -33,18 +33,22 @@ from tessella.support.sizes import Size, ceil_div, estimated
 TAPS = 3
 """The extent of the filters."""
 POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}
-"""The finite points for tiles of so many results. With 256 channels, those of 4 have 1.7 times the
-error of a direct sum, and the usual 0, +-1 and +-2 have 4.5 times; those of 2 have 0.7 times."""
+"""The finite interpolation points, by the tile's extent.
+
+The points for m = 4 have a smaller error than the usual 0, +-1 and +-2.
+"""
 
 PARTS = {2: 64, 4: 32}
-"""Products of a partial sum: what is rounded off is multiplied by the transform that follows. With
-512 channels, sums in one go have 2.4 (m = 2) and 7.5 times the error of a direct sum, these 1.0 and
-2.5 times."""
+"""Products in a partial sum.
+
+The final transform multiplies rounding errors; short partial sums keep the error near that of a
+direct sum.
+"""
 LEAST_CHANNELS = 16
-"""With fewer, the transforms have no vectors of channels, and cost more than products save."""
+"""With fewer channels, the transforms do not fill vectors, and cost more than the products save."""
 
 MOST_ELEMENTS = 1 << 26
-"""Elements of all tiles: 256 MiB of f32."""
+"""Limit on the elements of all tiles: 256 MiB of f32."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def transforms(points: Sequence[float], taps: int) -> Transforms:
 
 
 def _misfit(m: int, op: linear.ConvOp) -> str | None:
-    """The reason why an op is not computed in tiles of m x m results."""
+    """Return the reason why an op is not computed in tiles of m x m results."""
     settings, (out, channels, *kernel) = op.settings, shape_of(op.w)
     plain = {*settings["strides"], *settings["dilations"], settings["groups"]} == {1}
     if kernel != [TAPS, TAPS] or not plain:
@@ -103,7 +107,7 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
 
 
 def _work(m: int, op: linear.ConvOp) -> Work:
-    """The products of tiles, with weights for each of their elements."""
+    """Return the products of tiles, with weights for each of their elements."""
     batch, out, *extents = shape_of(op.res)
     tiles = batch * prod(ceil_div(extent, m) for extent in extents)
     pairs = (m + TAPS - 1) ** 2 * out * shape_of(op.x)[1]
@@ -136,7 +140,7 @@ def _register(m: int) -> Callable[..., SSAValue | Sequence[SSAValue]]:
 
 @dataclass(frozen=True)
 class _Tiles:
-    """A convolution in tiles of m x m results, from n x n elements each."""
+    """A convolution in tiles of m x m results, each from n x n elements."""
 
     k: KernelBuilder
     op: linear.ConvOp
@@ -190,8 +194,7 @@ class _Tiles:
         return self._results(a, z, tiles, out)
 
     def _results(self, a: SSAValue, z: SSAValue, tiles: dict[str, Size], out: Size) -> SSAValue:
-        """The last transform. What tiles have beyond the result's last row and column is not
-        written."""
+        """Apply the last transform. Results beyond the last row and column are not written."""
         k, m = self.k, self.m
         y, x = Linear.of("ty", m) + Linear.of("u"), Linear.of("tx", m) + Linear.of("v")
         return k.contract(
@@ -210,7 +213,7 @@ class _Tiles:
         *inputs: tuple[SSAValue, Sequence[Form]],
         parts: int | None = None,
     ) -> SSAValue:
-        """A sum of products in a tensor with the free indices as dimensions."""
+        """Return a sum of products as a tensor with the free indices as dimensions."""
         type = inner_type(self.op.x, [*free.values()])
         return self.k.contract(
             "+", free, reduced, inputs, (type, list(free)), multiply, parts=parts

@@ -21,25 +21,26 @@ def _bits(element: Attribute) -> int:
 
 
 def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
-    """The initial accumulator: a scalar, or a vector if there is a vector index."""
+    """Return the initial accumulator: a scalar, or a vector if there is a vector index."""
     value = aggregation_of(kind, element).identity(_bits(element))
     scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
 
 
 def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
-    """``total`` and one more value."""
+    """Combine ``total`` with one more value."""
     return e.op(aggregation_of(kind, element_of(total.type)).accumulate(total, value))
 
 
 def greater(e: Emitter, value: SSAValue, total: SSAValue) -> SSAValue:
-    """The value if it is greater than ``total``, which it is not if it is NaN."""
+    """Return ``value`` if it is greater than ``total``, else ``total``. A NaN value is never
+    greater."""
     above = e.op(CmpfOp(value, total, "ogt"))
     return e.op(SelectOp(above, value, total))
 
 
 def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
-    """The scalar that several vectors of partial results reduce to."""
+    """Reduce several vectors of partial results to a scalar."""
     total = totals[0]
     for other in totals[1:]:
         total = accumulate(e, kind, total, other)
@@ -47,7 +48,7 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
 
 
 def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
-    """The greatest of several vectors of numbers, none of them NaN."""
+    """Return the greatest lane of several vectors without NaN."""
     total = totals[0]
     for other in totals[1:]:
         total = greater(e, other, total)
@@ -55,7 +56,7 @@ def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
 
 
 def every(e: Emitter, flags: SSAValue) -> SSAValue:
-    """Whether all lanes are true."""
+    """Return whether all lanes are true."""
     return _over_lanes(e, "and", flags)
 
 

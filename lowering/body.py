@@ -28,7 +28,8 @@ from tessella.support.sizes import Size
 
 
 def _not_rounded(op: Operation) -> SSAValue | None:
-    """The value that a truncation restores, if its operand was extended from the same type."""
+    """Return the value that a truncation restores, if its operand was extended from the same
+    type."""
     if op.name != "arith.truncf":
         return None
     wide = op.operands[0].owner
@@ -56,29 +57,30 @@ class Bodies:
         self._fused: dict[Block, Mapping[Operation, arith.MulfOp]] = {}
 
     def cached(self, key: Hashable, make: Callable[[], Val]) -> Val:
-        """A value made once for a key until ``forget``."""
+        """Return the cached value of a key, computing it if needed. ``forget`` clears the cache."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
 
     def forget(self) -> None:
-        """Drop the shared values: the register tile is done."""
+        """Drop the cached values at the end of a register tile."""
         self._cache.clear()
 
     def zero(self, type: VectorType) -> SSAValue:
-        """A vector of zeros."""
+        """Return a vector of zeros."""
         element = type.element_type
         return self.spread_constant(self.e.constant(number(0, element), element))
 
     def spread_constant(self, scalar: SSAValue) -> SSAValue:
-        """A vector of a constant, made once for the function."""
+        """Return a vector of a constant, shared by the whole function."""
         type = self.e.vector_type(scalar.type)
         return self.e.shared(
             ("constant", scalar), (), lambda: self.e.op(vector.BroadcastOp(scalar, type))
         )
 
     def lanes(self, factor: int, element: Attribute = INDEX) -> SSAValue:
-        """The lane numbers times a factor, as a vector of integers, made once for the function."""
+        """Return the lane numbers times a factor as an integer vector, shared by the whole
+        function."""
         return self.e.shared(("iota", factor, element), (), lambda: self._lanes(factor, element))
 
     def _lanes(self, factor: int, element: Attribute) -> SSAValue:
@@ -96,7 +98,8 @@ class Bodies:
         vector: int,
         tail: Size,
     ) -> Val:
-        """The yielded value for these arguments at a row and a vector of the register tile."""
+        """Return the body's result for these arguments, at a row and a vector of the register
+        tile."""
         known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         values = self.values(block, known, indices, row, vector, tail)
         last = block.last_op
@@ -114,7 +117,7 @@ class Bodies:
         vector: int,
         tail: Size,
     ) -> list[Val]:
-        """The operands of the op whose result a body yields, which is not computed."""
+        """Return the operands of the op whose result a body yields, without computing that op."""
         known: dict[SSAValue, Val] = dict(zip(block.args, args, strict=True))
         values = self.values(block, known, indices, row, vector, tail, {last})
         return [values[operand] for operand in last.operands]
@@ -129,7 +132,7 @@ class Bodies:
         tail: Size,
         left_out: Collection[Operation] = (),
     ) -> dict[SSAValue, Val]:
-        """All values of a body, without those of some ops."""
+        """Compute all values of a body except those of the given ops."""
         values: dict[SSAValue, Val] = dict(args)
         if block not in self._fused:
             self._fused[block] = fused_products(block)
@@ -188,7 +191,7 @@ class Bodies:
         return Val(self.e.op(arith.AddiOp(base, self.lanes(1))), varying=True, contiguous=pos)
 
     def _extract(self, op: ExtractOp, coordinates: Sequence[Val], tail: Size) -> Val:
-        """The element at the coordinates, or a vector of elements."""
+        """Return the element at the coordinates, or a vector of elements."""
         varying = [d for d, coordinate in enumerate(coordinates) if coordinate.varying]
         strides = strides_of(op.source)
         if len(varying) == 1 and coordinates[varying[0]].contiguous and strides[varying[0]] == 1:
@@ -199,7 +202,7 @@ class Bodies:
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
         lanes = [self._distances(op, d, coordinates[d], tail) for d in varying]
         distances = reduce(lambda a, b: self.e.op(arith.AddiOp(a, b)), lanes)
-        if tail != 0:  # other lanes may be anywhere
+        if tail != 0:  # other lanes may have any coordinates
             zero = self.zero(self.e.vector_type(INDEX))
             distances = self.e.op(SelectOp(self.e.lane_mask(tail), distances, zero))
         return Val(self.e.op(GatherOp(buffer, at, distances)), varying=True)
@@ -207,7 +210,7 @@ class Bodies:
     def _side_by_side(
         self, op: ExtractOp, coordinates: Sequence[Val], last: int, tail: Size
     ) -> Val:
-        """Elements that lie side by side along a coordinate."""
+        """Load elements that are contiguous along a coordinate."""
         first = coordinates[last].contiguous or Pos()
         at = self._place(op, coordinates, first.constant, first.ssa)
         buffer = self.buffers[op.source]
@@ -226,7 +229,8 @@ class Bodies:
         constant: Size,
         first: SSAValue | None = None,
     ) -> SSAValue:
-        """Where the element is by the coordinates that all lanes share, after a first one."""
+        """Compute the offset from the coordinates that all lanes share, and from the first
+        lane's."""
         shape, strides = shape_of(op.source), strides_of(op.source)
         terms: list[tuple[SSAValue, Size]] = []
         for d, coordinate in enumerate(coordinates):
@@ -241,7 +245,7 @@ class Bodies:
         return self.e.linear(terms, constant)
 
     def _distances(self, op: ExtractOp, d: int, coordinate: Val, tail: Size) -> SSAValue:
-        """How far the lanes lie from the place of the first element, by one coordinate."""
+        """Compute each lane's distance from the first element, along one coordinate."""
         value, stride = coordinate.ssa, strides_of(op.source)[d]
         if not isinstance(op.coordinates[d].owner, IndexOp):
             value = self._checked_lanes(value, shape_of(op.source)[d], tail)
@@ -250,14 +254,14 @@ class Bodies:
         return self.e.op(arith.MuliOp(value, self.e.spread(Val(self.e.index(stride)))))
 
     def _checked(self, value: SSAValue, extent: Size) -> SSAValue:
-        """The coordinate if it is in range, else 0, with the check failed."""
+        """Return the coordinate if it is in range; otherwise fail the check and return 0."""
         inside = self.e.op(CmpiOp(value, self.e.index(extent), "ult"))
         self.e.effect(CheckOp(inside, self.code))
         return self.e.op(SelectOp(inside, value, self.e.index(0)))
 
     def _checked_lanes(self, value: SSAValue, extent: Size, tail: Size) -> SSAValue:
-        """The coordinates of lanes that are in range, else 0, with the check failed if the lane
-        counts."""
+        """Return coordinates with 0 in lanes out of range, and fail the check if such a lane is
+        valid."""
         inside = self.e.op(CmpiOp(value, self.e.spread(Val(self.e.index(extent))), "ult"))
         held = inside
         if tail != 0:

@@ -1,9 +1,10 @@
-"""Register tiles at the edges of a tensor, where some rows are outside of it for some values of a
-reduced index.
+"""Register tiles at the boundary of a tensor, where some rows are out of bounds for some values of
+a reduced index.
 
-A tile of 4 rows of a filter of 3 positions with padding 1 sums its first position over rows 1 to 3
-at the left edge, its last over rows 0 to 2 at the right one, and all others over all rows. So three
-loops over positions, of which some are empty, serve the tiles at both edges and those between them.
+Consider a tile of 4 rows under a filter of 3 taps with padding 1. At the left boundary, the first
+tap sums over rows 1 to 3; at the right boundary, the last tap sums over rows 0 to 2; all other taps
+sum over all rows. Three loops over taps, some of them empty, therefore serve boundary and interior
+tiles.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ Rows = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Cut:
-    """Which of the tiles that a loop runs have rows that may be outside."""
+    """The tiles of a loop that have rows which may be out of bounds."""
 
     starts: tuple[int, ...] = ()
     """Where these tiles begin."""
     inside: bool = True
-    """Whether there are others."""
+    """Whether there are other tiles."""
 
 
 UNCUT = Cut()
-"""No tiles have such rows."""
+"""No tile has rows out of bounds."""
 
 
 def cut_tiles(tiles: Tiles, interior: tuple[Size, Size]) -> Cut:
-    """Those of the tiles that do not lie inside an interior."""
+    """Return the tiles that do not lie within an interior."""
     low, high = interior
     last = tiles.stop - tiles.size
     after = decided_max(0, (high - tiles.start) // tiles.size) * tiles.size + tiles.start
@@ -57,8 +58,10 @@ def row_sets(
     ranges: Mapping[str, Size],
     cut: Cut,
 ) -> Sequence[Rows]:
-    """The sets of rows that are inside together for values of a reduced index, in the order in
-    which every tile comes to them. None is empty."""
+    """Return the sets of rows that are in bounds together for some value of a reduced index.
+
+    The sets are nonempty, and in execution order, which is the same for every tile.
+    """
     found = {
         tuple(row for row in rows if _holds(constraint, {rows_index: start + row, reduced: value}))
         for start in cut.starts

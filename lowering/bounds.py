@@ -1,4 +1,4 @@
-"""The bounds of loops over reduced indices, cut to where constraints hold."""
+"""Bounds of loops over reduced indices, tightened to where constraints are satisfied."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tessella.support.sizes import Expr, Size
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a statement's reduced indices."""
+    """The loop bounds of a statement's reduced indices."""
 
     emitter: Emitter
     constraints: Sequence[Constraint]
-    """Those that bound loops."""
+    """The constraints that bound loops."""
     ranges: Mapping[str, Size]
     rows: str | None
     """The index of the register tile's rows."""
 
     def of(self, name: str, extent: Size, point: Point) -> tuple[Pos, Pos]:
-        """Of a loop over so many values of a reduced index."""
+        """Return the bounds of a loop over ``extent`` values of a reduced index."""
         start, stop = Pos(), Pos(None, extent)
         for c in self.constraints:
             if c.form.coefficient(name):
@@ -37,7 +37,7 @@ class Bounds:
     def of_rows(
         self, c: Constraint, name: str, point: Point, rows: Sequence[int], active: Sequence[int]
     ) -> tuple[Pos, Pos]:
-        """The values of a reduced index for which these rows are inside, and no others are."""
+        """Return the values of a reduced index for which exactly these rows are in bounds."""
         e, first, last = self.emitter, active[0], active[-1]
         start = e.max(Pos(), self._first(c, name, point, first))
         stop = e.min(Pos(None, self.ranges[name]), self._end(c, name, point, last))
@@ -48,7 +48,7 @@ class Bounds:
         return start, stop
 
     def _first(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
-        """The first value of a reduced index for which a constraint holds, at a row."""
+        """Return the first value of a reduced index that satisfies a constraint, at a row."""
         scale, constant, rest = self._others(c, name, point, row)
         if rest is None:
             return Pos(None, -(constant // scale))
@@ -57,7 +57,8 @@ class Bounds:
         return Pos(self.emitter.apply(form.ceil_div(scale), [value]))
 
     def _end(self, c: Constraint, name: str, point: Point, row: int = 0) -> Pos:
-        """The value after the last one for which it holds."""
+        """Return one past the last value of a reduced index that satisfies a constraint, at a
+        row."""
         scale, constant, rest = self._others(c, name, point, row)
         last = c.extent - 1 - constant
         if rest is None:
@@ -67,7 +68,7 @@ class Bounds:
         return Pos(self.emitter.apply(form // scale + 1, [value]))
 
     def _form(self, value: SSAValue, k: int, constant: Size) -> tuple[AffineExpr, SSAValue]:
-        """``k * value + constant`` as an expression of a value."""
+        """Return ``k * value + constant`` as an expression of a value."""
         if isinstance(constant, Expr):
             return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
         return AffineExpr.dimension(0) * k + constant, value
@@ -75,8 +76,8 @@ class Bounds:
     def _others(
         self, c: Constraint, name: str, point: Point, row: int
     ) -> tuple[int, Size, tuple[SSAValue, int] | None]:
-        """A constraint's form: the coefficient of a reduced index, the constant that is left, and
-        the variable with its coefficient."""
+        """Split a constraint's form: a reduced index's coefficient, the remaining constant, and the
+        remaining variable with its coefficient."""
         others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
         constant = c.form.constant + sum(k * pos.constant for pos, k in others)
         constant += row * c.form.coefficient(self.rows or "")

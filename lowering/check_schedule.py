@@ -1,5 +1,7 @@
-"""Checks that there is code for a schedule. One without would access memory out of bounds. That it
-names the statement's indices, in numbers above 0, the statement verifies itself."""
+"""Checks that a schedule can be lowered. Lowering another one could access memory out of bounds.
+
+The statement itself verifies that the schedule names its indices, with positive numbers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
 
 
 def _rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str, bool]]:
-    """Each rule and whether it holds. Later rules may assume earlier ones."""
+    """Yield each rule and whether the schedule follows it. Later rules may rely on earlier ones."""
     constrained = {n for c in flat.constraints for n, _ in c.form.terms}
     blocked = {name for name, _ in s.blocks}
     rows = 1 if s.rows is None else dict(s.blocks).get(s.rows, flat.ranges[s.rows])
@@ -107,15 +109,17 @@ def _access_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str
 
 
 def _has_room(flat: Flat, s: Schedule, name: str, size: int) -> bool:
-    """Whether a range is never less than a block of it; blocks of lanes end in smaller ones, of
-    whole vectors."""
+    """Return whether a range always has room for a block of it.
+
+    Blocks of lanes end in smaller blocks of whole vectors.
+    """
     range_ = flat.ranges[name]
     least = s.lanes if name == s.vector else size
     return not symbols_of([range_]) or bounds_of(range_)[0] >= least
 
 
 def _may_be_in_part(flat: Flat, s: Schedule) -> bool:
-    """Whether there may be less to compute than a vector, as symbols tell."""
+    """Return whether the range may be smaller than a vector, for some values of symbols."""
     size = 0 if s.vector is None else flat.ranges[s.vector]
     return bool(symbols_of([size])) and bounds_of(size)[0] < s.lanes
 
@@ -126,8 +130,11 @@ def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) 
 
 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
-    """Whether only the index of the lanes runs in tiles of memory, and register tiles are as wide
-    as one, or without rows as several, of whole vectors."""
+    """Return whether packed panels match the register tiles.
+
+    Only the index of the lanes is blocked in memory. Register tiles are one block wide or, without
+    rows, several blocks, of whole vectors.
+    """
     return all(
         _is_whole(a.room[name], s) if name == s.vector else a.room[name] == s.group(name)
         for name in a.lanes

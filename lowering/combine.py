@@ -1,4 +1,4 @@
-"""The points of a register tile: what a statement computes there, and how it counts."""
+"""The points of a register tile: their values, and how these are accumulated."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ class Combine:
 
     @cached_property
     def element(self) -> Attribute:
-        """The element of the accumulators."""
+        """The element type of the accumulators."""
         last = self.op.combine.block.last_op
         assert isinstance(last, YieldOp)
         return last.value.type
 
     def emit(self, point: Point, sums: Sequence[SSAValue], rows: Sequence[int]) -> list[Val]:
-        """The tile's values after this point; for a map, the values themselves."""
+        """Return the tile's accumulators after a point; for an elementwise statement, the
+        values."""
         width = self.s.vectors if self.plan.sums_lanes else point.vectors
         results = [Val(v, self._varies) for v in sums]
         self.panels.ask(point)
@@ -62,7 +63,7 @@ class Combine:
         return results
 
     def _whole(self, rows: Sequence[int]) -> Sequence[int]:
-        """These rows, and those that an instruction computes together with them."""
+        """Return these rows, and the rows that an instruction computes together with them."""
         height = self.s.height
         if height == 1:
             return rows
@@ -70,7 +71,8 @@ class Combine:
         return [first + i for first in firsts for i in range(height)]
 
     def _ask(self, point: Point, row: int, u: int) -> None:
-        """Ask for the lines that other statements, or the next step, need at this vector."""
+        """Prefetch the cache lines that other statements, or the next iteration, need at this
+        vector."""
         for ahead in self.ahead:
             if u * self.s.lanes % ahead.line == 0:
                 pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
@@ -81,7 +83,7 @@ class Combine:
     def _varies(self) -> bool:
         return self.s.vector is not None
 
-    # ** maps **
+    # ** elementwise statements **
 
     def _mapped(self, point: Point, row: int, u: int) -> Val:
         mask = self.loads.mask(point, row, u)
@@ -103,7 +105,8 @@ class Combine:
     # ** sums **
 
     def value(self, point: Point, row: int, u: int, neutral: SSAValue) -> SSAValue:
-        """A vector of the values at this point; of the neutral one where they do not count."""
+        """Return a vector of the values at a point, with the neutral value where they do not
+        count."""
         self._ask(point, row, u)
         mask = self.loads.mask(point, row, u)
         args = [self.loads.load(n, point, row, u, mask) for n in range(self.plan.inputs)]
@@ -120,7 +123,7 @@ class Combine:
         return Dots(self.e, self.op, self.s, self.plan, self.bodies, self.loads, self.s.dot)
 
     def by_rows(self, sums: Sequence[SSAValue], width: int) -> Sequence[SSAValue]:
-        """The sums of each row, of accumulators that may have some of several rows."""
+        """Return the sums of each row, from accumulators that may hold several rows."""
         if self._dots is None or self.s.height == 1:
             return sums
         return self._dots.by_rows(sums, width)
@@ -153,7 +156,8 @@ class Combine:
     def _counted(
         self, point: Point, row: int, u: int, args: Sequence[Val], old: SSAValue
     ) -> SSAValue:
-        """The accumulator after a point, by the instruction that adds most at once."""
+        """Return the accumulator after a point, by the instruction that adds the most values at
+        once."""
         block, place = self.op.combine.block, (point.indices, row, u, point.tail_of(u))
         if self._product is not None:
             return self._fma(self.bodies.operands(self._product, block, args, *place), old)
@@ -164,7 +168,7 @@ class Combine:
         return accumulate(self.e, self.op.aggregation.data, old, self.e.spread(value))
 
     def _widened(self, x: Val) -> Val:
-        """An operand of a product as an element of the accumulator, made once for each load."""
+        """Widen an operand of a product to the accumulator's element, once for each load."""
         if element_of(x.ssa.type) == self.element:
             return x
         to = self.e.vector_type(self.element) if x.varying else self.element

@@ -1,7 +1,8 @@
 """Keys as signed integers in the same order.
 
-Floats: the bits of a negative number, but for its sign, are flipped. NaN is the greatest, and -0
-becomes 0. Unsigned integers: the highest bit is flipped.
+Floats: the bits of a negative number except its sign are flipped. NaN is the greatest, and -0
+becomes
+0. Unsigned integers: the highest bit is flipped.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tessella.lowering.values import Emitter, Val
 
 
 def key_type(element: Attribute) -> IntegerType:
-    """The integers that stand for keys of an element type."""
+    """Return the integer type that represents keys of an element type."""
     return IntegerType(element_of(element).bits)
 
 
 def comparable(e: Emitter, key: Val, element: Attribute, *, descending: bool) -> Val:
-    """The integer that stands for a key; its complement if the order is descending."""
+    """Return the integer that represents a key, complemented for descending order."""
     made = _Keys(e, element, key.varying).of(key)
     if not descending:
         return made
@@ -36,7 +37,7 @@ def _constant(e: Emitter, value: float, type: Attribute, varying: bool) -> Val:
 
 
 class _Keys:
-    """Emits the integers of keys, of one key or of a vector of them."""
+    """Emits the integers of a key or of a vector of keys."""
 
     def __init__(self, e: Emitter, element: Attribute, varying: bool) -> None:
         self.e = e

@@ -1,4 +1,4 @@
-"""Dot products: the groups of values that one instruction multiplies and adds, and that op."""
+"""Dot products: groups of values that one instruction multiplies and adds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tessella.passes.tile.plan import AccessPlan
 
 @dataclass(frozen=True)
 class Dots:
-    """Emits the products of a statement whose schedule has a dot product."""
+    """Emits the products of a statement whose schedule names a dot instruction."""
 
     e: Emitter
     op: ContractOp
@@ -36,7 +36,7 @@ class Dots:
     dot: Dot
 
     def added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> SSAValue:
-        """The accumulator of a vector after a group of products, of which those of some rows
+        """Return the accumulator of a vector after a group of products, in which only ``rows``
         count."""
         if self.s.height > 1:
             return self._added_to_rows(point, row, u, old, rows)
@@ -47,7 +47,7 @@ class Dots:
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
 
     def _groups(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
-        """An operand's groups, or its values, which need not lie side by side."""
+        """Return an operand's groups, or its values if they are not contiguous."""
         if self.dot.row.k > 1:
             return self._operand(operand, point, row, u, self.s.lanes, mask)
         return self.e.spread(self.loads.load(operand, point, row, u, mask))
@@ -55,8 +55,10 @@ class Dots:
     def _added_to_rows(
         self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]
     ) -> SSAValue:
-        """The accumulator of the lanes of a vector that belong to a row, in all rows that the
-        instruction computes; of those that do not count, all values are 0."""
+        """Accumulate lanes that belong to one row, in all rows that the instruction computes.
+
+        The operands of rows that do not count are 0.
+        """
         number, columns = row % self.s.height, self.dot.row.columns(self.s.lanes)
         of_rows, of_lanes = sorted(range(2), key=lambda i: self.plan.operands[i].by_vector)
         zeros = self._zeros(of_rows, self.dot.row.k)
@@ -72,7 +74,7 @@ class Dots:
         return self.bodies.cached(key, lambda: Val(joined(self.e, groups))).ssa
 
     def by_rows(self, sums: Sequence[SSAValue], width: int) -> list[SSAValue]:
-        """The sums of each row, of accumulators of several: so many vectors of each row."""
+        """Split accumulators of several rows into the vectors of each row."""
         height, columns = self.s.height, self.dot.row.columns(self.s.lanes)
         result = list(sums)
         for first in range(0, len(sums), height * width):
@@ -99,8 +101,8 @@ class Dots:
         *,
         first: int = 0,
     ) -> SSAValue:
-        """An operand's groups: those of so many lanes from the first one on, or the one that they
-        share."""
+        """Return an operand's groups: one for each lane from the first one on, or one that all
+        lanes share."""
         plan, pos = self.plan.operands[operand], self.loads.address(operand, point, row, u)
         guard = mask if plan.guards else None
         groups, left = (groups, 0) if plan.by_vector else (1, point.left)
@@ -111,8 +113,11 @@ class Dots:
         ).ssa
 
     def _load(self, operand: int, pos: Pos, groups: int, left: int, guard: Val | None) -> SSAValue:
-        """Values side by side; zeros after the first ``left`` ones, unless that is 0. Where a guard
-        does not hold, they are those at the beginning of the tensor, which do not count."""
+        """Load contiguous values, with zeros after the first ``left`` ones unless ``left`` is 0.
+
+        If a guard is false, the load reads the beginning of the tensor instead; its values do not
+        count.
+        """
         buffer, at = self.loads.buffers[operand], self.e.at(pos)
         assert isinstance(buffer.type, MemRefType)
         element, size = buffer.type.element_type, groups * self.dot.row.k
@@ -125,7 +130,7 @@ class Dots:
         return self.e.op(vector.MaskedLoadOp(buffer, [at], mask, zeros, type))
 
     def _zeros(self, operand: int, size: int) -> SSAValue:
-        """So many zeros of an operand's element."""
+        """Return a vector of zeros of an operand's element."""
         buffer = self.loads.buffers[operand].type
         assert isinstance(buffer, MemRefType)
         element = buffer.element_type
@@ -133,7 +138,7 @@ class Dots:
         return self.e.shared(("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type)))
 
     def _first(self, count: int, size: int) -> SSAValue:
-        """A mask of the first values."""
+        """Return a mask of the first values."""
         type, bound = VectorType(IntegerType(1), [size]), self.e.index(count)
         return self.e.shared(
             ("first", count, size), (), lambda: self.e.op(vector.CreateMaskOp([bound], type))

@@ -1,4 +1,4 @@
-"""A `tile.join` as loops: the rows are written where those before them end."""
+"""A `tile.join` as loops: each row is written after the previous row's end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Join(RowLoops):
         )
 
     def _row(self, number: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Write the values of a row after those before them."""
+        """Write the values of a row after those of earlier rows."""
         e, (*outer, last) = self.e, shape_of(self.op.places)
         width = len(outer) + 1
         coordinates: list[SSAValue] = []

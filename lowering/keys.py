@@ -1,5 +1,4 @@
-"""The keys of the values of rows, as the body of a statement computes them: one, or those of a
-vector of consecutive values."""
+"""The keys of the values in rows, computed by a statement's body one at a time or as a vector."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class KeyLoops(RowLoops):
         self.scalars = Bodies(emitter, Schedule(free, (self.name,)), buffers)
 
     def one_key(self, point: Point, at: SSAValue) -> Val:
-        """The key of one value of a row."""
+        """Compute the key of one value of a row."""
         here = {**point, self.name: Pos(at)}
         args = [Val(self.load(buffer, self.address(a, here))) for buffer, a in self.reads]
         lanes, self.e.lanes = self.e.lanes, 1
@@ -50,7 +49,7 @@ class KeyLoops(RowLoops):
         return value
 
     def several_keys(self, point: Point, at: SSAValue) -> Val:
-        """The keys of consecutive values."""
+        """Compute the keys of consecutive values."""
         here = {**point, self.name: Pos(at)}
         args: list[Val] = []
         for buffer, access in self.reads:
@@ -61,11 +60,11 @@ class KeyLoops(RowLoops):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether whole vectors of the operands are loaded along a row."""
+        """Whether whole vectors of the operands are contiguous along a row."""
         strides = (access.stride(self.name) for _, access in self.reads)
         return all(stride in (0, 1) for stride in strides) and self.lanes > 1
 
 
 def moves(access: FlatAccess[Size], name: str) -> bool:
-    """Whether an access moves with an index."""
+    """Return whether an access moves with an index."""
     return not decided(access.stride(name) == 0)

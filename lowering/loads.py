@@ -1,4 +1,4 @@
-"""The loads of a register tile, as planned for its operands, and the masks of valid lanes."""
+"""The loads of a register tile, as planned for each operand, and the masks of valid lanes."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Loads:
     transposed: dict[tuple[int, int], list[SSAValue]] = field(
         default_factory=dict[tuple[int, int], list[SSAValue]]
     )
-    """The rows of the square blocks that are transposed, by operand and vector."""
+    """The rows of transposed square blocks, by operand and vector."""
 
     def forget(self) -> None:
-        """Load all anew from here on."""
+        """Drop all cached loads."""
         self.bodies.forget()
         self.transposed.clear()
 
     def address(self, operand: int, point: Point, row: int, u: int) -> Pos:
-        """The offset of an operand's element at a row and a vector of the register tile."""
+        """Return the offset of an operand's element at a row and a vector of the register tile."""
         plan = self.plan.operands[operand]
         lane, start = u * self.s.lanes, point.offsets[operand] + row * plan.row_stride
         if plan.access is not Access.PACKED:
@@ -56,18 +56,18 @@ class Loads:
         return start + (panel * plan.room * stride + lane * plan.stride)
 
     def load(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """An operand's vector, or the element that its lanes share."""
+        """Load an operand's vector, or the element that its lanes share."""
         return self._loaders[self.plan.operands[operand].access](operand, point, row, u, mask)
 
     def current(self, point: Point, u: int) -> Val:
-        """What is now in the result, at a vector of the tile."""
+        """Load the result's present values at a vector of the tile."""
         buffer, pos = self.buffers[-1], self.address(-1, point, 0, u)
         if self.s.vector is None:
             return self._element_now(buffer, pos, None)
         return self._vector_now(buffer, pos, None, point.tail_of(u))
 
     def load_or_zero(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """As ``load``, with zero in masked lanes."""
+        """Load an operand, with zeros in masked lanes."""
         value, plan = self.load(operand, point, row, u, mask), self.plan.operands[operand]
         if mask is None or self._is_zeroed(plan, point):
             return value
@@ -76,7 +76,7 @@ class Loads:
         )
 
     def _is_zeroed(self, plan: OperandPlan, point: Point) -> bool:
-        """Whether a masked load has left zeros in all invalid lanes."""
+        """Return whether a masked load has left zeros in all invalid lanes."""
         if plan.access not in (Access.CONTIGUOUS, Access.PACKED):
             return False
         others = any(self._active(self.plan.constraints.masked, point))
@@ -119,7 +119,7 @@ class Loads:
         )
 
     def _has_room(self, plan: OperandPlan) -> bool:
-        """Whether memory extends beyond an index's last element as far as its vectors do."""
+        """Return whether memory extends beyond an index's last element as far as its vectors do."""
         if plan.room == 0:
             return False
         if self.s.width % plan.room == 0:
@@ -130,8 +130,8 @@ class Loads:
     def _element_guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None
     ) -> Val | None:
-        """The condition under which the element that all lanes share may be loaded, if there is
-        one."""
+        """Return the condition for loading the element that all lanes share; None if it is always
+        valid."""
         own = self.plan.operands[operand].guards
         if mask is None or not own:
             return None
@@ -145,7 +145,7 @@ class Loads:
         return Val(self.e.shared(key, (mask.ssa,), lambda: horizontal(self.e, "+", [mask.ssa])))
 
     def _load_transposed(self, operand: int, point: Point, row: int, u: int, _: Val | None) -> Val:
-        """A row of a square block that is loaded along the rows' index."""
+        """Return a row of a square block that is loaded along the rows' index."""
         key = (operand, u)
         if key not in self.transposed:
             stride, buffer = self.plan.operands[operand].stride, self.buffers[operand]
@@ -159,8 +159,10 @@ class Loads:
         return Val(self.transposed[key][row], varying=True)
 
     def _lanes(self, tail: Size) -> Iterator[Pos]:
-        """The lanes that count; where their number depends on symbols, all, of which those beyond
-        are the last that counts."""
+        """Yield the valid lanes.
+
+        If their number is symbolic, yield all lanes; those beyond the last valid one repeat it.
+        """
         if expression(tail) is None:
             yield from (Pos(None, lane) for lane in range(tail or self.s.lanes))
             return
@@ -168,11 +170,11 @@ class Loads:
         yield from (self.e.min(Pos(None, lane), last) for lane in range(self.s.lanes))
 
     def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """Strided elements from as many vectors as the stride."""
+        """Load strided elements from ``stride`` vectors."""
         stride = self.plan.operands[operand].stride
         start = self.address(operand, point, row, u)
         tail = point.tail_of(u)
-        # nothing is read after the last lane's element
+        # The loads end at the last lane's element.
         size = ((self.s.lanes if tail == 0 else tail) - 1) * stride + 1
 
         most = self.s.lanes * stride
@@ -189,7 +191,7 @@ class Loads:
     def _load_chunk(
         self, operand: int, start: Pos, point: Point, row: int, u: int, first: int, size: Size
     ) -> SSAValue:
-        """A vector of an operand from the element ``first`` on, of which ``size`` elements may be
+        """Load a vector of an operand from the element ``first`` on; only ``size`` elements may be
         read."""
         guards = self.plan.operands[operand].guards
         masks = [self.holds(c, point, row, u, first) for c in self._active(guards, point)]
@@ -216,7 +218,7 @@ class Loads:
         return Val(self.e.add(vector.MaskedLoadOp, operands, type), varying=True)
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
-        """The condition under which the point counts; None if it always does."""
+        """Return the condition for a point to count; None if it always does."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
         if self.plan.adds_lanes and (tail := point.tail_of(u)) != 0:
@@ -224,12 +226,12 @@ class Loads:
         return self._all(masks)
 
     def _active(self, constraints: Sequence[Constraint], point: Point) -> Iterator[Constraint]:
-        """The constraints that masks must enforce here."""
+        """Yield the constraints that masks must enforce here."""
         lanes = self.plan.constraints.lanes
         return (c for c in constraints if point.masked or c not in lanes)
 
     def _all(self, masks: Sequence[Val]) -> Val | None:
-        """The conjunction of conditions, made once for the masks."""
+        """Return the conjunction of conditions, cached."""
         if not masks:
             return None
         total = masks[0]
@@ -243,7 +245,7 @@ class Loads:
         return total
 
     def _spread(self, mask: Val) -> SSAValue:
-        """A mask for each lane, made once for a condition that all lanes share."""
+        """Broadcast a condition that all lanes share to a mask, cached."""
         if mask.varying or self.e.lanes == 1:
             return mask.ssa
         type = self.e.vector_type(mask.ssa.type)
@@ -256,9 +258,11 @@ class Loads:
     def holds(
         self, c: Constraint, point: Point, row: int, u: int = 0, element: int | None = None
     ) -> Val:
-        """``0 <= form < extent``, by one unsigned comparison, made once for what it depends on: for
-        the lanes, or for the elements of an operand side by side, from one on that is counted from
-        the first lane's."""
+        """Test ``0 <= form < extent`` by one unsigned comparison, cached.
+
+        The result is a mask of the lanes, or of an operand's contiguous elements, which are counted
+        from the first lane's element.
+        """
         terms: list[tuple[SSAValue, int]] = []
         constant: Size = c.form.constant
         lane = 0
@@ -286,7 +290,7 @@ class Loads:
             return self.e.op(CmpiOp(scalar, self.e.index(c.extent), "ult"))
         kind = INDEX
         if self._is_narrow(c):
-            # a vector of i32 is one register where one of index is two
+            # A vector of i32 takes one register where a vector of index takes two.
             kind = i32
             scalar = self.e.op(arith.IndexCastOp(scalar, i32))
         extent = self._extent(c.extent, kind)
@@ -295,7 +299,7 @@ class Loads:
         return self.e.op(CmpiOp(value, self.bodies.spread_constant(extent), "ult"))
 
     def _extent(self, extent: Size, kind: IndexType | IntegerType) -> SSAValue:
-        """A size as an integer of a type."""
+        """Return a size as an integer of a type."""
         if not isinstance(extent, Expr):
             return self.e.constant(IntegerAttr(extent, kind), kind)
         value = self.e.index(extent)
@@ -306,7 +310,8 @@ class Loads:
         )
 
     def _is_narrow(self, c: Constraint) -> bool:
-        """Whether all values of a constraint, beyond the last lane too, are small integers."""
+        """Return whether all values of a constraint are small integers, beyond the last lane
+        too."""
         if any(name in self.flat.floating for name, _ in c.form.terms):
             return False
         low, high = c.form.bounds(self.flat.ranges)

@@ -47,7 +47,7 @@ from tessella.support.sizes import Size
 
 @dataclass
 class KernelTable:
-    """The kernels of a module by structure. Equal ones are made once."""
+    """The kernels of a module by structure; equal ones are created once."""
 
     module: ModuleOp
     known: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
@@ -61,7 +61,7 @@ class KernelTable:
         self.count = 1 + max(codes, default=-1)
 
     def call(self, group: GroupLowering, results: Sequence[SSAValue]) -> CallOp:
-        """A call of the kernel of a group, or of an equal one; it gets its nodes in `finish`."""
+        """Return a call of a group's kernel or of an equal one. `finish` adds its nodes."""
         kernel = self._known(group.kernel(results), "_".join(group.names[:3]))
         call = CallOp(kernel.sym_name.data, group.arguments, [r.type for r in results])
         call.attributes[NODES] = ArrayAttr(map(StringAttr, group.nodes))
@@ -69,7 +69,7 @@ class KernelTable:
         return call
 
     def _known(self, kernel: KernelOp, hint: str) -> KernelOp:
-        """The kernel, or an equal one that is there already; it gets its name here."""
+        """Return an equal existing kernel, or name and add the new one."""
         key = structure(kernel)
         known = self.known.get(key)
         if known is None:
@@ -82,7 +82,7 @@ class KernelTable:
         return known
 
     def finish(self) -> None:
-        """Write on each kernel the nodes that it computes; on a call, if there are others."""
+        """Record on each kernel the nodes that it computes, and on calls for other nodes."""
         for kernel, calls in self._calls.items():
             kernel.nodes = ArrayAttr([node for call in calls for node in nodes_of(call, None)])
             if len({call.attributes[NODES] for call in calls}) == 1:
@@ -91,7 +91,8 @@ class KernelTable:
 
 
 class _Group(GroupLowering):
-    """Lowers the ops of one group. Weights and views are inserted before it in the segment."""
+    """Lowers the ops of one group. Weights and views are inserted before the group in the
+    segment."""
 
     def __init__(self, weights: WeightStore, table: KernelTable, anchor: Operation) -> None:
         super().__init__()
@@ -100,17 +101,17 @@ class _Group(GroupLowering):
         self.anchor = anchor
 
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """A weight of this array."""
+        """Return a weight with this array."""
         return self._inserted(WeightOp(self.weights.add(hint, array), type_of(array)))
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """The memory of a tensor as one of another type."""
+        """Return a tensor's memory as a tensor of another type."""
         return self._inserted(_view(value, type, self.anchor))
 
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """A weight computed from a tensor with known elements."""
+        """Return a weight computed from a tensor with known elements."""
         array = constant_value(value, self.weights)
         if array is None:
             return None
@@ -119,7 +120,7 @@ class _Group(GroupLowering):
         return self.weight(made, f"{value.name_hint or 'weight'}.part")
 
     def stored(self, splat: SplatOp) -> SSAValue:
-        """A splat that is in memory."""
+        """Return a splat as a tensor in memory."""
         return self._inserted(_in_memory(splat, self.weights, self.table))
 
     def _inserted(self, op: WeightOp | ViewOp | CallOp) -> SSAValue:
@@ -162,7 +163,7 @@ def _convert_segment(segment: SegmentOp, weights: WeightStore, table: KernelTabl
 def _converted(
     op: Operation, weights: WeightStore, table: KernelTable
 ) -> CallOp | ScanOp | ViewOp | None:
-    """The replacement of an op; None if it stays."""
+    """Return the replacement of an op; None if the op stays."""
     match op:
         case FusedOp():
             return _convert_fused(op, weights, table)
@@ -194,7 +195,7 @@ def _view(source: SSAValue, type: Tensor, op: Operation) -> ViewOp:
 
 
 def _keep_in_memory(op: SplatOp, weights: WeightStore, table: KernelTable) -> None:
-    """A splat that is returned, viewed or carried by a loop must be in memory."""
+    """Store a splat that is returned, viewed or carried by a loop."""
     new = _in_memory(op, weights, table)
     Rewriter.insert_op(new, InsertPoint.before(op))
     op.res.replace_all_uses_with(new.results[0])
@@ -202,7 +203,8 @@ def _keep_in_memory(op: SplatOp, weights: WeightStore, table: KernelTable) -> No
 
 
 def _in_memory(splat: SplatOp, weights: WeightStore, table: KernelTable) -> WeightOp | CallOp:
-    """A splat as a weight; as a call of a kernel that fills a tensor where its shape is open."""
+    """Return a splat as a weight, or as a call of a kernel that fills a tensor of symbolic
+    shape."""
     type = tensor_type(splat.res)
     if is_static(type.get_shape()):
         array = np.ascontiguousarray(splat_array(splat))
@@ -253,8 +255,8 @@ def relayout(
     weights: WeightStore,
     table: KernelTable,
 ) -> CallOp:
-    """A call of a kernel that copies a value to another layout, with wider integers if the place
-    has these."""
+    """Call a kernel that copies a value to another layout, widening integers if the place requires
+    it."""
     assert place is not None
     group = _Group(weights, table, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]

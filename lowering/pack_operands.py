@@ -46,10 +46,10 @@ from tessella.support.parallel import map_on_threads
 from tessella.support.sizes import Size
 
 THREADS = 4
-"""Threads that pack weights: memory serves no more at once."""
+"""Threads that pack weights: more would not raise memory throughput."""
 
 LARGE = 1 << 20
-"""Bytes of weights for which threads are worth their start."""
+"""Bytes of weights above which threads pay for their start."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PackOperandsPass(ProgramPass):
 
 
 class _Key(NamedTuple):
-    """A weight, and how a kernel reads it."""
+    """A weight, and the layout that a kernel reads."""
 
     symbol: str
     shape: tuple[Size, ...]
@@ -114,8 +114,10 @@ class _Packer:
         self._drop_unused()
 
     def _pack_weights(self, calls: Sequence[CallOp]) -> None:
-        """Pack all weights at the same time: it is copying, in an order that takes its time. A
-        weight that nothing else reads is let go once it is packed."""
+        """Pack all weights in parallel; packing is bound by memory.
+
+        A weight without another reader is released once it is packed.
+        """
         needed: dict[_Key, Array] = {}
         for call in calls:
             wanted = self.kernels[call.callee_name].function_type.inputs
@@ -138,7 +140,7 @@ class _Packer:
         self.packed = dict(zip(keys, packed, strict=True))
 
     def _read_as_they_are(self) -> set[str]:
-        """The symbols of the weights that something reads in the layout that they have."""
+        """Return the symbols of the weights that have a reader in their present layout."""
         found: set[str] = set()
         for function in self.module.ops:
             for op in () if isinstance(function, KernelOp) else function.walk():
@@ -185,19 +187,19 @@ class _Packer:
         return new.res
 
     def _drop_unused(self) -> None:
-        """Remove unused weights: only the packed copy is kept."""
+        """Remove unused weights: only packed copies remain."""
         used = {_symbol(op) for op in self.module.walk() if isinstance(op, WeightOp)}
         self.weights.keep(used)
 
 
 def _widened(array: Array, element: str) -> Array:
-    """Packed integers in the element that a kernel reads."""
+    """Widen packed integers to the element that a kernel reads."""
     wide = ELEMENTS[element]
     return array.astype(wide.dtype, copy=False) if wide.is_integer else array
 
 
 def pack_arguments(kernel: KernelOp) -> None:
-    """Set the arguments to the places in which the schedules read them."""
+    """Set a kernel's arguments to the places that the schedules read."""
     for i, argument in enumerate(kernel.body.block.args):
         place = kernel.packed(i)
         if place is not None:

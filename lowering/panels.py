@@ -21,7 +21,7 @@ from tessella.support.sizes import bounds_of, ceil_div, product
 
 @dataclass(frozen=True)
 class Panels:
-    """Asks for the next panels of a statement's operands."""
+    """Prefetches the next panels of a statement's operands."""
 
     e: Emitter
     flat: Flat
@@ -30,14 +30,14 @@ class Panels:
     buffers: Sequence[SSAValue]
 
     def at(self, point: Point) -> Point:
-        """A register tile's point, with the line that it asks for."""
+        """Return a register tile's point, with the line that it prefetches."""
         if not self.s.prefetch or not any(o.is_panel for o in self.plan.read):
             return point
         return replace(point, line=self._line(point))
 
     def _line(self, point: Point) -> Pos:
-        """Other lines for each register tile that shares a panel, so that together they ask for all
-        of the next one."""
+        """Return the line that a tile prefetches: each tile prefetches a different slice of the
+        next panel."""
         number, values = AffineExpr.constant(0), list[SSAValue]()
         for name, step in self._inside.items():
             pos = point.indices[name]
@@ -50,7 +50,7 @@ class Panels:
         return Pos(self.e.apply(number % groups * self._asked, values))
 
     def ask(self, point: Point) -> None:
-        """Ask for lines that the same point of the next panel reads."""
+        """Prefetch lines that the same point of the next panel reads."""
         if point.line is None or self.s.vector is None:
             return
         for operand, plan in enumerate(self.plan.read):
@@ -63,14 +63,16 @@ class Panels:
 
     @cached_property
     def _inside(self) -> Mapping[str, int]:
-        """The loops that run the register tiles of a panel, with their steps."""
+        """Return the loops over the register tiles of a panel, with their steps."""
         inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
         return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
 
     @cached_property
     def _asked(self) -> int:
-        """How many of the lines of a point each register tile of a panel asks for: together all,
-        even if there are as few as can be."""
+        """Return the lines of a point that each register tile prefetches.
+
+        All tiles of the smallest possible panel together prefetch all lines.
+        """
         ranges = {name: bounds_of(self.flat.ranges[name])[0] for name in self._inside}
         tiles = product(ceil_div(ranges[n], step) for n, step in self._inside.items())
         return known(ceil_div(self.s.vectors, tiles))

@@ -28,24 +28,24 @@ from tessella.support.errors import InvalidModelError
 
 @dataclass(frozen=True)
 class Piece:
-    """Statements of a kernel that become a kernel on buffers."""
+    """Statements of a kernel that become a kernel on buffers of their own."""
 
     ops: Sequence[Statement]
     arguments: Sequence[SSAValue]
-    """Of the kernel that it is a piece of."""
+    """The arguments of the kernel it is a piece of."""
     results: Sequence[SSAValue]
-    """Of that kernel: the tensors that own their buffers."""
+    """The results of that kernel: the tensors that own their buffers."""
     roots: Mapping[SSAValue, SSAValue]
     """For every tensor made in the kernel, the tensor that owns its buffer."""
     inputs: Sequence[SSAValue]
     outputs: Sequence[SSAValue]
     scratch: Sequence[SSAValue]
     uses: Sequence[Use]
-    """Of the tensors that own buffers."""
+    """The uses of tensors that own buffers."""
 
     @property
     def parts(self) -> ArrayAttr[PartAttr] | None:
-        """What a thread touches of each buffer; None if one thread runs the piece."""
+        """The bytes of each buffer that a thread touches; None if one thread runs the piece."""
         values = (*self.inputs, *self.outputs, *self.scratch)
         known = joined(self.uses)
         found = [known.get(value, ALONE) for value in values]
@@ -88,12 +88,13 @@ def pieces(kernel: KernelOp) -> list[Piece]:
 def _groups(
     ops: Sequence[Statement], used: Mapping[Statement, Sequence[Use]]
 ) -> list[list[Statement]]:
-    """Statements without a barrier between them. One thread alone runs all of a group, or none."""
+    """Group statements without barriers in between. All of a group is divided among threads, or
+    none."""
     groups: list[list[Statement]] = []
     hazards = Hazards()
     for _, run in groupby(ops, key=lambda op: depth(op) > 0):
         together = list(run)
-        # a step reads what the same thread has written
+        # An iteration reads what the same thread has written.
         units = [together] if depth(together[0]) else [[op] for op in together]
         for unit in units:
             touched = [use for op in unit for use in used[op]]

@@ -14,7 +14,7 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class Extent:
-    """A stretch of an index's range."""
+    """A contiguous part of an index's range."""
 
     start: Pos
     size: Size
@@ -22,56 +22,55 @@ class Extent:
 
 @dataclass(frozen=True)
 class Step:
-    """Where a statement is in the loops that its kernel's statements share."""
+    """The statement's position in the shared loops of its kernel."""
 
     starts: tuple[Pos, ...]
-    """Where the operands and the result begin, in elements."""
+    """The first elements of the operands and the result, as offsets."""
     bases: Mapping[str, Pos] = field(default_factory=dict[str, Pos])
     """The first values of the shared indices."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    """Where the indices end that do not run over their whole ranges (`dialects/tile/reach.py`)."""
+    """The ends of indices that do not run over their whole ranges (`dialects/tile/reach.py`)."""
     share: tuple[SSAValue, SSAValue] | None = None
     """The values of the parallel index that this thread runs."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """The value of a running index before the current one, at which aggregates have been stored."""
+    """An earlier value of a running index, at which aggregates have been stored."""
 
     value: Pos
     step: Pos
-    """From the current value to it."""
+    """The distance from the current value to it."""
     none: SSAValue
-    """Whether the current value is the first one. ``value`` is then the current one."""
+    """Whether the current value is the first one; ``value`` is the current one then."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """The position of the loops: the value of each index, the offset of each operand, and the
-    register tile."""
+    """The position of the loops: index values, operand offsets, and the register tile."""
 
     indices: Mapping[str, Pos]
     offsets: tuple[Pos, ...]
     rows: tuple[int, ...] = (0,)
     cut: Cut = UNCUT
-    """Where constraints leave some of the rows."""
+    """The tiles that constraints cut."""
     masked: bool = False
-    """Whether constraints on the lanes have to be checked."""
+    """Whether masks must check constraints on the lanes."""
     vectors: int = 1
     tail: Size = 0
-    """Lanes of the last vector that count; 0 where all do."""
+    """Valid lanes of the last vector; 0 if all are valid."""
     line: Pos | None = None
-    """Of the lines that a point reads of a panel: which of the next panel's is asked for."""
+    """The line of the next panel that this point prefetches."""
     left: int = 0
-    """Values of the last group of a dot product that count; 0 where all do."""
+    """Valid values of the last group of a dot product; 0 if all are valid."""
     part: Size = 0
-    """How many values of the index of partial sums the current sum has; 0 outside of them."""
+    """Values that the current partial sum adds; 0 outside partial sums."""
     placed: bool = False
-    """Whether the offset of the result has the coordinates of an indexed write."""
+    """Whether the result's offset includes the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
-    """Where the current blocks of indices are."""
+    """The current blocks of indices."""
     before: Before | None = None
-    """Where aggregates go on from, if the loop over the running index is outside of register
+    """The aggregates to continue from, if the loop over the running index is outside register
     tiles."""
 
     def tail_of(self, vector: int) -> Size:

@@ -1,10 +1,12 @@
-"""What a step of shared loops asks for ahead of its use.
+"""Prefetches that an iteration of shared loops issues ahead of use.
 
-Arguments are asked for some steps before they are read, results before they are written: in the
-same step by a statement before that which writes them, else in the step before. A statement that
-reads an argument vector by vector asks along with each vector, so that no more is asked for than
-comes in meanwhile: of several such statements the one that computes most. What no statement reads
-that way is asked for as a whole, when the step before begins.
+Arguments are prefetched some iterations before they are read. Results are prefetched before they
+are written: in the same iteration by a statement before the writer, otherwise in the previous
+iteration.
+
+A statement that reads an argument vector by vector prefetches along with each vector, which spreads
+the requests. If several statements do, the one with the most arithmetic prefetches. Arguments
+without such a reader are prefetched as a whole, at the beginning of the previous iteration.
 """
 
 from __future__ import annotations
@@ -30,18 +32,19 @@ from tessella.support.decisions import decided_zero
 from tessella.support.sizes import Size
 
 STREAM = 4096
-"""Bytes ahead in a stream from memory: the processor's own prefetches end with a page. Sums over
-one, two and three arrays of 40 MB take 10%, 4% and 4% less with it. Where partial sums read each
-array in two places, they take as long as without."""
+"""The prefetch distance in a stream from memory, in bytes.
+
+The processor's own prefetcher stops at the end of a page.
+"""
 LINE = 64
-"""Bytes of a stream that one prefetch asks for."""
+"""Bytes of a stream that one prefetch covers."""
 UNROLLED = 4
-"""Prefetches in a step of their loop, which costs more than they do."""
+"""Prefetches in an iteration of their loop, which costs more than they do."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A statement in one step of the shared loops."""
+    """A statement in one iteration of the shared loops."""
 
     op: ContractOp
     flat: Flat
@@ -50,12 +53,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A buffer that is asked for wherever a statement reads a vector of one of its operands."""
+    """A buffer that is prefetched wherever a statement reads a vector of one of its operands."""
 
     operand: int
     buffer: SSAValue
     shift: Size
-    """Elements from what is read to what is asked for."""
+    """The prefetch distance in elements."""
     line: int
     """Elements of a cache line."""
     write: bool
@@ -63,7 +66,8 @@ class Ahead:
 
 @dataclass(frozen=True)
 class _Read:
-    """An operand of a statement that the innermost shared loop moves by ``span`` elements."""
+    """An operand of a statement that advances by ``span`` elements with the innermost shared
+    loop."""
 
     part: Part
     operand: int
@@ -71,8 +75,8 @@ class _Read:
 
     @property
     def work(self) -> float:
-        """How much the statement computes while it reads the operand once, vector by vector; 0 if
-        it does not."""
+        """The arithmetic of the statement while it reads the operand once; 0 if it does not read by
+        vectors."""
         op, flat, schedule = self.part.op, self.part.flat, self.part.op.schedule
         moves = flat.accesses[self.operand].stride
         once = all(moves(index.name) for index in flat.indices if index.range != 1)
@@ -86,7 +90,8 @@ class _Read:
 def asked(
     parts: Sequence[Part], nest: Nest, buffers: Mapping[SSAValue, SSAValue], emitter: Emitter
 ) -> dict[ContractOp, list[Ahead]]:
-    """What each statement asks for. What none of them can is asked for here and now."""
+    """Return the prefetches of each statement. Those that no statement can issue are emitted
+    here."""
     found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
     for value, reads in _reads(parts).items() if nest.prefetch else ():
         read = max(reads, key=lambda each: each.work)
@@ -104,8 +109,10 @@ def asked(
 def streamed(
     op: ContractOp, flat: Flat, schedule: Schedule, buffers: Mapping[SSAValue, SSAValue]
 ) -> list[Ahead]:
-    """What a statement whose schedule asks for it reads from far away, each element once: of
-    several accesses to a tensor, that which comes first to new elements."""
+    """Return the prefetches of a statement that streams an operand from memory, each element once.
+
+    Among several accesses to a tensor, the one that reaches new elements first prefetches.
+    """
     found: dict[SSAValue, tuple[Size, Ahead]] = {}
     for number in streams(op, flat, schedule.vector) if schedule.prefetch else ():
         value, offset = op.tensors[number], flat.accesses[number].offset
@@ -117,7 +124,7 @@ def streamed(
 
 
 def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
-    """Where the arguments are read that the innermost shared loop moves."""
+    """Return the reads of arguments that advance with the innermost shared loop."""
     found: dict[SSAValue, list[_Read]] = {}
     for part in parts:
         *_, (name, loop) = shared_loops(part.op).items()
@@ -137,8 +144,11 @@ def _ask_for_results(
     buffers: Mapping[SSAValue, SSAValue],
     line: int,
 ) -> None:
-    """Let results be asked for where an argument is read at the places that they are written at: by
-    the last statement before that which writes them, else by that for the next step."""
+    """Prefetch results along with reads of an argument at the same positions.
+
+    The last statement before the writer prefetches, or otherwise the last one for the next
+    iteration.
+    """
     for number, part in enumerate(parts):
         alike = [read for read in reads if _are_alike(read, part)]
         if alike and not lives_within(part.op.res):
@@ -149,7 +159,8 @@ def _ask_for_results(
 
 
 def _are_alike(read: _Read, part: Part) -> bool:
-    """Whether a statement writes its result at the places where another reads an operand."""
+    """Return whether a statement writes its result at the positions where another reads an
+    operand."""
     places = _places(read.part.op, read.operand)
     return places is not None and places == _places(part.op, -1)
 
@@ -157,8 +168,11 @@ def _are_alike(read: _Read, part: Part) -> bool:
 def _places(
     op: ContractOp, operand: int
 ) -> tuple[Sequence[Size], Layout, int, Sequence[int | None]] | None:
-    """What determines the addresses of an operand in a step, if its access has plain indices: the
-    tensor's shape, layout and bits, and which shared loop runs over each dimension."""
+    """Return what determines an operand's addresses in an iteration, if its access has plain
+    indices.
+
+    These are the tensor's shape, layout and width, and the shared loop over each dimension.
+    """
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
     pairs = zip(forms, shape_of(value), strict=True)
     longer = [(form.single, extent) for form, extent in pairs if extent != 1]

@@ -1,4 +1,4 @@
-"""What the loops of statements that select values of rows have in common."""
+"""Common parts of statements that select values of rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tessella.support.sizes import Expr, Size
 
 Body = Callable[[SSAValue], None]
 Point = Mapping[str, Pos]
-"""The values of indices."""
+"""The values of indices, by name."""
 
 
 def flat(
     statement: str, value: SSAValue, forms: Access, ranges: Mapping[str, Size]
 ) -> FlatAccess[Size]:
-    """An access in memory. Raises InvalidModelError for one that can leave its tensor."""
+    """Return an access in memory. Raises InvalidModelError for one that can leave its tensor."""
     if not stays_inside(forms, shape_of(value), ranges):
         raise InvalidModelError(f"an access of {statement} leaves {value.type}")
     return flatten_access(forms, shape_of(value), layout_of(value), ranges)
@@ -38,7 +38,7 @@ class RowLoops:
         self.lanes = lanes
 
     def point(self, number: SSAValue, free: Sequence[Index]) -> dict[str, Pos]:
-        """The values of indices, of which the last one counts fastest."""
+        """Return the values of indices, the last of which varies fastest."""
         point: dict[str, Pos] = {}
         for index in reversed(free):
             point[index.name] = Pos(self.digit(number, index.range))
@@ -46,19 +46,19 @@ class RowLoops:
         return point
 
     def digit(self, number: SSAValue, range: Size) -> SSAValue:
-        """The remainder of a division by the range of an index."""
+        """Return the remainder of a division by an index's range."""
         if isinstance(range, Expr):
             return self.e.op(arith.RemUIOp(number, self.e.index(range)))
         return self.e.apply(AffineExpr.dimension(0) % range, [number])
 
     def quotient(self, number: SSAValue, range: Size) -> SSAValue:
-        """The quotient of a division by the range of an index."""
+        """Return the quotient of a division by an index's range."""
         if isinstance(range, Expr):
             return self.e.op(arith.DivUIOp(number, self.e.index(range)))
         return self.e.apply(AffineExpr.dimension(0) // range, [number])
 
     def address(self, access: FlatAccess[Size], point: Point) -> SSAValue:
-        """Where an access is at a point."""
+        """Return the offset of an access at a point."""
         pos = Pos(None, access.offset)
         for name, value in point.items():
             pos = self.e.step(pos, value, access.stride(name))
@@ -79,7 +79,7 @@ class RowLoops:
         self.e.effect(kind.create(operands=[value, buffer, at]))
 
     def loop(self, start: SSAValue, stop: SSAValue, body: Body, step: int = 1) -> None:
-        """A loop that carries nothing."""
+        """Emit a loop that carries nothing."""
 
         def inner(at: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             body(at)

@@ -1,16 +1,16 @@
-"""The loop over a running index: a statement's aggregates are stored at each of its values.
+"""The loop over a running index: a statement's aggregate is stored at each of its values.
 
-The accumulators stay in registers. Without lanes along the index, one step adds one value. With
-them, a step computes the prefixes of a whole vector, in as many additions as the number of lanes
-has digits (J. Sklansky, "Conditional-sum addition logic", 1960), and adds what came before:
+The accumulators stay in registers. Without lanes along the index, one iteration adds one value.
+With lanes, an iteration computes the prefixes of a whole vector in log2(lanes) additions (J.
+Sklansky, "Conditional-sum addition logic", 1960), and adds the preceding total:
 
     a b c d  ->  a a+b c c+d  ->  a a+b (a+b)+c (a+b)+(c+d)  ->  total + each of them
 
-So one addition for each vector depends on the one before it. Sums of numbers that are not negative
-never decrease.
+One addition for each vector depends on the previous vector. Sums of nonnegative numbers never
+decrease.
 
-Where the loop is outside of the register tile, as rows of a large tensor are added up in the order
-of memory, accumulators begin with what is stored at the value before.
+If the loop is outside the register tile, as when rows of a large tensor are added in memory order,
+accumulators start from the aggregates stored at the previous value.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Along:
     def one_by_one(
         self, point: Point, totals: Sequence[SSAValue], reduce: Reduce, unroll: int
     ) -> list[SSAValue]:
-        """Add the values one after the other. Returns the aggregates of all of them."""
+        """Add the values one after the other, and return their aggregates."""
 
         def body(iv: SSAValue, before: Sequence[SSAValue]) -> Sequence[SSAValue]:
             here = self.move(point, self.name, self._position(iv, Tiles(0, 1, self.extent)))
@@ -68,7 +68,7 @@ class Along:
         return self.e.loop(start, stop, 1, totals, body, unroll)
 
     def in_order(self, point: Point, body: Callable[[Point], None]) -> None:
-        """Run register tiles at each value, which begin with the aggregates at the one before."""
+        """Run register tiles at each value, starting from the aggregates at the previous one."""
         whole = Tiles(0, 1, self.extent)
 
         def at_each(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -83,7 +83,7 @@ class Along:
         self.e.loop(self.e.index(0), self.e.index(self.extent), 1, (), at_each)
 
     def at(self, point: Point, before: Before, reduce: Reduce) -> list[Val]:
-        """The aggregates at a value, after those at the value before."""
+        """Return the aggregates at a value, given those at the previous value."""
         indices = {**point.indices, self.name: before.value}
         there = replace(self.move(point, self.name, before.step), indices=indices)
         output, loads = len(there.offsets) - 1, self.combine.loads
@@ -118,7 +118,7 @@ class Along:
         return found
 
     def _position(self, iv: SSAValue, tiles: Tiles) -> Pos:
-        """The value of the running index in an iteration."""
+        """Return the value of the running index in an iteration."""
         iv.name_hint = self.name
         if not self.running.reverse:
             return Pos(iv)
@@ -153,7 +153,7 @@ class Along:
     # ** the lanes of a vector **
 
     def _lanes(self, source: Callable[[int], int]) -> list[int]:
-        """A shuffle's lanes, as those of a vector whose first lane is the first to be added."""
+        """Return shuffle indices for a vector whose first lane is added first."""
         if not self.running.reverse:
             return [source(lane) for lane in range(self.s.lanes)]
         last = self.s.lanes - 1
@@ -161,7 +161,7 @@ class Along:
         return [n if n > last else last - n for n in found]
 
     def _prefixes(self, value: SSAValue) -> SSAValue:
-        """The aggregates of each lane and those before it."""
+        """Return the prefixes: the aggregate of each lane and those before it."""
         neutral, step = self._neutral, 1
         while step < self.s.lanes:
 
@@ -174,12 +174,12 @@ class Along:
         return value
 
     def _spread_last(self, prefixes: SSAValue) -> SSAValue:
-        """The aggregate of all lanes, in each of them."""
+        """Broadcast the aggregate of all lanes."""
         last = self.s.lanes - 1
         return shuffle(self.e, prefixes, prefixes, self._lanes(lambda _: last))
 
     def _added(self, total: SSAValue, prefixes: SSAValue) -> SSAValue:
-        """The aggregates at the lanes of a vector, before which there is a total."""
+        """Add a preceding total to the prefixes of a vector."""
         found = accumulate(self.e, self._kind, total, prefixes)
         if not self.running.exclusive:
             return found

@@ -1,10 +1,10 @@
 """A `tile.sort` as loops, row by row.
 
-``insertion``: the best keys so far are a sorted buffer. Blocks of keys are compared with the last
-of the best in whole vectors; of a block with a better one, each that is better is inserted.
-``interleaved``: the same for several rows, one in each lane.
-``radix``: all keys are sorted by digits, from the lowest one, each time stably. One pass counts the
-digits of all keys. A digit that all keys share moves nothing.
+- ``insertion``: a sorted buffer holds the best keys so far. Blocks of keys are compared with the
+  last of them in whole vectors; each better key of a block is inserted.
+- ``interleaved``: the same for several rows, one in each lane.
+- ``radix``: all keys are sorted by digits, from the lowest one, each time stably. One pass counts
+  the digits of all keys. A digit that all keys share moves nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import bounds_of, ceil_div
 
 VECTORS = 4
-"""Vectors of keys that are compared at a time."""
+"""Vectors of keys compared at a time."""
 
 
 def scratch_of(op: SortOp) -> Sequence[rt.Buffer]:
-    """The buffers that each thread needs: for keys, for places, and for counts of digits."""
+    """Return the buffers that each thread needs: for keys, for positions, and for counts of
+    digits."""
     sorting = _sorting(op)
     keys, places = _types(op)
     if sorting.method == INSERTION:
@@ -63,7 +64,7 @@ def _sorting(op: SortOp) -> Sorting:
 
 
 def _types(op: SortOp) -> tuple[IntegerType, IntegerType]:
-    """The integers of keys, and those of places in the buffers."""
+    """Return the integer types of keys and of positions in the buffers."""
     key = key_type(yielded(op.combine.block).type)
     is_long = bounds_of(op.along.range)[1] >= 1 << 31
     return key, i64 if is_long or key.width.data > 32 else i32
@@ -111,7 +112,8 @@ class Sort(KeyLoops):
         self._write(point, places, start, 1)
 
     def _group(self, number: SSAValue) -> None:
-        """Sort interleaved rows. The last group begins earlier, so that all lanes are rows."""
+        """Sort interleaved rows. The last group overlaps its predecessor, so that all lanes are
+        rows."""
         e, lanes, (*outer, last) = self.e, self.sorting.lanes, self.op.free
         groups = ceil_div(last.range, lanes)
         point = self.point(self.quotient(number, groups), outer)
@@ -128,8 +130,7 @@ class Sort(KeyLoops):
     def _write(
         self, point: Mapping[str, Pos], places: SSAValue, start: SSAValue, stride: int
     ) -> None:
-        """Write the keys and the places of a row's first values, whose places lie from an offset on
-        in a buffer."""
+        """Write the first keys of a row and their positions, which are stored from an offset on."""
         e, values = self.e, self.op.results
 
         def body(at: SSAValue) -> None:
@@ -148,11 +149,11 @@ class Sort(KeyLoops):
     # ** keys **
 
     def _one(self, point: Mapping[str, Pos], at: SSAValue) -> SSAValue:
-        """The integer of one key."""
+        """Compute the integer of one key."""
         return self._comparable(self.one_key(point, at))
 
     def _several(self, point: Mapping[str, Pos], at: SSAValue) -> SSAValue:
-        """The integers of the keys of consecutive values."""
+        """Compute the integers of consecutive keys."""
         return self._comparable(self.several_keys(point, at))
 
     def _comparable(self, key: Val) -> SSAValue:
@@ -166,8 +167,10 @@ class Sort(KeyLoops):
         count: SSAValue,
         store: Callable[[SSAValue, SSAValue], None],
     ) -> None:
-        """Store the integers of so many keys from a value of the index on: ``store(key, number)``
-        takes one or a vector of them."""
+        """Store the integers of ``count`` keys from a value of the index on.
+
+        ``store(key, number)`` receives one key or a vector of keys.
+        """
         e, lanes, done = self.e, self.sorting.lanes, self.e.index(0)
 
         def body(take: Callable[..., SSAValue], at: SSAValue) -> None:
@@ -179,7 +182,7 @@ class Sort(KeyLoops):
         self.loop(done, count, partial(body, self._one))
 
     def _whole(self, count: SSAValue, size: int) -> SSAValue:
-        """The values in whole groups of a size."""
+        """Return how many values fill whole groups of a size."""
         return self.e.apply(AffineExpr.dimension(0) // size * size, [count])
 
     # ** insertion **
@@ -224,12 +227,15 @@ class Sort(KeyLoops):
         self.e.when(better, lambda: self._insert(key, place, None))
 
     def _last(self) -> SSAValue:
-        """The last of the best keys."""
+        """Return the last of the best keys."""
         return self.load(self.scratch[1], self.e.index(self.op.count + self.sorting.lanes - 1))
 
     def _insert(self, key: SSAValue, at: SSAValue, length: SSAValue | None) -> None:
-        """Insert a key behind those of the best that are no greater. They are as many as are
-        wanted, or ``length``. The vectors of the best ones are moved from the last one on."""
+        """Insert a key after the best keys that are no greater.
+
+        There are as many best keys as requested, or ``length``. Their vectors are moved from the
+        last one on.
+        """
         e, lanes, (_, best, places) = self.e, self.sorting.lanes, self.scratch
         place = e.op(CASTS["arith.index_cast"](at, self.place))
         new, new_place = e.spread(Val(key)), e.spread(Val(place))
@@ -283,8 +289,10 @@ class Sort(KeyLoops):
     def _exchange(
         self, key: SSAValue, at: SSAValue, end: SSAValue | None, length: SSAValue
     ) -> None:
-        """Insert a key of each lane into the best of its row, of which the last one drops out; at
-        ``end`` there is none yet."""
+        """Insert a key of each lane into the best keys of its row, and drop the last one.
+
+        At ``end`` there is none yet.
+        """
         e, lanes, (best, places) = self.e, self.sorting.lanes, self.scratch
         place = e.spread(Val(e.op(CASTS["arith.index_cast"](at, self.place))))
 
@@ -338,7 +346,7 @@ class Sort(KeyLoops):
             self.store(e.op(arith.AddiOp(self.load(counts, slot), one)), counts, slot)
 
     def _slot(self, key: SSAValue, digit: int) -> SSAValue:
-        """Where a digit of a key is counted."""
+        """Return the counter of a key's digit."""
         e, bits = self.e, self.sorting.digit
         shifted = e.op(arith.ShRUIOp(key, self._number(bits * digit))) if digit else key
         mask = min(bits, self.key.width.data - bits * digit)
@@ -348,7 +356,7 @@ class Sort(KeyLoops):
         return e.linear([(e.op(CASTS["arith.index_cast"](value, INDEX)), 1)], digit << bits)
 
     def _pass(self, digit: int, start: SSAValue) -> SSAValue:
-        """Sort by a digit. Returns where the keys are then."""
+        """Sort by a digit. Returns the buffer that holds the keys afterwards."""
         e, (keys, places, counts) = self.e, self.scratch
         size = e.index(self.op.along.range)
         first = self.load(counts, self._slot(self.load(keys, start), digit))
@@ -378,10 +386,10 @@ class Sort(KeyLoops):
         self.loop(e.index(0), e.op(SelectOp(is_one, e.index(0), size)), move)
         return e.op(SelectOp(is_one, start, to))
 
-    # ** what all of them use **
+    # ** shared by all methods **
 
     def _number(self, value: int) -> SSAValue:
-        """An integer of the type of keys."""
+        """Return an integer of the keys' type."""
         return self.e.constant(IntegerAttr(value, self.key), self.key)
 
     def _place_number(self, value: int) -> SSAValue:

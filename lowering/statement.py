@@ -1,8 +1,8 @@
 """One statement of a kernel as loops: the register tile and the loops around it.
 
-A register tile computes ``rows x vectors`` vectors of the output: accumulators stay in registers
+A register tile computes ``rows x vectors`` vectors of the output. Accumulators stay in registers
 over the whole reduction, operands that do not move with the vector index are loaded once and
-broadcast, and the post body runs before the one store.
+broadcast, and the post body runs before the only store.
 """
 
 from __future__ import annotations
@@ -47,23 +47,24 @@ from tessella.support.decisions import at_most, known
 from tessella.support.sizes import Expr, Size, ceil_div, expression, product, round_up, symbols_of
 
 FEW = 0.75
-"""The share of the rows that interior tiles run, from which on those of the boundary are few. It
-bounds code: a 3x3 convolution of 128 channels of 28x28 on avx512 has 630 instructions, and 835 if
-they never are."""
+"""The fraction of rows in interior tiles from which boundary tiles count as few.
+
+It bounds the amount of code: boundary tiles that are few are not unrolled.
+"""
 
 HELD = 24
-"""Vectors of a loop over tiles, which a map reads of an operand, or which are sums of windows: as
-many may be in registers. Where LLVM joins the steps of a depthwise convolution's loop over 7 rows
-of 7 sums, it loads early what several of them read, and spills 31 registers on neon. Of maps, on
-avx512, layer norm of 384 channels takes 20% longer where its loop stays. Where loops of more
-vectors stay, LLVM takes 23% less time for DenseNet-121, whose maps run 3% faster."""
+"""Vectors of a loop over tiles that may stay in registers.
+
+They are vectors that an elementwise statement reads of an operand, or sums of windows. LLVM does
+not unroll a loop with more: it would load early what several iterations read, and spill registers.
+"""
 
 Reduce = Callable[[Pos, Sequence[SSAValue]], list[SSAValue]]
 """The sums after a value of a reduced index."""
 
 
 class Statement:
-    """Emits the loops of one ``tile.contract`` under a schedule that fits."""
+    """Emits the loops of a ``tile.contract`` under its schedule."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class Statement:
     # ** free indices **
 
     def _move(self, point: Point, name: str, value: Pos) -> Point:
-        """The point at a value of an index, which is counted from the step of shared loops."""
+        """Return the point at a value of an index, relative to the iteration of the shared
+        loops."""
         offsets = tuple(
             self.e.step(offset, value, a.stride(name))
             for offset, a in zip(point.offsets, self.flat.accesses, strict=True)
@@ -161,8 +163,8 @@ class Statement:
 
     @cached_property
     def _shares_edges(self) -> bool:
-        """Whether tiles at the edges run the code of those between them: where loops over filter
-        positions are not unrolled."""
+        """Return whether boundary tiles run the code of interior tiles: if loops over taps are not
+        unrolled."""
         return all(
             prod(self.flat.ranges[n] for n in self.s.reduction[self.s.reduction.index(name) + 1 :])
             >= self.s.unroll
@@ -172,11 +174,11 @@ class Statement:
         )
 
     def _interior(self, name: str, extent: Size) -> tuple[Size, Size]:
-        """The interior of an index's range, or of a block of it."""
+        """Return the interior of an index's range, or of a block of it."""
         interior = self.constraints.interior(self.flat, name)
         if interior == (0, self.flat.ranges[name]):
             return 0, extent
-        # where a block begins is not known
+        # the block's beginning is unknown
         blocked = any(name == each for each, _ in self.s.blocks)
         return (0, 0) if blocked else interior
 
@@ -189,7 +191,7 @@ class Statement:
         return split(extent, size, interior, overlap=overlap)
 
     def _open(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
-        """The tiles of a range that depends on symbols."""
+        """Yield the tiles of a symbolic range."""
         if any(name in a.lanes for a in self.flat.accesses):
             names = (symbol.name for symbol in symbols_of([extent]))
             raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
@@ -203,7 +205,7 @@ class Statement:
         return with_ends(extent, size, self.s.ends if name == self.s.rows else ())
 
     def _shaped(self, point: Point, name: str, tiles: Tiles) -> Point:
-        """The point with the register tile's extent along an index."""
+        """Return the point with the register tile's extent along an index."""
         if name == self.s.rows:
             cut = UNCUT
             if self.constraints.rows:
@@ -217,7 +219,7 @@ class Statement:
         return point
 
     def _share_of(self, name: str) -> tuple[SSAValue, SSAValue] | None:
-        """The values of an index that this thread runs, if others run the rest."""
+        """Return the values of an index that this thread runs, if it is divided among threads."""
         parallel = self.s.parallel
         return self.step.share if parallel is not None and parallel[0] == name else None
 
@@ -228,7 +230,8 @@ class Statement:
         body: Callable[[Pos], None],
         share: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
-        """Run a body at the start of each tile, or of those that begin in a share."""
+        """Run a body at the start of each tile, or of each tile that begins in this thread's
+        share."""
         if self._runs_once(name, tiles):
             once = partial(body, Pos(None, tiles.start))
             if share is None:
@@ -245,23 +248,25 @@ class Statement:
 
         start, stop = self.e.index(tiles.start), self._stop(name, tiles)
         if share is not None:
-            # whole tiles are shared, and the first tiles begin at 0; what they leave is the last
-            # thread's
+            # Whole tiles are divided among threads, and the first tiles begin at 0. The last thread
+            # runs the remainder.
             first = share[0] if tiles.start == 0 else start
             start, stop = first, self.e.op(arith.MinSIOp(share[1], stop))
         self.e.loop(start, stop, tiles.size, (), loop_body, self._unrolled(tiles))
 
     def _begins_in(self, share: tuple[SSAValue, SSAValue], start: Size) -> SSAValue:
-        """Whether a tile begins in a share."""
+        """Return whether a tile begins in a share."""
         at = self.e.index(start)
         above = self.e.op(arith.CmpiOp(at, share[0], "sge"))
         below = self.e.op(arith.CmpiOp(at, share[1], "slt"))
         return self.e.op(arith.AndIOp(above, below))
 
     def _unrolled(self, tiles: Tiles) -> int:
-        """How often the loop over tiles is unrolled. LLVM unrolls short loops as a whole, so that
-        what all rows read stays in registers, and what windows share; those of too much for that
-        stay as they are."""
+        """Return the unroll factor of the loop over tiles.
+
+        LLVM unrolls short loops completely, which keeps values that rows or windows share in
+        registers. Loops with too many values for the registers are not unrolled.
+        """
         if any(plan.access is Access.TRANSPOSED for plan in self.plan.operands):
             return 1
         shares = self.op.is_map != bool(self.flat.constraints)
@@ -269,11 +274,11 @@ class Statement:
         return 0 if shares and not at_most(vectors, HELD) else 1
 
     def _runs_once(self, name: str, tiles: Tiles) -> bool:
-        """Whether tiles are one that each step of the shared loops runs."""
+        """Return whether each iteration of the shared loops runs a single tile."""
         return tiles.count == 1 and name not in self.step.stops
 
     def _stop(self, name: str, tiles: Tiles) -> SSAValue:
-        """Where the loop over tiles of an index ends."""
+        """Return the end of the loop over an index's tiles."""
         stop = self.e.index(tiles.stop)
         if name not in self.step.stops:
             return stop
@@ -296,7 +301,7 @@ class Statement:
             start = [zero] * (round_up(len(point.rows), self.s.height) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
             if self.along is not None:
-                return  # they are stored on the way
+                return  # the loop over the running index has stored them
             varying = self.s.vector is not None
             if self.reduces_lanes:
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
@@ -307,7 +312,7 @@ class Statement:
         self.stores.emit(point, values)
 
     def _reduced(self, point: Point, sums: list[SSAValue]) -> list[SSAValue]:
-        """The sums after the reduced indices of a register tile."""
+        """Return the sums after the reduced indices of a register tile."""
         return self._reduce(self.s.reduction, point, sums, point.rows)
 
     def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
@@ -351,7 +356,7 @@ class Statement:
 
     @cached_property
     def along(self) -> Along | None:
-        """The loop over the running index, if there is one."""
+        """Return the loop over the running index, if there is one."""
         index = self.op.running_index
         if index is None or index.running is None:
             return None
@@ -368,7 +373,7 @@ class Statement:
         sums: Sequence[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """The running index, at each of whose values the sums are stored."""
+        """Run the loop over the running index, which stores the sums at each value."""
         if along.name == self.s.vector:
             return along.over_lanes(point, sums)
         unroll = self._unroll_count(along.name, rest, point, rows)
@@ -384,7 +389,7 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """Partial sums of so many values of the first index, each added to the totals."""
+        """Add partial sums, each over a block of the first index, to the totals."""
         name, kind = names[0], self.op.aggregation.data
         extent = self.flat.ranges[name]
         zero = identity(self.e, kind, self.combine.element, self.s.vector)
@@ -406,7 +411,7 @@ class Statement:
         return sums
 
     def _extent(self, name: str, point: Point) -> Size:
-        """How many values of a reduced index are added up here."""
+        """Return the number of values of a reduced index that are added here."""
         if self.s.partial is not None and name == self.s.partial[0]:
             return point.part
         return self.flat.ranges[name]
@@ -414,12 +419,12 @@ class Statement:
     def _unroll_count(
         self, name: str, inner: Sequence[str], point: Point, rows: Sequence[int]
     ) -> int:
-        """How many steps of a reduced index's loop become one: where the loops inside are unrolled
-        as a whole, so many that the schedule's number of points come together.
+        """Return how many iterations of a reduced index's loop become one; 0 leaves the loop to
+        LLVM.
 
-        Boundary tiles that have code of their own keep it as it is where they are few: their code
-        takes as long to compile as all other tiles'. 0 keeps a short loop from becoming one with
-        the positions.
+        If the loops inside are fully unrolled, the schedule's number of points are joined. Boundary
+        tiles with code of their own are not unrolled where they are few, as their code takes as
+        long to compile as that of all other tiles.
         """
         extent = ceil_div(self._extent(name, point), self.s.group(name))
         if point.cut.starts and not (point.cut.inside and len(rows) == len(point.rows)):
@@ -448,8 +453,8 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """A reduced index in groups of values that one instruction adds up; the last may be a part
-        of a group."""
+        """Reduce an index in groups of values that one instruction adds. The last group may be
+        partial."""
         extent, size = known(self._extent(name, point)), self.s.group(name)
         whole, left = extent // size * size, extent % size
 
@@ -508,7 +513,7 @@ class Statement:
         sums: list[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """A reduced index, in a loop for each set of rows that are inside together."""
+        """Reduce an index by one loop for each set of rows that are in bounds together."""
         assert self.s.rows is not None
         for active in row_sets(constraint, self.s.rows, rows, name, self.flat.ranges, point.cut):
 

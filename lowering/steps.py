@@ -1,4 +1,4 @@
-"""Where a statement is in the loops that its kernel's statements share."""
+"""A statement's position in the loops that its kernel's statements share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tessella.support.sizes import Expr, Size
 
 
 def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
-    """A step of the shared loops, which begins at these values of their indices."""
+    """Return the statement's position in the shared loops, given their induction variables."""
     loops = zip(shared_loops(op).items(), steps, strict=False)
     bases = {name: _first(own, emitter, value) for (name, own), value in loops}
     stops = {
@@ -32,7 +32,7 @@ def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAVal
 
 
 def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:
-    """The first value of an index in a step."""
+    """Return the first value of an index in an iteration."""
     if own.window is None:
         number = AffineExpr.dimension(0) // own.block
         return Pos(emitter.apply(number, [step]) if own.block > 1 else step)
@@ -49,7 +49,7 @@ def _ended(
     loops: Mapping[str, Steps],
     extent: Size,
 ) -> SSAValue:
-    """Where an index ends in a step that begins at these values of the shared indices."""
+    """Return the end of an index in the iteration at these values of the shared indices."""
     last, values = AffineExpr.constant(0), list[SSAValue]()
     constant = reach.last.constant
     if isinstance(constant, Expr):
@@ -72,7 +72,7 @@ def _starts(
     bases: Mapping[str, Pos],
     steps: Sequence[SSAValue],
 ) -> tuple[Pos, ...]:
-    """The offsets of the operands and the result in a step of the shared loops."""
+    """Return the offsets of the operands and the result in an iteration of the shared loops."""
     starts: list[Pos] = []
     for value, forms, access in zip(op.tensors, op.access_list, flat.accesses, strict=True):
         start, within, writer = Pos(None, access.offset), lives_within(value), value.owner
@@ -88,18 +88,18 @@ def _starts(
 
 @dataclass(frozen=True)
 class _Ahead:
-    """How far a reader's step begins behind what another statement has written in it."""
+    """The distance of a reader's first element from the beginning of the written step."""
 
     writer: ContractOp
     reader: ContractOp
     access: Access
     number: int
-    """Of the shared loop."""
+    """The number of the shared loop."""
 
     def moved(
         self, start: Pos, flat: FlatAccess, base: Pos, step: SSAValue, emitter: Emitter
     ) -> Pos:
-        """A position in the tensor, of which only what the step has written is in memory."""
+        """Return a position in a tensor of which only the current step is in memory."""
         (_, theirs), (name, own) = (
             list(shared_loops(op).items())[self.number] for op in (self.writer, self.reader)
         )

@@ -1,4 +1,4 @@
-"""The end of a register tile: the post body, and the stores of those results that lie inside."""
+"""The end of a register tile: the post body, and stores of the results in bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tessella.support.sizes import bounds_of
 
 @dataclass(frozen=True)
 class Stores:
-    """Emits what a statement does with the values of a register tile."""
+    """Emits the post body and the stores of a register tile."""
 
     e: Emitter
     op: ContractOp
@@ -40,14 +40,15 @@ class Stores:
     loads: Loads
 
     def if_inside(self, point: Point, body: Callable[[], None]) -> None:
-        """Run a register tile, of which all or no rows may lie beyond the result."""
+        """Run a register tile unless all of its rows are out of bounds."""
         self._if(point, 0, [c for c in self.plan.constraints.stores if not self._by_row(c)], body)
 
     def emit(self, point: Point, values: Sequence[Val]) -> None:
         """Run the post body on a tile's values, row by row, and store them.
 
-        Rows beyond the result are stored where the first one is, before it. Were they not stored,
-        LLVM would compute them where it is known that they are, with all that they read at hand.
+        Rows out of bounds are redirected to the first row's address, and the first row is stored
+        last. With a branch around the store, LLVM would sink the row's computation into it, keeping
+        all operands live.
         """
         if self.plan.interleaves:
             self._interleaved(point, values)
@@ -64,11 +65,11 @@ class Stores:
                 continue
             self._if(point, row, by_row, partial(self._row, point, row, number, mine))
             if by_row:
-                self.loads.forget()  # what was loaded is known in this row alone
+                self.loads.forget()  # A load in this row is valid for this row only.
         self.loads.forget()
 
     def _interleaved(self, point: Point, values: Sequence[Val]) -> None:
-        """Store the lanes of all rows between each other, in contiguous vectors."""
+        """Store the lanes of all rows interleaved, in contiguous vectors."""
         buffer, height, lanes = self.buffers[-1], len(point.rows), self.s.lanes
         for u in range(point.vectors):
             rows = [
@@ -87,7 +88,7 @@ class Stores:
                     self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, chunk))
 
     def _may_overwrite(self, by_row: Sequence[Constraint]) -> bool:
-        """Whether the first row lies in the result everywhere, and others may be stored twice."""
+        """Return whether the first row is always in bounds, and others may be stored twice."""
         extracts = any(isinstance(each, ExtractOp) for each in self.op.post.walk())
         return (
             bool(by_row)
@@ -97,18 +98,18 @@ class Stores:
         )
 
     def _is_inside(self, row: int, c: Constraint) -> bool:
-        """Whether a row lies in the result for all values of other indices."""
+        """Return whether a row is in bounds for all values of other indices."""
         first, end = c.interior(self.s.rows or "", self.op.ranges)
         return decided(first <= row) and decided(row < end)
 
     def _inside(self, point: Point, row: int, by_row: Sequence[Constraint]) -> Point:
-        """The point at a row, or at the first one where the row lies beyond the result."""
+        """Return the point at a row, or at the first row if this one is out of bounds."""
         value = Pos(None, row)
         unsure = [c for c in by_row if not self._is_inside(row, c)]
         if unsure:
             held = self._held(point, row, unsure)
             value = Pos(self.e.op(SelectOp(held, self.e.index(row), self.e.index(0))))
-        read = self.plan.inputs  # before the post body
+        read = self.plan.inputs  # checked before the post body
         moved = [
             self.e.step(offset, value, plan.row_stride)
             for offset, plan in zip(point.offsets[read:], self.plan.operands[read:], strict=True)
@@ -127,7 +128,7 @@ class Stores:
             body()
 
     def _held(self, point: Point, row: int, constraints: Sequence[Constraint]) -> SSAValue:
-        """Whether all of the constraints hold."""
+        """Return whether all constraints are satisfied."""
         held = [self.loads.holds(c, point, row).ssa for c in constraints]
         return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
 
@@ -136,7 +137,7 @@ class Stores:
             self.store(point, row, u, self._posted(point, row, u, number, value))
 
     def _posted(self, point: Point, row: int, u: int, number: int, value: Val) -> Val:
-        """The value after the post body, if there is one."""
+        """Apply the post body, if there is one."""
         if (block := self.op.post_block) is None:
             return value
         posts = [
@@ -163,13 +164,16 @@ class Stores:
             self.e.effect(vector.StoreOp.create(operands=[spread, buffer, at]))
 
     def _may_be_truncated(self) -> bool:
-        """Whether LLVM stores one lane of a masked store too wide: it joins a truncation and the
-        store, and takes the width from before."""
+        """Return whether LLVM would store one lane of a masked store too wide.
+
+        LLVM merges a truncation into the store, and uses the width before it.
+        """
         stored = find_element(tensor_type(self.op.res).element_type)
         return stored is not None and stored.llvm in ("i8", "i16", "i32")
 
     def _first_lane(self, value: SSAValue) -> SSAValue:
-        """The first lane, as the sum of it and of zeros: of integers, as bf16 is one to LLVM."""
+        """Return the first lane, as its sum with zeros: of integers, as bf16 is i16 in LLVM
+        code."""
         assert isinstance(value.type, VectorType)
         element = value.type.element_type
         stored = find_element(element)

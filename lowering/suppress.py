@@ -1,10 +1,9 @@
 """A `tile.suppress` as loops, row by row.
 
-The candidates of a row are the leaves of a tree, in which each node is the better one of those
-below it. The best of all is at the root. It is taken out, which changes the nodes above its leaf
-alone, until as many values are selected as are wanted. It is compared with those selected so far
-in whole vectors, up to one that rules it out. So of many candidates only those are brought into
-order that are looked at.
+The candidates of a row are the leaves of a tournament tree: each node holds the better one of its
+children, and the root the best of all. The root is removed, which updates only the path above its
+leaf, until enough values are selected. It is compared with the selected values in whole vectors, up
+to one that suppresses it. Candidates that are never reached are therefore not sorted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects import rt
 from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, SelectOp
 from tessella.dialects.nn.core import is_float, number, tensor_type
-from tessella.dialects.tile import SuppressOp, Sweep
+from tessella.dialects.tile import RowSchedule, SuppressOp
 from tessella.dialects.tile.flat import FlatAccess
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.comparable import comparable
@@ -31,12 +30,12 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size, bounds_of
 
 MOST = 1 << 31
-"""Values of a row, whose places have 32 bits."""
+"""The limit on the values of a row, whose positions have 32 bits."""
 
 
 def scratch_of(op: SuppressOp) -> Sequence[rt.Buffer]:
-    """The buffers that each thread needs: for the tree and the places of the candidates, and for
-    the items of those selected."""
+    """Return the buffers that each thread needs: the tree, the candidates' positions, and the items
+    of the selected values."""
     size, kept = op.along.range, op.count + _sweep(op).lanes
     return [
         rt.flat_buffer(i64, 4 * size),
@@ -49,7 +48,7 @@ def scratch_of(op: SuppressOp) -> Sequence[rt.Buffer]:
     ]
 
 
-def _sweep(op: SuppressOp) -> Sweep:
+def _sweep(op: SuppressOp) -> RowSchedule:
     if op.schedule is None:
         raise InvalidModelError("a selection has no schedule", hint="tile-schedule gives it one")
     if bounds_of(op.along.range)[1] >= MOST:
@@ -82,7 +81,7 @@ class Suppress(KeyLoops):
             (buffers[value], access, next(rest) if moves(access, self.name) else None)
             for value, access in _items(op)
         ]
-        """The items of values, where they are, and those of the values selected, if they differ."""
+        """The items of all values with their addresses, and the items of the selected values."""
         ranges = {index.name: index.range for index in op.free}
         self.limit = buffers[op.limit], flat(op.name, op.limit, op.access_list[-1], ranges)
         self.results = [buffers[value] for value in op.results]
@@ -111,7 +110,7 @@ class Suppress(KeyLoops):
     # ** candidates **
 
     def _candidates(self, point: Point) -> SSAValue:
-        """Store the places of the candidates; how many they are."""
+        """Store the positions of the candidates and return their number."""
         e, done, found = self.e, self.e.index(0), self.e.index(0)
         size = e.index(self.op.along.range)
         append = partial(self._append, point)
@@ -134,7 +133,8 @@ class Suppress(KeyLoops):
     def _append(
         self, point: Point, at: SSAValue, carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Store the place of a candidate; that of a value which is none is overwritten."""
+        """Append the position of a candidate. The position of any other value is overwritten by the
+        next one."""
         e, (slot,) = self.e, carried
         self.store(e.op(CASTS["arith.index_cast"](at, i32)), self.places, slot)
         following = e.op(arith.AddiOp(slot, e.index(1)))
@@ -144,16 +144,17 @@ class Suppress(KeyLoops):
         return [e.op(SelectOp(e.op(CmpfOp(key, key, "ord")), following, slot))]
 
     def _rank(self, point: Point, slot: SSAValue) -> SSAValue:
-        """An integer that is less for better candidates, and for earlier ones with equal keys."""
+        """Return an integer that is smaller for better candidates, and for earlier ones with equal
+        keys."""
         e, key = self.e, self.one_key(point, self._index(self.load(self.places, slot)))
         rank = comparable(e, key, self.element, descending=True).ssa
         high = e.op(arith.ShLIOp(e.op(CASTS["arith.extsi"](rank, i64)), self._number(32)))
         return e.op(arith.OrIOp(high, e.op(CASTS["arith.index_cast"](slot, i64))))
 
-    # ** the tree: below a node i are the nodes 2 i and 2 i + 1 **
+    # ** the tree: node i has the children 2 i and 2 i + 1 **
 
     def _grow(self, point: Point, found: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Make the tree of the candidates; its first leaf, and how deep it is."""
+        """Build the tree of the candidates. Returns its first leaf and its depth."""
         e = self.e
         first, depth = self._powers(found)
 
@@ -175,7 +176,7 @@ class Suppress(KeyLoops):
         return first, depth
 
     def _powers(self, found: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The least power of two that is not below a number, and its logarithm."""
+        """Return the least power of two that is not below a number, and its logarithm."""
         e, bits = self.e, (bounds_of(self.op.along.range)[1] - 1).bit_length()
 
         def double(_: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -188,7 +189,7 @@ class Suppress(KeyLoops):
         return power, depth
 
     def _take(self, leaves: tuple[SSAValue, SSAValue]) -> SSAValue:
-        """Take the best candidate out of the tree; its place."""
+        """Remove the best candidate from the tree, and return its position."""
         e, (first, depth) = self.e, leaves
         best = self.load(self.tree, e.index(1))
         slot = self._index(e.op(arith.AndIOp(best, self._number((1 << 32) - 1))))
@@ -207,7 +208,7 @@ class Suppress(KeyLoops):
         e.loop(e.index(0), depth, 1, [leaf, none], up)
         return self._index(self.load(self.places, slot))
 
-    # ** what is selected **
+    # ** selected values **
 
     def _step(
         self,
@@ -217,8 +218,10 @@ class Suppress(KeyLoops):
         count: SSAValue,
         *last: SSAValue,
     ) -> Sequence[SSAValue]:
-        """Select the best candidate if none selected rules it out; how many are selected then, and
-        the items of the last of them."""
+        """Select the best candidate unless a selected one suppresses it.
+
+        Returns the number of selected values, and the items of the last of them.
+        """
         e, place = self.e, self._take(leaves)
         here = {**point, self.name: Pos(place)}
         own = [self.load(buffer, self.address(access, here)) for buffer, access, _ in self.items]
@@ -241,7 +244,7 @@ class Suppress(KeyLoops):
         return e.either(e.op(arith.XOrIOp(is_ruled_out, true)), select, [count, *last])
 
     def _no_items(self) -> list[SSAValue]:
-        """A vector of zeros for each item that values have of their own."""
+        """Return a vector of zeros for each item of a value."""
         types = [tensor_type(value).element_type for value in self.op.items]
         zeros = [self.e.constant(number(0, type), type) for type in types]
         pairs = zip(zeros, self.items, strict=True)
@@ -250,9 +253,12 @@ class Suppress(KeyLoops):
     def _keep(
         self, own: Sequence[SSAValue], count: SSAValue, last: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """Store the items of a value behind those selected before it, and return them as vectors
-        with the last of these. They are stored as they are loaded, as whole vectors, since a load
-        that takes parts of several stores waits for these."""
+        """Store the items of a value after those selected before, and return the last vectors of
+        items.
+
+        They are stored as whole vectors, as they are loaded: a load that covers several stores
+        would wait for them.
+        """
         e, d0 = self.e, AffineExpr.dimension(0)
         start = e.apply(d0 // self.lanes * self.lanes, [count])
         lane = e.op(CASTS["arith.index_cast"](e.apply(d0 % self.lanes, [count]), i32))
@@ -270,7 +276,7 @@ class Suppress(KeyLoops):
     def _compare(
         self, here: Point, own: Sequence[SSAValue], start: SSAValue, count: SSAValue
     ) -> Sequence[SSAValue]:
-        """Whether one of a vector of values selected rules a candidate out."""
+        """Return whether one of a vector of selected values suppresses a candidate."""
         e = self.e
         before = [
             Val(value) if kept is None else Val(self.load(kept, start, varying=True), True)
@@ -292,4 +298,4 @@ class Suppress(KeyLoops):
 
 
 _NONE = (1 << 63) - 1
-"""The rank of what is no candidate."""
+"""The rank of a value that is no candidate."""

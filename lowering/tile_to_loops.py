@@ -67,7 +67,7 @@ from tessella.support.sizes import Expr, Size
 
 
 def buffer_type(value: SSAValue) -> rt.Buffer:
-    """The flat buffer that holds a tensor."""
+    """Return the type of the flat buffer that holds a tensor."""
     size = layout_of(value).size(memory_shape(value))
     return rt.flat_buffer(tensor_type(value).element_type, size)
 
@@ -99,8 +99,10 @@ class ConvertTileToLoopsPass(ProgramPass):
 
 
 def _stop_loops(module: ModuleOp) -> None:
-    """Let loops with a condition end after an interrupt, and after a failed check, in their steps
-    or before them: what runs on with other indices may have no end."""
+    """Make conditional loops end after an interrupt, and after a failed check in or before them.
+
+    A loop that continues with wrong indices may never end.
+    """
     ops = list(module.body.block.ops)
     endless = {name for op in ops if isinstance(op, rt.SegmentOp) for name in _endless(op)}
     kernels = (op for op in ops if isinstance(op, rt.KernelOp)) if endless else ()
@@ -115,7 +117,7 @@ def _stop_loops(module: ModuleOp) -> None:
 
 
 def _endless(segment: rt.SegmentOp) -> Iterator[str]:
-    """The segments that it runs while a condition holds, for more than one step."""
+    """Yield the segments that run in conditional loops, for more than one iteration."""
     for op in segment.body.block.ops:
         if isinstance(op, rt.ScanOp) and op.loop.conditional and op.steps != 1:
             yield op.callee_name
@@ -123,7 +125,7 @@ def _endless(segment: rt.SegmentOp) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel on buffers, and the piece of a kernel on tensors that it was."""
+    """A kernel on buffers, and the piece of a kernel on tensors that it was lowered from."""
 
     kernel: rt.KernelOp
     piece: Piece
@@ -183,14 +185,14 @@ class _Statements:
         return positions(self.kernel.all_statements)
 
     def _inside(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
-        """Statements inside these steps of their shared loops: those that are in further loops
-        together, and those between them."""
+        """Emit the statements of an iteration: groups that share further loops, and those in
+        between."""
         number = len(steps)
         for place, group in groupby(ops, key=lambda op: self.position[op][number]):
             (self._step if place % 2 else self._loop)(list(group), steps)
 
     def _loop(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
-        """The next of the shared loops around statements."""
+        """Emit the next shared loop around statements."""
         assert self.kernel.nest is not None
         loop, e = self.kernel.nest.data.loops[len(steps)], self.emitter
         first, stop = self._bounds(self.kernel.nest.data, steps)
@@ -205,7 +207,8 @@ class _Statements:
         e.loop(first, stop, loop.step, (), body)
 
     def _bounds(self, nest: Nest, steps: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """The part of the next loop that this thread runs in these steps of those around it."""
+        """Return the part of the next loop that this thread runs, given the outer induction
+        variables."""
         number, e = len(steps), self.emitter
         loop = nest.loops[number]
         if number not in nest.divided:
@@ -232,8 +235,8 @@ class _Statements:
         size: Size,
         steps: Sequence[SSAValue],
     ) -> tuple[SSAValue, SSAValue]:
-        """The part of one of two loops that are divided as one, where the range of the inner one
-        depends on symbols."""
+        """Return this thread's part of two loops that are divided as one; the inner range is
+        symbolic."""
         e = self.emitter
         if is_outer:
             end = e.linear([(stop, 1)], size - 1)
@@ -244,13 +247,13 @@ class _Statements:
         return first, e.op(arith.MinSIOp(stop, e.index(size)))
 
     def _share(self, share: rt.Share) -> tuple[SSAValue, SSAValue]:
-        """This thread's part."""
+        """Return this thread's share."""
         op = rt.ShareOp(share, *self.threads)
         self.emitter.effect(op)
         return op.first, op.stop
 
     def _step(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
-        """One step of statements that are in these shared loops and in no others."""
+        """Emit one iteration of statements that are in these shared loops and in no others."""
         for _, group in groupby(ops, key=type):
             together = list(group)
             if contracts := [op for op in together if isinstance(op, ContractOp)]:
@@ -281,7 +284,7 @@ class _Statements:
 
 
 def _schedule(op: ContractOp, flat: Flat) -> Schedule:
-    """The schedule of a statement, which has one that fits."""
+    """Return the schedule of a statement. It must have one that can be lowered."""
     if op.schedule is None:
         raise InvalidModelError("a statement has no schedule", hint="tile-schedule gives it one")
     check_schedule(op, flat, op.schedule.data)
@@ -303,7 +306,8 @@ class _Segment:
         self.direct = self._direct_outputs()
 
     def _direct_outputs(self) -> dict[SSAValue, SSAValue]:
-        """Results that a kernel writes straight into an output buffer, seen through views."""
+        """Return the results that a kernel writes straight into an output buffer, seen through
+        views."""
         direct: dict[SSAValue, SSAValue] = {}
         for value, output in zip(self.results, self.new.outputs, strict=True):
             root = through_views(value)
@@ -312,7 +316,7 @@ class _Segment:
         return direct
 
     def convert(self) -> rt.SegmentOp:
-        """The segment on buffers."""
+        """Return the segment on buffers."""
         for op in self.old.body.block.ops:
             match op:
                 case WeightOp():
@@ -347,7 +351,7 @@ class _Segment:
             self._call_piece(each, buffers).attributes.update(nodes)
 
     def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
-        """Call a kernel. The buffers between the kernels of one call come in here."""
+        """Call a kernel. The buffers between the kernels of one call are allocated here."""
         kernel, piece = lowered.kernel, lowered.piece
         for value, argument in zip(piece.outputs, kernel.outputs, strict=True):
             if value not in buffers:
@@ -364,7 +368,7 @@ class _Segment:
         return call
 
     def _scan(self, op: ScanOp) -> None:
-        """The segment's arena comes in when it is planned."""
+        """Convert a loop. Planning adds its segment's arena later."""
         inputs, outputs = self._operands(op)
         spare = [self._allocate(x.type) for x in outputs[: op.loop.carried]]
         self.block.add_op(
@@ -372,7 +376,7 @@ class _Segment:
         )
 
     def _operands(self, op: CallOp | ScanOp) -> tuple[list[SSAValue], list[SSAValue]]:
-        """The buffers that a call reads and writes."""
+        """Return the buffers that a call reads and writes."""
         for result in op.res:
             self.buffers[result] = self.direct.get(result) or self._allocate(buffer_type(result))
             self.buffers[result].name_hint = result.name_hint

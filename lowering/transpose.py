@@ -1,5 +1,4 @@
-"""Shuffles of vectors: transposes of square blocks, strided selection from a row, and interleaving
-of rows."""
+"""Vector shuffles: transposes of square blocks, strided selection, interleaving of rows."""
 
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ from tessella.lowering.values import Emitter
 def transpose(
     e: Emitter, vectors: Sequence[SSAValue], lanes: int, side_by_side: int = 1
 ) -> list[SSAValue]:
-    """The columns of a square block whose first rows are these vectors. The other rows are
-    arbitrary. So many lanes side by side may be one element.
+    """Return the columns of a square block whose first rows are the given vectors.
 
-    One stage for each bit of the lanes' numbers, of which there is a power of two, swaps it between
-    row and lane (J. O. Eklundh, "A fast computer method for matrix transposing", 1972): at most
-    ``lanes log2(lanes)`` shuffles of two vectors.
+    The other rows are arbitrary. Several adjacent lanes may form one element. Each stage swaps one
+    bit between row number and lane number (J. O. Eklundh, "A fast computer method for matrix
+    transposing", 1972): at most ``lanes log2(lanes)`` shuffles of two vectors. The number of lanes
+    is a power of two.
     """
     height = lanes // side_by_side
     rows: list[SSAValue | None] = [*vectors, *[None] * (height - len(vectors))]
@@ -88,7 +87,7 @@ def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
 
 
 def joined(e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
-    """A power of two of equal vectors, one after the other."""
+    """Concatenate equal vectors, whose number is a power of two."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         vectors = [_concat(e, a, b) for a, b in pairs]
@@ -107,7 +106,7 @@ def _concat(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
-    """A vector of the lanes with these numbers, of two vectors one after the other."""
+    """Return the lanes with these numbers from the concatenation of two vectors."""
     assert isinstance(a.type, VectorType)
     op = vector.ShuffleOp.create(
         operands=[a, b],
@@ -119,5 +118,5 @@ def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAVa
 
 @cache
 def _mask(lanes: Sequence[int]) -> DenseArrayBase:
-    """A mask, which takes longer to make than the op."""
+    """Return a shuffle mask, cached because it takes longer to create than the op."""
     return DenseArrayBase.from_list(i64, list(lanes))

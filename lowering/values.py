@@ -38,7 +38,7 @@ def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
 
 @lru_cache(maxsize=1024)
 def _sum(coefficients: tuple[int, ...], constant: int) -> AffineMapAttr:
-    """The map of a sum of products with constants, and a constant."""
+    """Return the map of a sum of products with constants, and a constant."""
     count, expr = len(coefficients), AffineExpr.constant(constant)
     for i, c in enumerate(coefficients):
         dim = AffineExpr.dimension(i)
@@ -48,7 +48,7 @@ def _sum(coefficients: tuple[int, ...], constant: int) -> AffineMapAttr:
 
 @dataclass(frozen=True)
 class Pos:
-    """An integer of the form ``ssa + constant``."""
+    """An integer ``ssa + constant``."""
 
     ssa: SSAValue | None = None
     constant: Size = 0
@@ -59,12 +59,12 @@ class Pos:
 
 @dataclass(frozen=True)
 class Val:
-    """A value of a body: one scalar for all lanes, or a vector with a value for each."""
+    """A value of a body: one scalar for all lanes, or a vector."""
 
     ssa: SSAValue
     varying: bool = False
     contiguous: Pos | None = None
-    """For a vector of consecutive integers: the first one."""
+    """The first element, for a vector of consecutive integers."""
 
 
 @dataclass
@@ -83,18 +83,18 @@ class Emitter:
     _outer: list[tuple[Block, dict[Any, SSAValue]]] = field(
         default_factory=list[tuple[Block, dict[Any, SSAValue]]]
     )
-    """The blocks around the current one, with what is shared within each."""
+    """The enclosing blocks, with the values shared within each."""
 
     def __post_init__(self) -> None:
         self.block = self.entry
 
     def op(self, op: Operation) -> SSAValue:
-        """Append an op. Returns its first result."""
+        """Append an op and return its first result."""
         self.block.add_op(op)
         return op.results[0]
 
     def effect(self, op: Operation) -> None:
-        """Append an op that has no results."""
+        """Append an op without results."""
         self.block.add_op(op)
 
     def add(
@@ -104,12 +104,14 @@ class Emitter:
         result: Attribute,
         properties: Mapping[str, Attribute] = _NONE,
     ) -> SSAValue:
-        """Append an op with one result, without what xDSL's constructors look at, which takes most
-        of the time of the ops that there are thousands of."""
+        """Append an op with one result, skipping the checks of xDSL's constructors.
+
+        Kernels have thousands of these ops, and the checks dominate the time to create them.
+        """
         return self.op(kind.create(operands=operands, result_types=[result], properties=properties))
 
     def constant(self, value: Attribute, type: Attribute) -> SSAValue:
-        """A scalar constant, at the function's entry."""
+        """Return a scalar constant at the function's entry."""
         key = (value, type)
         if key not in self._constants:
             assert isinstance(value, IntegerAttr | FloatAttr)
@@ -119,7 +121,7 @@ class Emitter:
         return self._constants[key]
 
     def index(self, value: Size) -> SSAValue:
-        """A size as a value, at the function's entry."""
+        """Return a size as a value at the function's entry."""
         if value not in self._sizes:
             self._sizes[value] = self._size(value)
         return self._sizes[value]
@@ -132,7 +134,7 @@ class Emitter:
         return op.res
 
     def finish(self) -> None:
-        """Put the constants at the front of the entry block."""
+        """Move the constants to the front of the entry block."""
         first = self.entry.first_op
         if first is None:
             self.entry.add_ops(self._prologue)
@@ -142,8 +144,10 @@ class Emitter:
     def shared(
         self, key: Hashable, of: Sequence[SSAValue], make: Callable[[], SSAValue]
     ) -> SSAValue:
-        """A value that is made once for a key and the current lanes, in the outermost block in
-        which all the values that it is made of are known."""
+        """Return the cached value of a key for the current lanes.
+
+        It is created in the outermost block that dominates all values it uses.
+        """
         key = (self.lanes, key)
         known = [value.owner for value in of]
         blocks = {owner if isinstance(owner, Block) else owner.parent for owner in known}
@@ -158,7 +162,8 @@ class Emitter:
         return local[key]
 
     def linear(self, terms: Sequence[tuple[SSAValue, Size]], constant: Size) -> SSAValue:
-        """``sum(coefficient * value) + constant`` by one affine.apply, shared within the block."""
+        """Return ``sum(coefficient * value) + constant`` as one affine.apply, cached within the
+        block."""
         if not terms:
             return self.index(constant)
         numbers, rest = self._numbered(terms, constant)
@@ -173,8 +178,8 @@ class Emitter:
     def _numbered(
         self, terms: Sequence[tuple[SSAValue, Size]], constant: Size
     ) -> tuple[list[tuple[SSAValue, int]], int]:
-        """A sum whose coefficients are numbers."""
-        if type(constant) is int:  # as most are
+        """Return a sum with numeric coefficients."""
+        if type(constant) is int:  # the common case
             rest, more = constant, []
         else:
             rest = terms_of(constant).get((), 0)
@@ -183,23 +188,23 @@ class Emitter:
         return [*found, *more], rest
 
     def _scaled(self, value: SSAValue, by: Size) -> SSAValue:
-        """A value times a size, made once where the value is known."""
+        """Return a value times a size, computed once where the value is defined."""
         make = partial(self.add, arith.MuliOp, [value, self.index(by)], INDEX)
         return self.shared(("scaled", value, by), (value,), make)
 
     def apply(self, expr: AffineExpr, values: Sequence[SSAValue]) -> SSAValue:
-        """An affine.apply of an expression over these values."""
+        """Return an affine.apply of an expression on these values."""
         return self._apply(AffineMapAttr(AffineMap(len(values), 0, (expr,))), values)
 
     def _apply(self, map: AffineMapAttr, values: Sequence[SSAValue]) -> SSAValue:
         return self.add(affine.ApplyOp, values, INDEX, {"map": map})
 
     def at(self, pos: Pos) -> SSAValue:
-        """The value of a position."""
+        """Return the value of a position."""
         return self.linear([(pos.ssa, 1)] if pos.ssa is not None else [], pos.constant)
 
     def step(self, pos: Pos, value: Pos, stride: Size) -> Pos:
-        """``pos + stride * value``."""
+        """Return ``pos + stride * value``."""
         constant = pos.constant + stride * value.constant
         if stride == 0 or value.ssa is None:
             return Pos(pos.ssa, constant)
@@ -207,13 +212,13 @@ class Emitter:
         return Pos(self.linear(terms, 0), constant)
 
     def max(self, a: Pos, b: Pos) -> Pos:
-        """The larger of two positions."""
+        """Return the larger of two positions."""
         if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
             return Pos(None, decided_max(a.constant, b.constant))
         return Pos(self.op(MaxSIOp(self.at(a), self.at(b))))
 
     def min(self, a: Pos, b: Pos) -> Pos:
-        """The smaller of two positions."""
+        """Return the smaller of two positions."""
         if a.ssa is None and b.ssa is None and are_ordered(a.constant, b.constant):
             return Pos(None, decided_min(a.constant, b.constant))
         return Pos(self.op(MinSIOp(self.at(a), self.at(b))))
@@ -227,8 +232,10 @@ class Emitter:
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
         unroll: int = 1,
     ) -> list[SSAValue]:
-        """An scf.for; ``body(iv, carried)`` returns the next carried values. LLVM unrolls it by the
-        given factor, which is far faster than unrolling here."""
+        """Emit an scf.for; ``body(iv, carried)`` returns the next carried values.
+
+        LLVM unrolls it by the given factor, which is far faster than unrolling here.
+        """
         inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
@@ -242,7 +249,7 @@ class Emitter:
         return list(op.results)
 
     def when(self, condition: SSAValue, body: Callable[[], None]) -> None:
-        """An scf.if without results."""
+        """Emit an scf.if without results."""
         inner = Block()
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
@@ -257,7 +264,7 @@ class Emitter:
         body: Callable[[], Sequence[SSAValue]],
         otherwise: Sequence[SSAValue],
     ) -> list[SSAValue]:
-        """An scf.if: the values that the body gives, or those that are known already."""
+        """Emit an scf.if with the body's values, or the given ones if the condition is false."""
         inner, other = Block(), Block([scf.YieldOp(*otherwise)])
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
@@ -269,11 +276,11 @@ class Emitter:
         return list(op.results)
 
     def vector_type(self, element: Attribute) -> VectorType[Any]:
-        """The vector type of this statement's lanes."""
+        """Return the vector type of this statement's lanes."""
         return _vector_type(element, self.lanes)
 
     def lane_mask(self, lanes: Size) -> SSAValue:
-        """A mask of the first lanes."""
+        """Return a mask of the first lanes."""
         type = self.vector_type(IntegerType(1))
         count = self.index(lanes)
         return self.shared(
@@ -281,7 +288,7 @@ class Emitter:
         )
 
     def spread(self, value: Val) -> SSAValue:
-        """The value as a vector (unchanged if there is one lane)."""
+        """Return the value as a vector, unchanged if there is one lane."""
         if value.varying or self.lanes == 1:
             return value.ssa
         key = ("spread", value.ssa, self.lanes)

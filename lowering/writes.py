@@ -1,12 +1,12 @@
-"""An indexed write: where its points go, and what they leave there.
+"""An indexed write: the addresses of its points, and the values stored there.
 
     for i:
-      at = body(idx[i])            // as soon as the loops know what it depends on
+      at = body(idx[i])          // as soon as the loops know its operands
       if at < 1000:
         for j: out[64*at + j] += u[i, j]
 
-No point goes anywhere but to an element of the result: its coordinates are compared with their
-ranges, and with the values of the scattered index that this thread writes.
+Every write stays within the result: its coordinates are compared with their ranges, and with the
+values of the scattered index that this thread owns.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Writes:
         return self.s.order[last + 1 :]
 
     def enter(self, point: Point, body: Callable[[Point], None]) -> None:
-        """Run the loops inside at the coordinates of a point, if it counts."""
+        """Run the inner loops at a point's coordinates if they are in range."""
         held = [self.loads.holds(c, point, 0).ssa for c in self.loads.plan.constraints.masked]
         if held:
             self.e.when(self._all(held), lambda: self._enter(point, body))
@@ -77,7 +77,7 @@ class Writes:
         self.e.when(self._all(held), lambda: body(placed))
 
     def _held(self, index: Index, at: SSAValue) -> list[SSAValue]:
-        """Whether a coordinate is in range, and one of those that this thread writes."""
+        """Return the conditions for a coordinate: it is in range, and this thread owns it."""
         inside = self.e.op(CmpiOp(at, self.e.index(index.range), "ult"))
         if self.op.checked is not None:
             self.e.effect(CheckOp(inside, self.bodies.code))
@@ -91,7 +91,7 @@ class Writes:
         return reduce(lambda a, b: self.e.op(arith.AndIOp(a, b)), held)
 
     def emit(self, point: Point) -> None:
-        """Aggregate the values of a tile of lanes into the elements that are there."""
+        """Aggregate the values of a tile of lanes into the result's elements."""
         kind, block = self.op.aggregation.data, self.op.combine.block
         for u in range(point.vectors):
             value = self._body(point, u, of_values(self.op))[yielded(block)]
@@ -104,7 +104,7 @@ class Writes:
         self.loads.forget()
 
     def _body(self, point: Point, u: int, wanted: set[SSAValue]) -> dict[SSAValue, Val]:
-        """The wanted values of the body at a vector of the tile."""
+        """Return the wanted values of the body at a vector of the tile."""
         block, tail = self.op.combine.block, point.tail_of(u)
         args: dict[SSAValue, Val] = {
             argument: self.loads.load(n, point, 0, u, None)

@@ -1,4 +1,4 @@
-"""The places of buffers in an arena, by their lifetimes."""
+"""Placement of buffers in an arena, by live range."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Of buffers that have one place, one after the other."""
+    """The live range of the buffers that share an arena slot."""
 
     ops: tuple[memref.AllocOp, ...]
     size: Size
     first: int
     last: int
     until: int
-    """The next barrier, perhaps of the next step."""
+    """The next barrier, which may be in the next iteration."""
     part: Part
-    """What each thread touches of it."""
+    """The bytes that each thread touches."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether one thread touches it, in the order of the ops."""
+        """Whether a single thread touches it, in op order."""
         return self.part == ALONE
 
 
 class Arena:
-    """The offsets and lifetimes of buffers. They are arrays, as there may be as many buffers as
-    nodes in a model."""
+    """Offsets and live ranges of buffers, in arrays, as there may be as many buffers as nodes in a
+    model."""
 
     def __init__(self, most: int, step: int | None) -> None:
-        """``step`` is the time from one step to the next in a segment that runs in a loop."""
+        """``step`` is the length of an iteration, in a segment that runs in a loop."""
         self.count = 0
         self._step = step
         self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
@@ -51,7 +51,7 @@ class Arena:
         return int(self._end[: self.count].max(initial=0))
 
     def place(self, lifetime: Lifetime) -> Size:
-        """Place a buffer at the lowest offset that is free during its lifetime. Returns the
+        """Place a buffer at the lowest offset that is free during its live range. Returns the
         offset."""
         n = self.count
         offset = self._free(self._taken(lifetime), lifetime.size)
@@ -61,12 +61,12 @@ class Arena:
         return offset
 
     def _free(self, taken: _Mask, size: Size) -> Size:
-        """The lowest offset beside buffers, at which one of a size is put."""
+        """Return the lowest offset of a buffer of this size beside the taken ones."""
         n, room = self.count, known(size)
         starts, ends = self._start[:n][taken], self._end[:n][taken]
         order = np.argsort(starts)
         starts = starts[order]
-        # how far everything that starts before reaches
+        # the end of everything that starts before
         reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
         gaps = np.flatnonzero(starts - reach[:-1] >= room)
         offset = int(reach[gaps[0]] if gaps.size else reach[-1])
@@ -74,7 +74,7 @@ class Arena:
         return offset
 
     def _taken(self, x: Lifetime) -> _Mask:
-        """The buffers that may be in use when this one is."""
+        """Return the buffers that may be live together with this one."""
         first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
         taken = (first <= x.until) & (until >= x.first)
         if self._step is not None:
@@ -85,8 +85,8 @@ class Arena:
 
 
 class SymbolicArena(Arena):
-    """An arena of buffers some of whose sizes depend on symbols: a buffer lies beside others if
-    that holds for all values."""
+    """An arena with symbolic sizes: a buffer may share bytes only if that is valid for all
+    values."""
 
     def __init__(self, most: int, step: int | None) -> None:
         super().__init__(most, step)
@@ -100,7 +100,7 @@ class SymbolicArena(Arena):
     def _free(self, taken: _Mask, size: Size) -> Size:
         others = [self._ranges[i] for i in np.flatnonzero(taken)]
         starts = sorted({0, *(end for _, end in others)}, key=estimated)
-        # behind all of them, whatever their ends are
+        # after all of them, whatever their ends are
         starts.append(sum((end for _, end in others), 0))
         offset = next(x for x in starts if all(_beside(x, size, other) for other in others))
         self._ranges.append((offset, offset + size))
@@ -109,13 +109,13 @@ class SymbolicArena(Arena):
 
 
 def _beside(offset: Size, size: Size, other: tuple[Size, Size]) -> bool:
-    """Whether a buffer at an offset overlaps no other one for any values of symbols."""
+    """Return whether a buffer at an offset overlaps no other one, for all values of symbols."""
     start, end = other
     return _is_least(end, offset) or _is_least(offset + size, start)
 
 
 def _most(a: Size, b: Size) -> Size:
-    """A size that is no smaller than two."""
+    """Return a size that is no smaller than two sizes."""
     if _is_least(a, b):
         return b
     return a if _is_least(b, a) else a + b
@@ -123,11 +123,11 @@ def _most(a: Size, b: Size) -> Size:
 
 @lru_cache(maxsize=1024)
 def _is_least(a: Size, b: Size) -> bool:
-    """Whether a size is no larger than another one for all values of symbols."""
+    """Return whether a size is at most another one for all values of symbols."""
     return bounds_of(b - a)[0] >= 0
 
 
 def arena_for(lifetimes: Sequence[Lifetime], step: int | None) -> Arena:
-    """An arena with room for these buffers."""
+    """Return an arena with room for these buffers."""
     kind = SymbolicArena if symbols_of(x.size for x in lifetimes) else Arena
     return kind(len(lifetimes), step)

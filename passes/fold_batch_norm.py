@@ -66,7 +66,7 @@ class FoldBatchNormPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             folder = _Folder(weights_of(ctx))
-            # first into batch normalizations themselves, so that they take along what follows
+            # Batch normalizations first take in what follows them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
                     if isinstance(inner, NnOp) and inner.kernel is None:
@@ -79,7 +79,7 @@ class _Host:
     them.
 
     ``axis`` is the channel axis of the result. ``factor`` is the shape in which a vector of
-    channels broadcasts to the second operand (-1 stands for their number).
+    channels broadcasts to the second operand (-1 stands for the number of channels).
     """
 
     op: NnOp
@@ -100,7 +100,7 @@ class _Host:
 
 
 def _host(op: NnOp) -> _Host | None:
-    """The op as a host for scales and shifts, or None."""
+    """Return the op as a host for scales and shifts, or None."""
     rank = len(shape_of(op.results[0]))
     match op:
         case ConvOp():
@@ -118,19 +118,19 @@ def _host(op: NnOp) -> _Host | None:
 
 
 class _Folder:
-    """Folds ops of one function. It remembers the values that it computed from constants."""
+    """Folds ops of one function, caching values computed from constants."""
 
     def __init__(self, weights: WeightStore) -> None:
         self.made: dict[SSAValue, None] = {}
         self.constants = Constants(weights)
         self.largest: dict[SSAValue, Array] = {}
-        """The largest magnitudes of weights that have been scaled, for each channel."""
+        """The largest magnitude of scaled weights, for each channel."""
 
     def is_constant(self, value: SSAValue) -> bool:
         return is_constant(value) or value in self.made
 
     def host(self, value: SSAValue) -> _Host | None:
-        """The op that produces a value, if it can be changed for the value's only user."""
+        """Return the producer of a value if it can change for the value's only user."""
         op = value.owner
         if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
             return None
@@ -157,7 +157,7 @@ class _Folder:
         return vector is not None and self._apply(op, host, vector)
 
     def _attempt(self, fold: Callable[[], bool]) -> bool:
-        """Whether a fold was done. The ops that one has made that was not are removed."""
+        """Try a fold and return whether it was done. Ops of a failed fold are removed."""
         before = len(self.made)
         if fold():
             return True
@@ -168,7 +168,8 @@ class _Folder:
         return False
 
     def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
-        """A constant as a vector of the host's channels; None if it varies along other axes."""
+        """Return a constant as a vector of the host's channels; None if it varies along other
+        axes."""
         writer = Writer(op, host.op, part=".b", made=self.made)
         if isinstance(constant.owner, SplatOp):
             return writer.splat(constant.owner.number, _element(constant), [host.channels])
@@ -199,8 +200,8 @@ class _Folder:
     def _scaled(
         self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: Writer
     ) -> SSAValue | None:
-        """The host's weights multiplied by or divided by a vector; None if one is not finite
-        then."""
+        """Scale the host's weights by a vector or its reciprocal; None if one would not be
+        finite."""
         most = self._magnitudes(host)
         found = self.constants.value(vector)
         factors = 1.0 if found is None else np.abs(widened(found).astype(np.float64))
@@ -213,7 +214,7 @@ class _Folder:
         return scaled
 
     def _magnitudes(self, host: _Host) -> Array:
-        """The largest magnitude among the weights of each channel; 1 where they are not known."""
+        """Return the largest weight magnitude of each channel; 1 if they are unknown."""
         value = host.scale
         if value in self.largest:
             return self.largest[value]
@@ -227,14 +228,14 @@ class _Folder:
         return np.maximum(most, -least).astype(np.float64)
 
     def _is_finite(self, value: SSAValue | None) -> bool:
-        """Whether a vector is finite, if there is one and it is known."""
+        """Return whether a vector is finite; True if it is absent or unknown."""
         array = None if value is None else self.constants.value(value)
         return array is None or bool(np.isfinite(widened(array)).all())
 
     # ** batch normalization **
 
     def fold_norm(self, op: NnOp) -> None:
-        """Fold a batch normalization into the op before it, or make two ops of it."""
+        """Fold a batch normalization into the op before it, or split it into two ops."""
         if not isinstance(op, BatchNormOp) or not all(map(self.is_constant, op.operands[1:])):
             return
         host = self.host(op.x)
@@ -280,7 +281,7 @@ def _norm_factor(op: BatchNormOp, writer: Writer) -> SSAValue:
 def _norm_shift(
     op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: Writer
 ) -> SSAValue:
-    """(before - mean) * factor + bias, where nothing before is 0."""
+    """(before - mean) * factor + bias; an absent ``before`` is 0."""
     if before is None:
         return writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
     centred = writer.op(SubOp, before, op.mean)

@@ -39,11 +39,12 @@ from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_ty
 from tessella.dialects.nn.elementwise import ElementwiseOp
 from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
+from tessella.dialects.nn.known import bits_of, common_number
 from tessella.dialects.nn.movement import PadOp
 from tessella.dialects.nn.symbolic import SizesOp, SymbolicOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.dialects.place import place_of
-from tessella.passes.base import bits_of, common_number, functions
+from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.elements import full, widened
@@ -54,7 +55,7 @@ from tessella.support.errors import ExecutionError
 Number = float | int
 
 _TEMPORARY = "fold-constants."
-_PART = 4 << 20  # bytes of a large elementwise result that are computed at a time
+_PART = 4 << 20  # bytes of a large elementwise result computed at a time
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class FoldConstantsPass(ProgramPass):
 
 @dataclass(frozen=True)
 class _Made:
-    """The array of a weight that this pass made, and the weight's future name."""
+    """The array of a new weight, and its future name."""
 
     hint: str
     array: Array
@@ -89,7 +90,7 @@ class _Folder:
         self.limit = limit
         self.uses = Counter(_symbol(op) for op in module.walk() if isinstance(op, WeightOp))
         self.garbage = 0
-        # intermediate results never get into the store
+        # intermediate results never reach the store
         self.made: dict[WeightOp, _Made] = {}
         self.numbers = count()
 
@@ -109,7 +110,7 @@ class _Folder:
             self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
 
     def finish(self) -> None:
-        """Keep exactly the named weights in the store."""
+        """Keep only named weights in the store."""
         self._drop_garbage()
         for op, made in self.made.items():
             op.symbol = SymbolRefAttr(self.weights.add(made.hint, made.array))
@@ -141,7 +142,8 @@ class _Folder:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
     def _arrays(self, op: NnOp) -> Sequence[Array] | None:
-        """The arrays of an op's results; None if they take too much memory or the op fails."""
+        """Return the arrays of an op's results; None if they take too much memory or the op
+        fails."""
         if not (isinstance(op, ElementwiseOp) or op.has_trait(MovesElements)):
             constants = Constants(self._operand_store(op), self.limit)
             arrays = [constants.value(result) for result in op.results]
@@ -155,7 +157,7 @@ class _Folder:
                 return [_in_parts(op, operands)]
             return op.evaluate(*operands)
         except (ExecutionError, MemoryError):
-            # the program raises it when it runs
+            # the program raises it at run time
             return None
 
     def _operand_store(self, op: NnOp) -> WeightStore:
@@ -201,7 +203,7 @@ class _Folder:
         self.uses[symbol] -= 1
         if not self.uses[symbol] and symbol in self.weights:
             self.garbage += self.weights[symbol].nbytes
-            # not each time: it takes as long as there are weights
+            # once, as it takes time in proportion to the weights
             if self.garbage > self.limit:
                 self._drop_garbage()
 
@@ -211,7 +213,7 @@ def _symbol(op: WeightOp) -> str:
 
 
 def _hint(op: NnOp, result: int) -> str:
-    """The name of the weight that replaces a result."""
+    """Return the name of the weight that replaces a result."""
     name = op.node if "node" in op.attributes else op.results[result].name_hint
     return name or op.name.removeprefix("nn.")
 
@@ -221,7 +223,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 def _known_sizes(op: NnOp) -> Array | None:
-    """What an op takes of sizes, if no symbol is in it."""
+    """Return the concrete values of an op on sizes; None if one is symbolic."""
     sizes = op.operands[0].owner if len(op.operands) == 1 else None
     if not isinstance(sizes, SizesOp) or not op.has_trait(MovesElements):
         return None
@@ -230,15 +232,14 @@ def _known_sizes(op: NnOp) -> Array | None:
 
 
 def _splat_number(op: NnOp) -> Number | None:
-    """The number that all elements of the result equal, if splats determine it without any
-    array."""
+    """Return the number that all elements of the result equal, if splats alone determine it."""
     if not op.operands or not all(isinstance(value.owner, SplatOp) for value in op.operands):
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):
         return widened(op.evaluate(*units)[0]).item()
     if isinstance(op, PadOp):
-        # one element more is as good as many
+        # one element represents all
         return common_number(host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0])
     if op.get_trait(MovesElements) == MovesElements():
         same = all(bits_of(unit) == bits_of(units[0]) for unit in units)
@@ -247,12 +248,12 @@ def _splat_number(op: NnOp) -> Number | None:
 
 
 def _unit(op: SplatOp) -> Array:
-    """One element of a splat."""
+    """Return one element of a splat."""
     return full((1,), op.number, dtype_of(op.res.type))
 
 
 def _in_parts(op: ElementwiseOp, operands: Sequence[Array]) -> Array:
-    """The result of an elementwise op. A large one is computed in parts, as kernels may work in
+    """Return the result of an elementwise op, computed in parts if large, as kernels may use
     float64."""
     shape = known_all(shape_of(op.res))
     size = _bytes(op.res)

@@ -61,11 +61,13 @@ from tessella.support.conditions import always
 from tessella.support.sizes import Size, estimated
 
 MAX_OPS = 160
-"""The most ops in a group: the time to compile one grows with their square. A filter of 5x5 taps,
-written as a sum of slices, has 125."""
+"""The most ops in a group, as compile time grows with their square.
+
+A 5x5 filter written as a sum of slices has 125.
+"""
 
 RECOMPUTED = 8
-"""Operations that take as long as to write a value and to read it from a near cache."""
+"""Operations that take as long as writing a value to a near cache and reading it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class FuseElementwisePass(ProgramPass):
 
 @dataclass(eq=False)
 class _Group:
-    """Ops in program order; sets of ops are bits of an integer, by position."""
+    """Ops in program order; sets of ops are the bits of an integer, by position."""
 
     ops: list[NnOp]
     members: int
@@ -98,7 +100,7 @@ class _Group:
     """The ops that run before any member."""
     anchor: NnOp | None = None
     is_shared: bool = False
-    """Whether ops outside read results that members read too."""
+    """Whether ops outside read results that members also read."""
 
     @property
     def only_moves(self) -> bool:
@@ -109,7 +111,7 @@ class _Group:
         return any(isinstance(op, TransposeOp) for op in self.ops)
 
     def with_view(self, view: ReshapeOp, bit: int) -> _Group:
-        """The group and a reshape of what it reads."""
+        """Return the group extended by a reshape of what it reads."""
         return _Group([view, *self.ops], self.members | bit, self.before, self.anchor)
 
 
@@ -122,7 +124,7 @@ class _Groups:
         self.group_of: dict[Operation, _Group] = {}
 
     def formed(self) -> list[_Group]:
-        """All groups, those of a single op too."""
+        """Return all groups, single ops included."""
         for op in self.ops:
             group = self._single(op)
             if _is_fusable(op):
@@ -143,19 +145,21 @@ class _Groups:
         return group
 
     def _producers(self, ops: Sequence[Operation]) -> Iterator[_Group]:
-        """The groups of what ops read."""
+        """Yield the groups of the ops' operands."""
         for op in ops:
             makers = (self._maker(value) for value in op.operands)
             yield from (maker for maker in makers if maker is not None)
 
     def _maker(self, value: SSAValue) -> _Group | None:
-        """The group that makes a value; None for arguments."""
+        """Return the group that computes a value; None for arguments."""
         owner = value.owner
         return self.group_of.get(owner) if isinstance(owner, Operation) else None
 
     def _merged(self, group: _Group) -> _Group | None:
-        """The group with the best of the producers that can join it: an anchor's before others, as
-        there is one at most; then the latest."""
+        """Merge the group with the best joinable producer: an anchor's first, then the latest one.
+
+        A group has at most one anchor.
+        """
         found: dict[int, tuple[_Group, _Group]] = {}
         for producer in self._producers(group.ops):
             if producer is not group and producer.ops and _is_fusable(producer.ops[-1]):
@@ -172,7 +176,7 @@ class _Groups:
         return None if pair is None else self._merge(*pair)
 
     def _views(self, group: _Group) -> list[ReshapeOp]:
-        """The reshapes of what the group alone reads."""
+        """Return the reshapes of values that only the group reads."""
         found: dict[ReshapeOp, None] = {}
         for op in group.ops:
             for value in op.operands:
@@ -195,7 +199,7 @@ class _Groups:
         merged.is_shared = (
             producer.is_shared or consumer.is_shared or self._is_shared(producer, consumer)
         )
-        if merged.is_shared:  # what reads the producer's results now runs after the consumer too
+        if merged.is_shared:  # Readers of the producer's results now run after the consumer too.
             for other in {id(group): group for group in self.group_of.values()}.values():
                 if other.before & merged.members:
                     other.before |= merged.members | merged.before
@@ -204,14 +208,14 @@ class _Groups:
         return merged
 
     def _is_shared(self, producer: _Group, consumer: _Group) -> bool:
-        """Whether others read the producer's results too."""
+        """Return whether others read the producer's results too."""
         inside = producer.members | consumer.members
         return any(not inside >> self.position[op] & 1 for op in _readers(producer))
 
     # ** which groups join **
 
     def _joins(self, producer: _Group, consumer: _Group) -> bool:
-        """Whether a group becomes one with the group of its reader."""
+        """Return whether a group merges with the group of its reader."""
         if len(producer.ops) + len(consumer.ops) > MAX_OPS or _is_left_to_readers(consumer):
             return False
         edges = list(self._edges(producer, consumer))
@@ -228,7 +232,8 @@ class _Groups:
         )
 
     def _edges(self, producer: _Group, consumer: _Group) -> Iterator[tuple[SSAValue, NnOp]]:
-        """The values that a group reads of another, with their readers, also after a reshape."""
+        """Yield the values that a group reads of another one, with their readers, ignoring
+        reshapes."""
         passed: set[SSAValue] = set()
         for op in consumer.ops:
             for value in op.operands:
@@ -239,7 +244,7 @@ class _Groups:
     def _follows(
         self, producer: _Group, consumer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]
     ) -> bool:
-        """Whether elementwise ops run on the results of an anchor, in its registers."""
+        """Return whether elementwise ops run on an anchor's results in registers."""
         if self._is_shared(producer, consumer):
             return False
         shape = _without_units(edges[0][0])
@@ -249,13 +254,15 @@ class _Groups:
         )
 
     def _is_message(self, producer: _Group, consumer: _Group) -> bool:
-        """Whether what a scatter reads are gathered elements, which nothing else reads."""
+        """Return whether a scatter reads gathered elements that nothing else reads."""
         moves = producer.anchor and producer.anchor.get_trait(MovesElements)
         return bool(moves and moves.indices) and not self._is_shared(producer, consumer)
 
     def _shares(self, producer: _Group, consumer: _Group) -> bool:
-        """Whether elementwise ops of one shape, with several results, can run together: no other op
-        runs between them."""
+        """Return whether elementwise ops of one shape with several results can run together.
+
+        No other op may run between them.
+        """
         ops = [*producer.ops, *consumer.ops]
         shapes = {shape_of(op.results[0]) for op in ops}
         if len(shapes) != 1 or not all(isinstance(op, ElementwiseOp) for op in ops):
@@ -276,7 +283,7 @@ def _is_fusable(op: object) -> bool:
 
 
 def _takes_messages(group: _Group) -> bool:
-    """Whether a group ends in a scatter, which can compute what it reads."""
+    """Return whether a group ends in a scatter, which can compute its operands."""
     return group.anchor is not None and group.anchor.has_trait(ReadsOnce)
 
 
@@ -285,8 +292,10 @@ def _is_computed_where_read(op: NnOp) -> bool:
 
 
 def _repeat_for_each(function: FuncOp) -> None:
-    """Let each op that computes a dequantization where it reads it have one of its own, and each
-    scatter the broadcast of its indices."""
+    """Give each op that computes a dequantization in place its own copy.
+
+    Each scatter likewise gets its own broadcast of indices.
+    """
     for op in list(function.body.block.ops):
         if not isinstance(op, DequantizeOp | ExpandOp):
             continue
@@ -299,7 +308,7 @@ def _repeat_for_each(function: FuncOp) -> None:
 
 
 def _shared(group: list[NnOp]) -> list[NnOp]:
-    """The ops without dequantizations that another one of them does, too."""
+    """Return the ops without duplicates of dequantizations."""
     known: dict[object, DequantizingOp] = {}
     left: list[NnOp] = []
     for op in group:
@@ -314,8 +323,10 @@ def _shared(group: list[NnOp]) -> list[NnOp]:
 
 
 def _is_left_to_readers(group: _Group) -> bool:
-    """Whether a group is a dequantization that all its readers compute for themselves: what is then
-    written are the bytes before it."""
+    """Return whether a group is a dequantization that all its readers compute themselves.
+
+    The bytes before it are then what is stored.
+    """
     op = group.ops[0]
     if len(group.ops) > 1 or not isinstance(op, DequantizeOp) or op.res.first_use is None:
         return False
@@ -323,7 +334,7 @@ def _is_left_to_readers(group: _Group) -> bool:
 
 
 def _takes_in(op: Operation, value: SSAValue) -> bool:
-    """Whether an op computes an operand where it reads it."""
+    """Return whether an op computes an operand where it reads it."""
     if not isinstance(op, NnOp) or not _is_fusable(op):
         return False
     if _is_computed_where_read(op):
@@ -333,7 +344,7 @@ def _takes_in(op: Operation, value: SSAValue) -> bool:
 
 
 def _readers(group: _Group) -> Iterator[Operation]:
-    """The ops that read results of a group."""
+    """Yield the readers of a group's results."""
     for op in group.ops:
         for result in op.results:
             yield from (use.operation for use in result.uses)
@@ -344,15 +355,17 @@ def _without_units(value: SSAValue) -> list[Size]:
 
 
 def _is_light(producer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]) -> bool:
-    """Whether a value that ops read at several places is computed at each with few operations. What
-    is not computed there again is better a tensor between kernels, whose memory is used again."""
+    """Return whether a value read at several places is cheap to recompute at each.
+
+    Otherwise it is stored, in a buffer that is reused.
+    """
     places = Counter(value for value, op in edges if op.has_trait(ReadAsAccess))
     again = max(places.values(), default=1) - 1
     return again * sum(isinstance(op, ElementwiseOp) for op in producer.ops) <= RECOMPUTED
 
 
 def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
-    """Whether an op reads each element of a value once, or it costs nothing to read it again."""
+    """Return whether an op reads each element of a value once, or rereading it costs nothing."""
     if isinstance(value.owner, ConcatOp) and not _follows_elements(op, value):
         return False
     if isinstance(op, ReshapeOp):
@@ -367,7 +380,7 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
     if _selects(op, value):
         return producer.only_moves
     if op.has_trait(ReadsRows):
-        # one statement can read rows that lie apart; several that share loops would step over them
+        # One statement can read rows that lie apart; several that share loops would step over them.
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]
     if isinstance(op, PoolOp):
@@ -378,20 +391,22 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
 
 
 def _selects(op: Operation, value: SSAValue) -> bool:
-    """Whether an op uses the elements of a value only to select others."""
+    """Return whether an op uses a value's elements only to select others."""
     moves = op.get_trait(MovesElements)
     indices = moves.indices if moves is not None else ()
     return bool(indices) and all(i in indices for i, v in enumerate(op.operands) if v is value)
 
 
 def _follows_elements(op: NnOp, value: SSAValue) -> bool:
-    """Whether an op is the only one that reads a value, each element once and in order: it is then
-    computed in each part of a concat."""
+    """Return whether an op is the only reader of a value, and reads each element once and in order.
+
+    The value is then computed in each part of a concat.
+    """
     return value.has_one_use() and isinstance(op, (ElementwiseOp, ConcatOp, ReshapeOp))
 
 
 def _same_order(value: SSAValue, op: NnOp) -> bool:
-    """Whether an elementwise op reads a value in the order in which it lies in memory."""
+    """Return whether an elementwise op reads a value in memory order."""
     if not isinstance(op, ElementwiseOp) or len(shape_of(value)) != len(shape_of(op.res)):
         return True
     start, end = place_of(value.type), place_of(op.res.type)
@@ -436,7 +451,7 @@ def _outline(group: list[NnOp]) -> None:
 
 
 def _sort(block: Block) -> None:
-    """Put each op after those whose results it reads, and leave it where it is otherwise."""
+    """Move each op after its operands' producers, and otherwise keep the order."""
     ops = list(block.ops)
     placed: set[Operation] = set()
     for first in ops:

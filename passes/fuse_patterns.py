@@ -35,7 +35,7 @@ from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError
 
 MAX_REWRITES = 8
-"""For each op of a function, a limit for safety: patterns may undo each other."""
+"""A safety limit for each op of a function: patterns may undo each other."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FusePatternsPass(ProgramPass):
     stages = ("nn", "placed")
 
     only: tuple[str, ...] = ()
-    """The names of the patterns to apply; all where there are none."""
+    """The names of the patterns to apply; empty for all."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         fuser = _Fuser(self._chosen(), weights_of(ctx))
@@ -79,7 +79,7 @@ class _Fuser:
             left -= count
 
     def _round(self, block: Block, limit: int) -> int:
-        """Try the patterns once on every op, including new ones. Returns the number of matches."""
+        """Try the patterns once on every op, new ones included. Returns the number of matches."""
         count, op = 0, block.last_op
         while op is not None and count < limit:
             new = self._rewrite(op) if isinstance(op, NnOp) and op.kernel is None else None
@@ -88,7 +88,7 @@ class _Fuser:
         return count
 
     def _rewrite(self, root: NnOp) -> NnOp | None:
-        """Apply the first pattern that matches an op. Returns the op that replaces it."""
+        """Apply the first pattern that matches an op. Returns its replacement."""
         for pattern in self.by_kind.get(type(root), ()):
             for found in self.matcher.matches(pattern.root, root.results[0], Found()):
                 consumed = found.consumed(root)
@@ -98,7 +98,7 @@ class _Fuser:
 
 
 def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) -> NnOp | None:
-    """Replace the root of a match with the pattern's rewrite."""
+    """Replace the root of a match by the pattern's rewrite."""
     named = (op.node for op in reversed(_in_order(root, consumed)) if "node" in op.attributes)
     match = Match(root, found, next(named, None))
     new = pattern.rewrite(match)
@@ -118,10 +118,9 @@ def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) ->
 
 
 def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
-    """The ops that a new one replaces, operands first; None if it cannot replace them.
+    """Return the ops that a new one replaces, operands first; None if it cannot replace them.
 
-    The ops of the match are computed anew: the new ops read values too, and none of those may be
-    removed.
+    The match is recomputed, as the new ops read values too, none of which may be removed.
     """
     if new.results[0].type != match.type or match.is_reread:
         return None
@@ -130,7 +129,7 @@ def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
 
 
 def _in_order(root: NnOp, ops: set[NnOp]) -> list[NnOp]:
-    """A root and the ops that it depends on, operands first."""
+    """Return a root and the ops that it depends on, operands first."""
     order: dict[NnOp, None] = {}
 
     def visit(op: NnOp) -> None:

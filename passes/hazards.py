@@ -1,4 +1,4 @@
-"""What threads have touched since they last waited for each other."""
+"""Accesses of threads since their last barrier."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Use(NamedTuple):
     """The elements that each thread touches."""
     written: bool
     box: Box | None = None
-    """Where these elements are, of all threads; None if they may be anywhere."""
+    """The region that all threads touch; None if it is unknown."""
 
     def is_apart(self, other: Use) -> bool:
-        """Whether another use of the buffer touches none of the elements."""
+        """Return whether another use of the buffer touches none of the elements."""
         boxes = zip(self.box or (), other.box or (), strict=False)
         return any(at_most(b + 1 - c, 0) or at_most(d + 1 - a, 0) for (a, b), (c, d) in boxes)
 
@@ -34,15 +34,15 @@ class Use(NamedTuple):
 class Hazards:
     """The uses since the last barrier.
 
-    Two uses of a buffer, one of which writes, need a barrier between them, unless each thread
-    touches the same elements in both, or they lie in different parts of the tensor.
+    Two uses of a buffer, one of which writes, need a barrier in between, unless each thread touches
+    the same elements in both, or the uses are in different regions of the tensor.
     """
 
     def __init__(self) -> None:
         self._uses: dict[SSAValue, list[Use]] = {}
 
     def conflict(self, uses: Iterable[Use]) -> Use | None:
-        """The first use that has to wait for an earlier one."""
+        """Return the first use that has to wait for an earlier one."""
         return next((use for use in uses if self._must_wait(use)), None)
 
     def _must_wait(self, use: Use) -> bool:
@@ -55,10 +55,10 @@ class Hazards:
         )
 
     def add(self, uses: Iterable[Use]) -> None:
-        """Remember uses."""
+        """Record uses."""
         for use in uses:
             self._uses.setdefault(use.buffer, []).append(use)
 
     def clear(self) -> None:
-        """All threads have waited for each other."""
+        """Drop all uses at a barrier."""
         self._uses.clear()

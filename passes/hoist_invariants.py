@@ -52,7 +52,7 @@ class HoistInvariantsPass(ProgramPass):
         scans = [s for segment in known.values() for s in segment.body.block.ops]
         scans = [scan for scan in scans if isinstance(scan, ScanOp)]
         users = Counter(scan.callee_name for scan in scans)
-        # inner loops stand above: what leaves them may leave the next one too
+        # Inner loops come first: what leaves them may leave the next one too.
         for scan in scans:
             once = scan.steps is not None and is_static([scan.steps]) and scan.steps == 1
             if users[scan.callee_name] == 1 and not once:
@@ -83,16 +83,16 @@ def _hoist(scan: ScanOp, segment: SegmentOp) -> None:
 
 @dataclass(frozen=True)
 class _Before:
-    """What stands before a loop."""
+    """Hoisted ops before a loop."""
 
     scan: ScanOp
     values: dict[SSAValue, SSAValue]
-    """By what is the same in all steps of the segment."""
+    """The hoisted values, by loop-invariant values of the segment."""
     weights: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """By weights of the segment."""
+    """The hoisted weights, by weights of the segment."""
 
     def takes(self, op: Operation) -> bool:
-        """Copy an op that can stand there."""
+        """Hoist an op if possible. Returns whether it was."""
         others = [value for value in op.operands if value not in self.values]
         if self.scan.loop.conditional and _can_fail(op):
             return False
@@ -106,7 +106,7 @@ class _Before:
         return True
 
     def _copied(self, op: Operation) -> dict[SSAValue, SSAValue]:
-        """Put a copy there; its results by those of the op."""
+        """Copy an op before the loop. Returns its results by the original's."""
         copy = op.clone({v: (self.values | self.weights)[v] for v in op.operands})
         Rewriter.insert_op(copy, InsertPoint.before(self.scan))
         for old, new in zip(op.results, copy.results, strict=True):
@@ -115,7 +115,7 @@ class _Before:
 
 
 def _can_fail(op: Operation) -> bool:
-    """Whether a kernel checks indices, or perhaps one of a loop does."""
+    """Return whether a kernel checks indices, or might do so in a loop."""
     if not isinstance(op, CallOp):
         return isinstance(op, ScanOp)
     kernel = callee_of(op, op.callee, KernelOp)

@@ -31,7 +31,7 @@ from tessella.passes.touched import Touched, loops_of
 from tessella.runtime.scan import Loop
 
 STEPS = 3
-"""So many steps of a loop show what has to wait: what is carried lies in two buffers in turn."""
+"""Unrolled iterations that expose every hazard: carried buffers alternate with period 2."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ def _end_with_barrier(segment: SegmentOp) -> None:
 
 
 def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAValue | None]:
-    """For the arguments of a step, those of the first step that lie in the same memory; None for
-    elements of sequences, which no other step touches."""
+    """Map the arguments of an iteration to those of the first one in the same memory.
+
+    Elements of sequences map to None, as no other iteration touches them.
+    """
     elements = (*segment.inputs[loop.carried :][: loop.scanned], *segment.outputs[loop.carried :])
     memory: dict[SSAValue, SSAValue | None] = dict.fromkeys(elements)
     for read, written in zip(segment.inputs, segment.outputs[: loop.carried], strict=False):

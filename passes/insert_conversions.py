@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from tessella import targets
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
 from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
@@ -58,11 +59,12 @@ class InsertConversionsPass(ProgramPass):
     name = "insert-conversions"
     stages = ("nn", "placed")
 
-    device: str = "x86"
+    device: str = ""
+    """The CPU of values that no kernel places; this machine's if empty."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Function(function, self.device, weights_of(ctx)).run()
+            _Function(function, self.device or targets.native().arch, weights_of(ctx)).run()
 
 
 class _Function:
@@ -112,7 +114,7 @@ class _Function:
         return self._chain(_source(value, place), place, InsertPoint.before(user))
 
     def _chain(self, value: SSAValue, place: PlaceAttr, at: InsertPoint) -> SSAValue:
-        """The value at a place, with a conversion for each part that differs."""
+        """Return the value at a place, with a conversion for each part that differs."""
         start = place_of(value.type)
         for kind, step in conversion_steps(start, place) if start is not None else ():
             if (value, step) not in self.converted:
@@ -123,8 +125,11 @@ class _Function:
         return value
 
     def _constant(self, op: ConstantOp, place: PlaceAttr) -> SSAValue:
-        """The constant at a place. Its elements are converted to the precision and layout of the
-        place, if they are available and the layout is a memory order."""
+        """Return the constant at a place.
+
+        Its elements are converted to the place's precision and layout, if they are known and the
+        layout is a memory order.
+        """
         at, start = InsertPoint.before(op), place
         if place.layout == IMAGE and isinstance(op, WeightOp):
             start = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
@@ -138,7 +143,7 @@ class _Function:
         return self._chain(made.results[0], place, at)
 
     def _converted(self, op: ConstantOp, place: PlaceAttr) -> ConstantOp | None:
-        """The constant in the memory of a place; None if that is not known here."""
+        """Return the constant in a place's memory order; None if it is unknown."""
         precision, shape = place.precision.data, shape_of(op.res)
         same = precision == precision_of(tensor_type(op.res).element_type)
         if same and (isinstance(op, SplatOp) or place.layout.same_memory(NCHW, shape)):
@@ -162,15 +167,15 @@ def _converted_number(op: SplatOp, precision: str) -> float:
 
 
 def _source(value: SSAValue, place: PlaceAttr) -> SSAValue:
-    """The value to convert from: among the lossless sources of a value, the earliest at the
-    place, else the earliest."""
+    """Return the value to convert from: the earliest lossless source at the place, otherwise the
+    earliest."""
     same = list(_unrounded(value))
     there = [source for source in same if place_of(source.type) == place]
     return (there or same)[-1]
 
 
 def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
-    """A value, and the values that it is a lossless conversion of."""
+    """Yield a value, and the values that it is a lossless conversion of."""
     yield value
     later = {precision_of(tensor_type(value).element_type)}
     while (source := _converted_from(value)) is not None:
@@ -182,12 +187,12 @@ def _unrounded(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _converted_from(value: SSAValue) -> SSAValue | None:
-    """What a value is converted from, by the program too if that loses nothing."""
+    """Return the source of a conversion, including lossless casts of the program."""
     return value.owner.source if isinstance(value.owner, Conversion) else widened_from(value)
 
 
 def _check(function: FuncOp) -> None:
-    """Raise UnsupportedError for ops whose elements do not fit their kernels' places."""
+    """Raise UnsupportedError for ops whose elements do not match their kernels' places."""
     issues = [
         Unsupported(op.name, op.node, reason)
         for op in function.body.block.ops
@@ -198,7 +203,8 @@ def _check(function: FuncOp) -> None:
 
 
 def _misfit(op: NnOp) -> str | None:
-    """The reason why an op does not produce its results' elements from its operands' elements."""
+    """Return why an op's results do not have the elements that its operands imply; None if
+    they do."""
     found = [tensor_type(result).element_type for result in op.results]
     try:
         expected = [type.element_type for type in op.infer()]

@@ -64,9 +64,9 @@ from tessella.targets.instructions import Elements, pairs_of
 MOST = (2**31 - 1) // 255**2
 """The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""
 SUMS = 8
-"""The products for each addition to a sum of a row or column that is computed at run time."""
+"""Products for each addition to a row or column sum that is computed at run time."""
 EXACT = 1e-4
-"""How far from a whole number a bias may be that is added before the scale is applied."""
+"""The largest distance from an integer of a bias that is added before scaling."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Rewriter:
         self.constants = Constants(weights)
         self.bytes = Bytes(self.constants)
         self.pairs = pairs
-        """The elements of products that the target multiplies the fastest."""
+        """The pairs of elements that the target multiplies fastest."""
 
     def visit(self, op: Product) -> None:
         """Replace a product of bytes."""
@@ -117,8 +117,8 @@ class _Rewriter:
         replace(op, total)
 
     def _pays(self, op: Product, b: Factor) -> bool:
-        """Whether the second factor is a constant, or the sums of rows and of columns that are
-        computed at run time are few beside the products."""
+        """Return whether the second factor is constant, or its run-time sums are few beside the
+        products."""
         if self.constants.value(b.x) is not None:
             return True
         rows, columns = map(estimated, shape_of(op.res)[-2:])
@@ -130,7 +130,7 @@ class _Rewriter:
     def _scaled(
         self, w: Writer, op: Product, a: Factor, b: Factor, bias: SSAValue | None
     ) -> SSAValue:
-        """The product as floats."""
+        """Return the product as floats."""
         assert a.scale is not None
         assert b.scale is not None
         element = element_of(op.res.type).name
@@ -149,7 +149,7 @@ class _Rewriter:
         return result if bias is None else w.add(result, bias)
 
     def _whole(self, bias: SSAValue, scale: SSAValue) -> bool:
-        """Whether a bias is a whole number of steps of the scale, as quantizers make them."""
+        """Return whether a bias is an integer multiple of the scale, as quantizers produce."""
         numbers, steps = self.constants.value(bias), self.constants.value(scale)
         if numbers is None or steps is None:
             return False
@@ -159,7 +159,7 @@ class _Rewriter:
         return bool((whole & (np.abs(count) < 2**24)).all())
 
     def finish(self, ops: Sequence[Operation]) -> None:
-        """Let what else reads bytes read those of the other sign that were made of them."""
+        """Make other readers of bytes read the converted ones of the other sign."""
         rescaler = Rescaler(self.constants)
         for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
@@ -171,7 +171,7 @@ class _Rewriter:
 
 
 def _fits(op: Product, index: int, factor: Factor) -> bool:
-    """Whether an operand's scale and zero point are constant along the dimensions summed over."""
+    """Return whether an operand's scale and zero point are constant along the summed dimensions."""
     shape = shape_of(op.operands[index])
     axes = reduced_axes(op)[index]
     if isinstance(op, ConvOp) and index == 0:

@@ -24,7 +24,7 @@ from tessella.kernels.registry import CPUS
 
 
 def with_elementwise_casts(function: FuncOp) -> list[CastOp]:
-    """Make elementwise ops of the casts that native code does, so that they can join groups."""
+    """Turn casts with native code into elementwise ops, so that they can join groups."""
     casts = [op for op in function.body.block.ops if isinstance(op, place.CastOp)]
     made: list[CastOp] = []
     for op in filter(_is_native, casts):
@@ -48,7 +48,7 @@ def _is_native(op: place.CastOp) -> bool:
 
 
 def without_lone_casts(casts: list[CastOp]) -> None:
-    """Make conversions again of those that joined no group."""
+    """Turn casts that joined no group back into conversions."""
     for op in casts:
         at = place_of(op.res.type)
         if isinstance(op.parent_op(), FuncOp) and at is not None:

@@ -39,18 +39,20 @@ class ProgramPass(ModulePass, ABC):
 
     kind: ClassVar[Kind] = "program"
     bound_devices: ClassVar[tuple[str, ...]] = ()
-    """It runs only where one of these is asked for; where there are none, for all devices."""
+    """The pass runs only if one of these is requested; empty for all devices."""
     excluded_devices: ClassVar[tuple[str, ...]] = ()
-    """It does not run where one of these is asked for."""
+    """The pass does not run if one of these is requested."""
     needed_kernels: ClassVar[tuple[str, ...]] = ()
-    """It runs only if each is registered for a device that is asked for: `nn.conv` stands for any
-    kernel of that op, `nn.conv/winograd` for the one of that name."""
+    """The pass runs only if each of these is registered for a requested device.
+
+    `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the one with that name.
+    """
     stages: ClassVar[tuple[str, ...]] = ()
-    """The stages that have ops for it; where none is named, any may have."""
+    """The stages with ops for it; empty if any may have some."""
     runs_before: ClassVar[str] = ""
-    """A plugin's pass goes before the first pass of this name in the pipeline."""
+    """A plugin's pass runs before the first pass with this name in the pipeline."""
     runs_after: ClassVar[str] = ""
-    """A plugin's pass goes after the last pass of this name in the pipeline."""
+    """A plugin's pass runs after the last pass with this name in the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -112,19 +114,21 @@ class DebugPass(ProgramPass):
 
 
 def declared(step: type[ModulePass]) -> type[ProgramPass]:
-    """The object that holds a pass's declarations."""
+    """Return the class that holds a pass's declarations."""
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 
 def asked_devices(places: Sequence[str], arch: str) -> list[str]:
-    """The devices of places; ``arch`` replaces `any`. The host after other devices does not count,
-    as it serves every op anyway."""
+    """Return the devices of places; ``arch`` replaces `any`.
+
+    The host after other devices does not count, as it serves every op anyway.
+    """
     devices = (place.device.data for place in requested(list(map(parse_place, places))))
     return list(dict.fromkeys(arch if device == "any" else device for device in devices))
 
 
 def why_skipped(step: type[ModulePass], devices: Sequence[str], *, named: bool) -> str | None:
-    """The reason why a pass does not run for these devices, as a sentence; None if it runs.
+    """Return why a pass does not run for these devices, as a sentence; None if it runs.
 
     ``named`` states that the pass was requested by name, which debug passes require.
     """
@@ -158,7 +162,8 @@ AnyPass = TypeVar("AnyPass", bound=ModulePass)
 def running(
     steps: Sequence[AnyPass], devices: Sequence[str], *, named: Sequence[str]
 ) -> list[AnyPass]:
-    """The passes that run for these devices. ``TESSELLA_LOG_PASSES`` shows why others do not."""
+    """Return the passes that run for these devices. ``TESSELLA_LOG_PASSES`` logs why others do
+    not."""
     result: list[AnyPass] = []
     for step in steps:
         reason = why_skipped(type(step), devices, named=step.name in named)

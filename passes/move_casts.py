@@ -53,7 +53,7 @@ class MoveCastsPass(ProgramPass):
 
 
 def _moved(cast: CastOp) -> CastOp | None:
-    """The cast that replaces this one after or before an op; None if it stays."""
+    """Return the cast that replaces this one on the other side of an op; None if it stays."""
     op, (start, end) = cast.source.owner, map(_precision, (cast.source, cast.res))
     if _passes(op, end) and cast.source.has_one_use() and _has_fewer(op.operands[0], op.results[0]):
         return _hoist(cast, op)
@@ -64,7 +64,7 @@ def _moved(cast: CastOp) -> CastOp | None:
 
 
 def _passes(op: object, precision: str) -> TypeGuard[NnOp]:
-    """Whether an op does the same in another precision."""
+    """Return whether an op does the same in another precision."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
     elements = Elements((precision,), precision, (precision,))
@@ -76,7 +76,7 @@ def _precision(value: SSAValue) -> str:
 
 
 def _has_fewer(a: SSAValue, b: SSAValue) -> bool:
-    """Whether a value never has more elements than another one, and may have fewer."""
+    """Return whether a value never has more elements than another one, and may have fewer."""
     first, second = product(shape_of(a)), product(shape_of(b))
     return always(first <= second) and not always(second <= first)
 
@@ -98,7 +98,7 @@ def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
 
 
 def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[CastOp]:
-    """Whether an op casts to a place, before another op."""
+    """Return whether an op casts to a place, before another op."""
     is_cast = isinstance(op, CastOp) and place_of(op.res.type) == place
     return is_cast and op.is_before_in_block(before)
 
@@ -117,7 +117,7 @@ def _sink(cast: CastOp, op: NnOp) -> CastOp:
 
 
 def _in_precision(value: SSAValue, other: PlaceAttr) -> PlaceAttr:
-    """The place of a value, in the precision of another place."""
+    """Return the place of a value, with the precision of another place."""
     place = place_of(value.type)
     assert place is not None
     return PlaceAttr.get(place.device.data, other.precision.data, place.layout)

@@ -54,13 +54,12 @@ from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
 
 MAX_ROUNDS = 64
-"""A limit for safety: each round moves an op past one other."""
+"""A safety limit: each round moves an op past one other."""
 
 _MAXIMA = (MaxPoolOp, ReduceMaxOp, ReduceMinOp)
-"""Ops whose results are elements of their operand, chosen by order."""
+"""Ops whose results are elements of their operand, selected by order."""
 _WHOLE = (ReshapeOp, TransposeOp, ChannelShuffleOp, MaxPoolOp)
-"""Ops that a quantization moves before: they leave no element out that another op computed for
-nothing, or do not compute."""
+"""Ops that quantizations may move before: they drop no computed element and add none."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class _Mover:
         return True
 
     def _settings(self, op: NnOp, source: ew.DequantizingOp) -> Mapping[str, PyValue] | None:
-        """The settings with which an op moves the integers; None if it computes with them."""
+        """Return the settings with which an op moves integers; None if it computes with them."""
         if isinstance(op, PadOp) and op.settings["mode"] == "constant":
             zero = self.constants.value(source.zero)
             if op.settings["value"] != 0 or zero is None or zero.size != 1:
@@ -127,7 +126,7 @@ class _Mover:
         return op.settings if is_pad or self._keeps_order(op, source.scale) else None
 
     def _keeps_order(self, op: NnOp, scale: SSAValue) -> bool:
-        """Whether an op gives the same elements where numbers are scaled."""
+        """Return whether an op selects the same elements when numbers are scaled."""
         if isinstance(op, _MAXIMA):
             known = self.constants.value(scale)
             return known is not None and known.size == 1 and bool((known > 0).all())
@@ -182,8 +181,8 @@ class _Mover:
         return True
 
     def _unclip(self, op: ew.QuantizingOp) -> bool:
-        """quantize(clip(x)) -> quantize(x), if the ends of the range are quantized to the least
-        and the greatest number."""
+        """quantize(clip(x)) -> quantize(x), if the clip's bounds are quantized to the ends of the
+        range."""
         source = op.x.owner
         if not isinstance(source, ew.ReluOp | ew.ClipOp):
             return False
@@ -203,12 +202,12 @@ class _Mover:
     # ** parameters **
 
     def _is_normal(self, scale: SSAValue) -> bool:
-        """Whether a scale is known, positive and no denormal number."""
+        """Return whether a scale is known, positive and not denormal."""
         known = self.constants.value(scale)
         return known is not None and bool((known >= np.finfo(np.float32).tiny).all())
 
     def _equal(self, a: NnOp, b: NnOp) -> bool:
-        """Whether the scales and zero points of two conversions are equal."""
+        """Return whether the scales and zero points of two conversions are equal."""
         return all(self._same(x, y) for x, y in zip(a.operands[1:], b.operands[1:], strict=True))
 
     def _same(self, x: SSAValue, y: SSAValue) -> bool:
@@ -234,7 +233,7 @@ def _is_scalar(*values: SSAValue) -> bool:
 
 
 def _transposed(w: Writer, op: TransposeOp, value: SSAValue) -> SSAValue:
-    """A parameter that broadcasts to the operand of a transposition, as it does to its result."""
+    """Return a parameter that broadcasts to a transpose's operand as it does to its result."""
     shape, perm = shape_of(value), op.settings["perm"]
     if not shape:
         return value

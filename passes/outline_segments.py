@@ -48,7 +48,7 @@ class OutlineSegmentsPass(ProgramPass):
     """Move native stretches of `@main`, and of what it runs in loops, into segments."""
 
     name = "outline-segments"
-    stages = ("nn", "placed", "tile")  # frontends may call kernels that are there already
+    stages = ("nn", "placed", "tile")  # Frontends may call existing kernels.
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
@@ -65,13 +65,13 @@ class OutlineSegmentsPass(ProgramPass):
 
 
 def _free_names(module: ModuleOp) -> Iterator[str]:
-    """Names of segments that no function has."""
+    """Yield unused names of segments."""
     taken = {function.sym_name.data for function in functions(module)}
     return (name for i in count() if (name := f"segment_{i}") not in taken)
 
 
 def _become_segment(function: FuncOp) -> None:
-    """Replace a function whose ops are all native."""
+    """Replace a function whose ops are all native by a segment."""
     last = function.body.block.last_op
     assert isinstance(last, ReturnOp)
     Rewriter.replace_op(last, TileReturnOp(last.arguments))
@@ -87,7 +87,7 @@ def _is_native(op: Operation) -> bool:
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:
-    """The native stretches. The ops of the function are reordered to make them few."""
+    """Return the native stretches, reordering the function's ops to make them few."""
     ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
     done: set[Operation] = {op for op in function.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
@@ -115,7 +115,7 @@ def _stretches(function: FuncOp) -> list[list[Operation]]:
 def _ready(
     ops: list[Operation], done: set[Operation], wanted: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """The wanted ops that can run now, in order. They are added to the finished ones."""
+    """Return the wanted ops that can run now, in order, and add them to the finished ones."""
     taken: list[Operation] = []
     for op in ops:
         owners = (v.owner for v in op.operands)
@@ -156,7 +156,7 @@ def _outline(function: FuncOp, stretch: list[Operation], name: str) -> None:
 
 
 def _operands(stretch: list[Operation]) -> tuple[list[SSAValue], list[ConstantOp]]:
-    """The inputs of a stretch: values computed outside, and constants."""
+    """Return the inputs of a stretch: values computed outside, and constants."""
     members = set(stretch)
     outside: dict[SSAValue, None] = {}
     constants: dict[ConstantOp, None] = {}

@@ -40,6 +40,7 @@ from tessella.passes.pick.choices import (
     STRATEGIES,
     WEIGHT_GROWTH,
     check_choice,
+    default_places,
 )
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
@@ -53,11 +54,11 @@ from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
-"""Attribute of a function: how its kernels were picked."""
+"""The attribute of a function that says how its kernels were picked."""
 
 
 def _check_filled(module: ModuleOp) -> None:
-    """Raise UndecidedSizeError for a tensor that may be empty: kernels apply to what is not."""
+    """Raise UndecidedSizeError for a tensor that may be empty: kernels require nonempty tensors."""
     for op in module.walk():
         for result in op.results if isinstance(op, NnOp) else ():
             for size in shape_of(result):
@@ -71,7 +72,8 @@ class PickKernelsPass(ProgramPass):
     name = "pick-kernels"
     stages = ("nn", "placed")
 
-    places: tuple[str, ...] = ("x86/f32/nhwc", "x86/f32", "x86", "host")
+    places: tuple[str, ...] = ()
+    """Where kernels may run; the target's default places if empty."""
     strategy: str = "cost"
     fallback: str = "allow"
     winograd: str = "allow"
@@ -92,7 +94,7 @@ class PickKernelsPass(ProgramPass):
         kernels.load()
         if symbols_in(op):
             _check_filled(op)
-        check_served(list(map(parse_place, self.places)))
+        check_served(list(map(parse_place, self._requested)))
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":
@@ -108,9 +110,15 @@ class PickKernelsPass(ProgramPass):
     def _machine(self) -> Target:
         return targets.resolve(self.target)
 
+    @property
+    def _requested(self) -> tuple[str, ...]:
+        """Return the places where kernels may run."""
+        return self.places or default_places(self._machine.arch)
+
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
-        """The kernels that can run each op. Raises UnsupportedError for an op without any."""
-        places = list(map(parse_place, self.places))
+        """Return the kernels that can run each op. Raises UnsupportedError for an op without
+        any."""
+        places = list(map(parse_place, self._requested))
         refused = ("winograd",) if self.winograd == "off" else ()
         allowed, narrowing = self.fallback == "allow", narrowing_of(function)
         request = Request(places, self._machine.arch, allowed, refused, narrowing)
@@ -130,7 +138,7 @@ class PickKernelsPass(ProgramPass):
         return found
 
     def _by_grade(self, found: Mapping[NnOp, Candidates]) -> dict[NnOp, Candidate]:
-        return pick_by_grade(found, list(map(valid_place, self.places)))
+        return pick_by_grade(found, list(map(valid_place, self._requested)))
 
     def _by_cost(
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
@@ -153,7 +161,7 @@ class PickKernelsPass(ProgramPass):
                 **refusing,
                 **sharing,
                 **how,
-                "places": ArrayAttr(map(StringAttr, self.places)),
+                "places": ArrayAttr(map(StringAttr, self._requested)),
                 "target": StringAttr(self.target),
                 **({"database": StringAttr(self.database)} if self.database else {}),
             }

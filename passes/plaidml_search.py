@@ -26,7 +26,7 @@ from tessella.passes.plaidml.search import MAX_TILES, Search, search
 from tessella.passes.plaidml.stride_table import obstacle, stride_table, vectorize
 
 SIZES = "tile.sizes"
-"""Attribute of a statement: the index space of one of its tiles."""
+"""The attribute of a statement with the index space of one of its tiles."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PlaidmlSearchPass(ProgramPass):
                         self._write([f"remark: {self.name} skips {where}: {found}"])
 
     def _search(self, op: ContractOp, settings: PlaidmlSettings) -> Search | str:
-        """The search, or the reason why there are no tiles."""
+        """Return the search, or the reason why there are no tiles."""
         if reason := obstacle(op):
             return reason
         table = vectorize(stride_table(op), settings.vec_size)
@@ -89,13 +89,13 @@ class PlaidmlSearchPass(ProgramPass):
 
 
 def _statements(kernel: KernelOp) -> Iterator[tuple[str, ContractOp]]:
-    """The kernel's statements with their results' names, or their numbers."""
+    """Yield the kernel's statements with their results' names, or their numbers."""
     for number, op in enumerate(kernel.statements, 1):
         yield f"%{op.res.name_hint}" if op.res.name_hint else f"statement {number}", op
 
 
 def tile_space(op: ContractOp, found: Search) -> IndicesAttr:
-    """The statement's indices, each with the number of its values in the chosen tile."""
+    """Return the statement's indices, each with its number of values in the chosen tile."""
     table = found.table
     steps = zip(table.names, found.chosen, table.lanes, strict=True)
     sizes = {name: size * lanes for name, size, lanes in steps}

@@ -51,7 +51,7 @@ from tessella.support.sizes import Size, estimated
 
 
 def _make_room(op: ScanOp) -> None:
-    """Allocate the memory of the segment in a loop, which stands above and is planned."""
+    """Allocate the memory of a loop's segment, which comes before and is planned already."""
     segment = callee_of(op, op.callee, SegmentOp)
     if op.arena is None and segment.arena_size != 0:
         _add_memory(op, segment.arena_size)
@@ -99,7 +99,7 @@ def _plan(segment: SegmentOp, touched: Touched, *, repeats: bool) -> None:
 def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> Iterator[Lifetime]:
     position = {op: i for i, op in enumerate(ops)}
     barriers = [i for i, op in enumerate(ops) if isinstance(op, BarrierOp)]
-    # no barrier: until the end, or over all of the next step
+    # without a barrier: until the end, or over all of the next iteration
     barriers += [len(ops)] if step is None else [step + i for i in (*barriers, len(ops))]
     parts = joined(use for op in ops for use in touched.uses_of(op))
     for op in ops:
@@ -112,8 +112,8 @@ def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> 
 
 
 def _joined(lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
-    """The lifetimes, with those that follow each other joined where no barrier is between them, and
-    each thread touches the same part of both."""
+    """Join adjacent live ranges without a barrier in between, if each thread touches the same part
+    of both."""
     joined: dict[Lifetime, None] = {}
     open_: dict[tuple[Size, Part], list[Lifetime]] = {}
     for x in sorted(lifetimes, key=lambda x: x.first):

@@ -39,7 +39,7 @@ class SinkConstantsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scans = [scan for scan in op.walk() if isinstance(scan, ScanOp)]
         users = Counter(scan.body_name for scan in scans)
-        # those of outer functions first: what they pass on may be a constant then
+        # Outer functions come first: their arguments may then be constants.
         for scan in reversed(scans):
             function = scan.function
             if users[scan.body_name] == 1 and isinstance(function, FuncOp):

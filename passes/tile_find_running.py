@@ -53,7 +53,7 @@ class TileFindRunningPass(KernelPass):
 
 @dataclass(frozen=True)
 class _Found:
-    """A constraint that makes a reduced index one that runs along a free one."""
+    """A constraint by which a reduced index can run along a free one."""
 
     constraint: Constraint
     free: Index
@@ -79,7 +79,8 @@ def _found(op: ContractOp) -> Iterator[_Found]:
 
 
 def _direction(form: Linear, free: str, reduced: str) -> Running | None:
-    """How a constraint ``0 <= form`` lets a reduced index run along a free one, if it does."""
+    """Return how a constraint ``0 <= form`` lets a reduced index run along a free one, if it
+    does."""
     factors = form.coefficient(free), form.coefficient(reduced)
     if factors not in ((1, -1), (-1, 1)):
         return None
@@ -87,7 +88,7 @@ def _direction(form: Linear, free: str, reduced: str) -> Running | None:
 
 
 def _is_apart(op: ContractOp, found: _Found) -> bool:
-    """Whether what is aggregated does not depend on the free index otherwise."""
+    """Return whether the aggregated value does not depend on the free index otherwise."""
     forms = [form for access in op.input_accesses for form in access]
     forms += [form for form, extent in op.where_list if (form, extent) != found.constraint]
     return (
@@ -102,7 +103,7 @@ def _read(region: Region) -> Sequence[str]:
 
 
 def _run_along(op: ContractOp, found: _Found) -> None:
-    """Replace the two indices by a running one, in place. It has the name of the free one."""
+    """Replace the two indices by a running one, in place. It takes the free one's name."""
     name, old = found.free.name, found.reduced.name
     running = replace(found.free, reduced=True, running=found.running)
     rest = [index for index in op.index_list if index.name not in (name, old)]

@@ -32,18 +32,16 @@ from tessella.passes.tile.merge import Pair
 from tessella.targets import Target
 
 MOST = 16
-"""Statements of a kernel that is merged: what it takes to compile one grows with them."""
+"""The most statements of a merged kernel, as compile time grows with them."""
 FEW = 4
-"""Iterations of a statement for each element of its largest tensor, that memory may take longer
-than."""
+"""Iterations of a statement per element of its largest tensor up to which memory may dominate."""
 STRIPS = 0.7
-"""The share of the time that kernels may take, by the model, of which steps compute neighbours
-again. Two and three stencils of 2048x2048 take 20% less time so, 35% less on two threads. What
-seems to take 0.75 to 0.95 of the time takes as long as before: the strips of MobileNet's first
-blocks (683 thousand cycles for 673, 408 for 422, 347 for 320), and ShuffleNet's depthwise
-convolutions with the shuffles before them. Strips of what is only moved compute nothing again:
-Winograd's convolution of 32 channels of 224x224 with the relayouts around it takes 2.5 ms instead
-of 3.1 where it seems to take 0.94 of the time."""
+"""The fraction of the modelled time that merged kernels may take if their iterations recompute
+neighbours.
+
+Smaller gains do not show on a machine. Kernels that only move elements recompute nothing, and need
+not reach it.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,14 +72,14 @@ class _Merger:
     kernels: dict[str, KernelOp] = field(init=False)
     made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
-    """The position of each op of the segment, and of the calls that replace some."""
+    """The position of each op of the segment, and of calls that replace some."""
 
     def __post_init__(self) -> None:
         ops = self.module.body.block.ops
         self.kernels = {op.sym_name.data: op for op in ops if isinstance(op, KernelOp)}
 
     def run(self, block: Block) -> None:
-        """Merge the calls of a segment, each with the calls before it."""
+        """Merge the calls of a segment, each with earlier calls."""
         self.order = {op: i for i, op in enumerate(block.ops)}
         for op in list(block.ops):
             call = op
@@ -89,8 +87,11 @@ class _Merger:
                 call = next((new for pair in self._pairs(call) if (new := self._try(pair))), None)
 
     def _pairs(self, second: CallOp) -> Iterator[Pair]:
-        """The calls that a call may be merged with: those that make what it reads, or read it too,
-        if that is large. No op between them needs the results."""
+        """Yield the calls that a call may be merged with.
+
+        They produce what it reads, or read the same large tensor. No op in between needs the
+        results.
+        """
         end = self.order[second]
         found: dict[CallOp, None] = {}
         for value in second.arguments:
@@ -106,7 +107,7 @@ class _Merger:
                     yield Pair(first, second, kernels, kept)
 
     def _kept(self, first: CallOp, second: CallOp) -> tuple[SSAValue, ...] | None:
-        """The results of a call that others than a second one read; None if these run before
+        """Return the results of a call that others than a second one read; None if these run before
         that."""
         kept: list[SSAValue] = []
         for result in first.res:
@@ -118,7 +119,7 @@ class _Merger:
         return tuple(kept)
 
     def _try(self, pair: Pair) -> CallOp | None:
-        """The call that replaces two, if that pays."""
+        """Return the call that replaces two, if that pays."""
         key = _wiring(pair)
         if key not in self.made:
             self.made[key] = self._merged(pair)
@@ -162,7 +163,7 @@ class _Merger:
         return kernel
 
     def _pays(self, kernel: KernelOp, parts: Sequence[KernelOp]) -> bool:
-        """Whether a kernel saves more than its parts do, and takes less time by the model."""
+        """Return whether a kernel saves more than its parts do, and takes less modelled time."""
         whole, *each = map(self._cost, (kernel, *parts))
         if whole.saved <= sum(part.saved for part in each):
             return False
@@ -173,7 +174,7 @@ class _Merger:
         return cost_after(scheduling_passes(shared=self.shared), kernel, self.target)
 
     def drop_unused(self) -> None:
-        """Remove the kernels that nothing calls."""
+        """Remove the kernels without callers."""
         used = {op.callee_name for op in self.module.walk() if isinstance(op, CallOp)}
         for kernel in list(self.module.body.block.ops):
             if isinstance(kernel, KernelOp) and kernel.sym_name.data not in used:
@@ -181,14 +182,14 @@ class _Merger:
 
 
 def _around(value: SSAValue) -> Iterator[CallOp]:
-    """The calls that make or read a tensor."""
+    """Yield the calls that write or read a tensor."""
     if isinstance(value.owner, CallOp):
         yield value.owner
     yield from (use.operation for use in value.uses if isinstance(use.operation, CallOp))
 
 
 def _readers(value: SSAValue) -> set[Operation]:
-    """The ops that read a tensor or views of it."""
+    """Return the ops that read a tensor or views of it."""
     found: set[Operation] = set()
     for use in value.uses:
         op = use.operation
@@ -197,7 +198,7 @@ def _readers(value: SSAValue) -> set[Operation]:
 
 
 def _can_join(kernels: Sequence[KernelOp]) -> bool:
-    """Whether the time of kernels is that of memory, or of one of them. A selection shares no
+    """Return whether memory dominates the time of all kernels but one. A selection shares no
     loops."""
     if any(kernel.selections for kernel in kernels):
         return False
@@ -205,7 +206,7 @@ def _can_join(kernels: Sequence[KernelOp]) -> bool:
 
 
 def _is_streaming(kernel: KernelOp) -> bool:
-    """Whether a kernel computes little with each element of its tensors."""
+    """Return whether a kernel computes little with each element of its tensors."""
     return all(
         points(op.index_list) <= FEW * max(count_of(value) for value in op.tensors)
         for op in kernel.statements
@@ -213,7 +214,7 @@ def _is_streaming(kernel: KernelOp) -> bool:
 
 
 def _only_moves(kernel: KernelOp) -> bool:
-    """Whether a kernel puts the elements of a tensor into another order, and computes nothing."""
+    """Return whether a kernel only reorders the elements of a tensor."""
     return all(
         op.is_map and op.post_block is None and isinstance(op.combine.block.first_op, YieldOp)
         for op in kernel.statements
@@ -221,7 +222,7 @@ def _only_moves(kernel: KernelOp) -> bool:
 
 
 def _wiring(pair: Pair) -> Hashable:
-    """What determines the kernel of a pair."""
+    """Return what determines the merged kernel of a pair."""
     numbers = {value: i for i, value in enumerate((*pair.first.res, *pair.arguments))}
     second = {**dict(enumerate(pair.second.arguments)), **dict(pair.passed)}
     arguments = (*pair.first.arguments, *second.values())
@@ -234,7 +235,7 @@ def _code(kernel: KernelOp) -> int:
 
 
 def _move_views(value: SSAValue, after: Operation) -> None:
-    """Put the views of a tensor after the op that makes it."""
+    """Move the views of a tensor after the op that produces it."""
     for use in list(value.uses):
         view = use.operation
         if isinstance(view, ViewOp):

@@ -47,11 +47,15 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 WAKES = 2
-"""A segment is divided if what can be divided takes as long as it takes to wake so many threads:
-with two threads it saves half of this time."""
+"""A segment is divided if its divisible work takes as long as waking this many threads.
+
+With two threads, half of that work's time is saved.
+"""
 BRIEF = 10
-"""A segment is brief if it takes as long as it takes to wake fewer threads: what waking one of them
-saves is then little, or less than nothing where the system takes longer."""
+"""A segment is a short launch if it takes less time than waking this many threads.
+
+Waking one of them then saves little, or nothing if the system is slow.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class TileParallelizePass(ProgramPass):
 
 
 def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
-    """How often each segment that no loop runs calls each kernel, in loops too."""
+    """Return how often each outermost segment calls each kernel, in loops too."""
     found: dict[str, Counter[str]] = {}
     inside: set[str] = set()
     every = segments(module)
@@ -94,7 +98,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
             if isinstance(op, CallOp):
                 runs[op.callee_name] += 1
             elif isinstance(op, ScanOp):
-                # what a loop runs stands above
+                # callees of loops come before
                 inside.add(op.callee_name)
                 for name, count in found[op.callee_name].items():
                     runs[name] += estimated(op.usual_steps) * count
@@ -103,12 +107,12 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
 
 
 def _cycles(runs: Mapping[str, int], work: Mapping[str, float]) -> float:
-    """Of the runs of kernels."""
+    """Return the total cycles for the given run counts."""
     return sum(work.get(name, 0) * estimated(count) for name, count in runs.items())
 
 
 class _Models:
-    """The models of statements, each made once."""
+    """The models of statements, each created once."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -116,28 +120,29 @@ class _Models:
         self.cycles = functools.cache(self._cycles)
 
     def _cycles(self, op: ContractOp) -> float:
-        """Of a statement under its schedule, in one step of its kernel's nest."""
+        """Return the cycles of a statement under its schedule, in one iteration of its kernel's
+        nest."""
         return 0.0 if op.schedule is None else self.of(op).estimate(op.schedule.data).cycles
 
 
 @dataclass(frozen=True)
 class _Division:
-    """What of a kernel is divided."""
+    """The division of a kernel."""
 
     kernel: KernelOp
     nest: Nest | None
     loops: Mapping[ContractOp, tuple[str, int]]
-    """The index of a statement, and how much of it is given to a thread at a time."""
+    """The divided index of each statement, and the size of shares."""
     selections: Sequence[SelectionOp]
-    """Those whose rows are divided."""
+    """The selections whose rows are divided."""
 
     @property
     def divides(self) -> bool:
-        """Whether there is anything."""
+        """Whether it divides anything."""
         return self.nest is not None or bool(self.loops) or bool(self.selections)
 
     def apply(self) -> None:
-        """Write it into the kernel's nest and the schedules."""
+        """Write it into the kernel's nest and schedules."""
         if self.nest is not None:
             self.kernel.nest = NestAttr(self.nest)
         for op, parallel in self.loops.items():

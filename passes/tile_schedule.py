@@ -58,8 +58,10 @@ class TileSchedulePass(KernelPass):
 def set_schedule(
     op: ContractOp, schedule: Schedule, places: Mapping[int, PlaceAttr], arch: str
 ) -> None:
-    """Assign a schedule to a statement of a kernel, with the places of operands that it requires.
-    More indices may merge in their layouts."""
+    """Assign a schedule to a statement of a kernel, with the operand places that it requires.
+
+    More indices may merge in their layouts.
+    """
     if places:
         set_places(op, places, arch)
         merge_indices(op)

@@ -34,7 +34,7 @@ from tessella.support.sizes import symbols_of
 from tessella.targets import Target
 
 LINE_CYCLES = 40
-"""Of each of the first lines after a jump, beyond the second level of cache."""
+"""Cycles of each of the first lines after a jump, beyond the second cache level."""
 FIRST_LINES = 4
 """Lines that are read before the hardware prefetches the next ones."""
 
@@ -59,8 +59,8 @@ class TileSplitSumsPass(KernelPass):
 
 
 def _split_of(op: ContractOp, target: Target) -> tuple[Sequence[str], float] | None:
-    """The indices to reduce last, and the cycles that the statement waits after its jumps as a
-    whole."""
+    """Return the indices to reduce last, and the cycles that the unsplit statement waits after its
+    jumps."""
     plain = op.schedule is None and op.init is None and not reads_points(op.combine)
     if op.is_map or op.running_index is not None:
         return None
@@ -80,13 +80,13 @@ def _split_of(op: ContractOp, target: Target) -> tuple[Sequence[str], float] | N
 
 
 def _waited(flat: Flat[int], run: int, size: int, target: Target) -> float:
-    """Cycles after jumps, where so many bytes are read between two of them."""
+    """Return the cycles of waiting after jumps, if ``run`` bytes are read between two of them."""
     jumps = prod(flat.ranges.values()) * size / run
     return jumps * min(FIRST_LINES, run / target.cache_line) * LINE_CYCLES
 
 
 def _cycles(kernel: KernelOp, op: ContractOp, outer: Sequence[str], target: Target) -> float:
-    """Modelled cycles of a statement, split or not; the kernel stays as it is."""
+    """Return the modelled cycles of a statement, split or not; the kernel does not change."""
     number, copy = [*kernel.statements].index(op), kernel.clone()
     statements: Sequence[ContractOp] = [copy.statements[number]]
     if outer:
@@ -131,7 +131,7 @@ def _first(_: Block, arguments: Sequence[SSAValue]) -> SSAValue:
 
 
 def _type(op: ContractOp, sizes: Sequence[int], combine: Block) -> Tensor:
-    """The type of what is reduced over the inner indices."""
+    """Return the type of what is reduced over the inner indices."""
     element, place = yielded(combine).type, place_of(op.res.type)
     type = tensor(element, [*sizes, *shape_of(op.res)])
     if place is None:

@@ -1,4 +1,4 @@
-"""The passes on kernels: the order that the pipeline runs, and that costs are estimated by."""
+"""The passes on kernels, in the order that both the pipeline and the cost estimates use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
 
 
 def kernel_passes(target: str = "native", *, shared: bool = False) -> list[ProgramPass]:
-    """The passes from the kernels of ops to scheduled statements."""
+    """Return the passes from the kernels of ops to scheduled statements."""
     return [
         TileFindRunningPass(target=target),
         TileFuseMapsPass(target=target),

@@ -1,4 +1,5 @@
-"""What each thread touches of the buffers of kernels and segments, and what ops do with them."""
+"""A summary of the bytes that each thread accesses, per kernel and segment, and of the ops'
+accesses."""
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ from tessella.passes.tile.parts import joined
 from tessella.runtime.scan import Loop
 
 Parts = Mapping[str, Sequence[Part]]
-"""By the name of a kernel or a segment: what a thread touches of each of its buffers."""
+"""The parts of each buffer that a thread touches, by kernel or segment name."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """By kernels, segments, and the ops that run them."""
+    """The accesses of kernels, segments, and the ops that run them."""
 
     parts: Parts
     divided: frozenset[str]
@@ -44,13 +45,13 @@ class Touched:
 
     @staticmethod
     def by(module: ModuleOp) -> Touched:
-        """By those of a module."""
+        """Summarise the kernels and segments of a module."""
         block = module.body.block
         parts: dict[str, Sequence[Part]] = {}
         touched = Touched(parts, divided(block))
         for kernel in (op for op in block.ops if isinstance(op, KernelOp)):
             parts[kernel.sym_name.data] = [kernel.part(i) for i in range(len(kernel.buffers))]
-        # a segment stands above those that run it
+        # callees come before their callers
         for segment in buffer_segments(module):
             ops = segment.body.block.ops
             known = joined(use for op in ops for use in touched.uses_of(op))
@@ -59,7 +60,7 @@ class Touched:
         return touched
 
     def uses_of(self, op: Operation) -> Iterator[Use]:
-        """The buffers that an op of a segment touches."""
+        """Yield the buffers that an op of a segment touches."""
         match op:
             case ScanOp():
                 parts = self._parts_of_loop(op)
@@ -81,22 +82,22 @@ class Touched:
             yield Use(buffer, part, written=number >= len(op.inputs))
 
     def _part_of_condition(self, op: StopOp) -> Part:
-        """Of all threads that run the segment."""
+        """Return the part of a condition that all threads of the segment touch."""
         segment = op.parent_op()
         assert isinstance(segment, SegmentOp)
         return ANY if segment.sym_name.data in self.divided else ALONE
 
     def _parts_of_loop(self, op: ScanOp) -> Iterator[Part]:
-        """Of its operands, in all steps."""
+        """Yield the parts of a loop's operands over all iterations."""
         loop, parts = op.loop, self.parts[op.callee_name]
         if loop.conditional and op.callee_name in self.divided:
-            # the first thread copies what is carried, and all read the condition
+            # The first thread copies carried values, and all threads read the condition.
             parts = [ANY] * len(parts)
         taken, given = parts[: len(op.inputs)], parts[len(op.inputs) :]
         elements = range(loop.carried, loop.carried + loop.scanned)
         for number, (value, part) in enumerate(zip(op.inputs, taken, strict=True)):
             yield _of_all(part, op.element(value)) if number in elements else part
-        # what a step writes, the next one reads
+        # An iteration's writes are the next iteration's reads.
         state = [
             a if a.agrees(b) else ANY for a, b in zip(taken, given[: loop.carried], strict=False)
         ]
@@ -111,7 +112,7 @@ class Touched:
 
 
 def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
-    """The loops around segments, by the segment's name."""
+    """Return the loops around segments, by segment name."""
     loops: defaultdict[str, list[Loop]] = defaultdict(list)
     for segment in buffer_segments(module):
         for op in segment.body.block.ops:
@@ -121,6 +122,6 @@ def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
 
 
 def _of_all(part: Part, element: Attribute) -> Part:
-    """The part of a sequence, of which a step touches this part of an element."""
+    """Return the part of a sequence, given the part of an element that an iteration touches."""
     fits = part.kind is not Kind.SHARED or buffer_bytes(element) % part.period == 0
     return part if fits else ANY

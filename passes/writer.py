@@ -1,4 +1,4 @@
-"""Ops that a pass inserts before another op."""
+"""A builder of ops that a pass inserts before another op."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from tessella.support.sizes import Size
 
 
 def node_of(op: Operation, part: str = "") -> str | None:
-    """The name of an op's node, with a suffix; None if it has none."""
+    """Return the name of an op's node with a suffix; None if it has none."""
     has_node = isinstance(op, NnOp) and "node" in op.attributes
     return op.node + part if isinstance(op, NnOp) and has_node else None
 
 
 class Writer:
-    """Inserts ops before an op, in the name of that op or of another one, with a suffix. ``made``
-    collects the results of the ops in their order."""
+    """Inserts ops before an op, named after that op or another one with a suffix.
+
+    ``made`` collects the results of the ops in order.
+    """
 
     def __init__(
         self,
@@ -38,33 +40,33 @@ class Writer:
     ) -> None:
         self.anchor = anchor
         self.node = node_of(named or anchor, part)
-        """The name that new ops get."""
+        """The name of new ops."""
         self._made: dict[SSAValue, None] = {} if made is None else made
 
     @staticmethod
     def behind(value: SSAValue, named: Operation | None) -> Writer:
-        """Inserts ops where a value becomes known."""
+        """Return a writer that inserts ops where a value becomes available."""
         owner = value.owner
         anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
         assert anchor is not None
         return Writer(anchor, named)
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
-        """The first result of a new op. Raises ShapeError."""
+        """Append an op and return its first result. Raises ShapeError."""
         return self._insert(kind.make(operands, node=self.node, **properties))
 
     def splat(self, number: float, element: str, shape: Sequence[Size] = ()) -> SSAValue:
-        """A tensor of equal elements."""
+        """Return a tensor of equal elements."""
         return self._insert(SplatOp(number, tensor(attribute_of(element), shape)))
 
     def cast(self, value: SSAValue, element: str) -> SSAValue:
-        """A value in another element."""
+        """Convert a value to another element."""
         if element_of(value.type).name == element:
             return value
         return self.op(ew.CastOp, value, to=attribute_of(element))
 
     def shaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """A value in another shape; -1 stands for its number of elements."""
+        """Reshape a value; -1 stands for its number of elements."""
         own = shape_of(value)
         new = tuple(math.prod(own) if isinstance(n, int) and n == -1 else n for n in shape)
         return value if new == own else self.op(ReshapeOp, value, shape=new)
@@ -82,7 +84,7 @@ class Writer:
         return self.op(ew.MulOp, a, self._like(b, a))
 
     def sum(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """The sum over axes, which stay as dimensions of one element."""
+        """The sum over axes, which keep size 1."""
         return self.op(ReduceSumOp, value, axes=tuple(axes), keepdims=True)
 
     def _insert(self, op: NnOp) -> SSAValue:
@@ -97,15 +99,14 @@ class Writer:
 
 
 def replace(old: NnOp, value: SSAValue) -> None:
-    """Let a value stand for the result of an op, and erase the op."""
+    """Replace an op's result by a value, and erase the op."""
     value.name_hint = value.name_hint or old.results[0].name_hint
     old.results[0].replace_all_uses_with(value)
     drop(old)
 
 
 def drop(op: NnOp) -> None:
-    """Erase an op whose result nothing reads, and those that it alone reads: rules ask whether a
-    value has one use."""
+    """Erase an unused op, and the ops that only it reads: rules depend on the number of uses."""
     operands = list(op.operands)
     Rewriter.erase_op(op)
     for value in operands:

@@ -1,2 +1,4 @@
-"""Running what was compiled: program, weights, arena, call, the NumPy kernels. Knows no IR,
-imports NumPy only."""
+"""Running compiled programs: programs, weights, arenas, calls, and the NumPy kernels.
+
+The folder knows no IR and imports NumPy only.
+"""

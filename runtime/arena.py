@@ -1,4 +1,4 @@
-"""Aligned memory, and where arrays are in memory."""
+"""Aligned memory, and addresses of arrays."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from tessella.support.errors import ResourceError
 Array = npt.NDArray[Any]
 
 ALIGNMENT = 64
-"""Weights and arenas start at a multiple of so many bytes."""
+"""Alignment of weights and arenas, in bytes."""
 LARGE = 4096
-"""Outputs of at least so many bytes are aligned and recycled."""
+"""Outputs of at least this many bytes are aligned and recycled."""
 HUGE_PAGE = 2 * 1024 * 1024
 """Bytes of a huge page on x86 and AArch64."""
 KEPT = 2
-"""Blocks of memory that are kept: for the current array and the one before it."""
+"""Cached blocks of memory: for the current array and the one before it."""
 MOST_SPARE = 64 * 1024 * 1024
-"""Bytes that memory has to spare at most where it has grown."""
+"""Limit on the spare bytes of memory that has grown."""
 WINDOW = 61
-"""Calls after which workspaces shrink. The number is odd so that of callers that alternate, each is
-the last of a window now and then: only workspaces that no call uses shrink."""
+"""Calls after which workspaces shrink.
+
+The number is odd, so that each of several alternating callers ends a window now and then: only
+workspaces that no call uses shrink.
+"""
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
-    """A block of bytes that starts at a multiple of so many. Raises ResourceError."""
+    """Return a block of bytes with the given alignment. Raises ResourceError."""
     try:
         if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
             return _huge(size)
@@ -47,10 +50,12 @@ def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
 
 
 def _huge(size: int) -> Array:
-    """A block on huge pages, where the system has some for private memory: it is there sooner, and
-    reads with long strides miss far less often."""
+    """Allocate a block on huge pages, if the system offers them for private memory.
+
+    Huge pages are faulted in sooner, and reads with long strides miss the TLB far less often.
+    """
     mapping = mmap.mmap(-1, size + HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # kernels without transparent huge pages refuse the advice
+    with contextlib.suppress(OSError):  # Kernels without transparent huge pages refuse the advice.
         mapping.madvise(mmap.MADV_HUGEPAGE)
     block = np.frombuffer(mapping, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE
@@ -58,18 +63,20 @@ def _huge(size: int) -> Array:
 
 
 class Workspaces:
-    """Memory for calls that may run at the same time, each in a workspace that it has for itself.
+    """Memory for calls that may run at the same time; each call uses a workspace alone.
 
-    After every ``WINDOW`` calls, each workspace keeps what the largest of the last two windows has
-    needed, and one that neither has used is freed.
+    After every ``WINDOW`` calls, each workspace shrinks to what the largest call of the last two
+    windows needed, and a workspace that neither window used is freed.
     """
 
     def __init__(self) -> None:
         self.free: deque[Workspace] = deque()
-        """Those that no call uses, the one used last at the right. A call returns its workspace to
-        the deque that it was taken from."""
+        """Workspaces that no call uses, the most recently used one at the right.
+
+        A call returns its workspace to the deque that it was taken from.
+        """
         self.left = WINDOW
-        """Calls until they shrink."""
+        """Calls until workspaces shrink."""
 
     def shrink(self) -> None:
         """End a window. Other threads may take workspaces meanwhile."""
@@ -83,49 +90,60 @@ class Workspaces:
                 free.append(workspace)
 
     def release(self) -> None:
-        """Free all memory: that of a call which is running once the call has ended."""
+        """Free all memory. The memory of a running call is freed when the call ends."""
         self.left, self.free = WINDOW, deque()
 
 
 class Workspace:
-    """Memory for one call at a time, of any of several programs: an arena as large as the largest
-    needs, recyclers for outputs, and the frames of the programs."""
+    """Memory for one call at a time, of any of several programs.
+
+    It holds an arena as large as the largest program needs, recyclers for outputs, and the frames
+    of the programs.
+    """
 
     def __init__(self) -> None:
         self.frames: dict[object, Any] = {}
-        """What programs have bound to this memory, by their keys, as used in this window. No frame
-        refers to the workspace or to its program, so that no cycle delays the end of either."""
+        """Steps that programs have bound to this memory in the current window, by the programs'
+        keys.
+
+        No frame refers to its workspace or program, so that no reference cycle delays freeing
+        either.
+        """
         self._older: dict[object, Any] = {}
-        """Those that were only used in the window before."""
+        """Frames that were last used in the previous window."""
         self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
         self._need = Need()
         self._arena = aligned(0)
         self._address = self._room = 0
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
-        """The frame of a program that has not asked for it in this window yet."""
+        """Return the frame of a program that has not requested it in this window yet."""
         found = self.frames[key] = self._older.pop(key, None) or make()
         return found
 
     def arena(self, size: int) -> int:
-        """The address of at least so many bytes. It is valid until more are asked for, or the
-        workspace shrinks. Raises ResourceError."""
+        """Return the address of at least this many bytes. Raises ResourceError.
+
+        The address is valid until more bytes are requested or the workspace shrinks.
+        """
         if size > self._need.now:
             if size > self._room or not self._address:
                 room = max(_grown(size, self._room), self._need.before)
-                self._free_arena()  # not both at a time
+                self._free_arena()  # frees the old arena before the new one is allocated
                 self._arena, self._room = aligned(room), room
                 self._address = address(self._arena)
             self._need.now = size
         return self._address
 
     def recycler(self, number: int) -> Recycler:
-        """The recycler for the outputs of this number."""
+        """Return the recycler for the output with this number."""
         return self._recyclers[number]
 
     def shrink(self) -> bool:
-        """End a window, and free what it and the one before did not need. Returns whether the
-        workspace was used in them."""
+        """End a window, and free what the last two windows did not need.
+
+        Returns whether they used the workspace.
+        """
         most = self._need.end()
         if self._room > _spacious(most):
             self._free_arena()
@@ -141,8 +159,8 @@ class Workspace:
 
 
 class Need:
-    """The most bytes that were asked for in this window of calls, and in the one before; -1 where
-    none were."""
+    """The largest request of the current window of calls and of the previous one; -1 without
+    requests."""
 
     __slots__ = ("before", "now")
 
@@ -150,29 +168,33 @@ class Need:
         self.now = self.before = -1
 
     def end(self) -> int:
-        """End the window. Returns the most of both."""
+        """End the window. Returns the larger of the two."""
         most = max(self.now, self.before)
         self.now, self.before = -1, self.now
         return most
 
 
 class Recycler:
-    """Arrays for one user at a time. Memory that no array refers to any more is used again.
+    """Arrays for one user at a time, in memory that is reused once no array refers to it.
 
-    The system gives fresh memory page by page, which takes longer than writing it. At most ``KEPT``
-    blocks are kept: for the current array and the one before it.
+    The system faults in fresh memory page by page, which takes longer than writing it. At most
+    ``KEPT`` blocks are cached: for the current array and the one before it.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[Array, int, int]] = [(np.empty(0, np.uint8), 0, -1)]
-        """Blocks of memory, where their arrays start, and how large these can be. The first block
-        is never handed out. It shows how many references unused memory has, which depends on the
-        version of Python."""
+        """Cached blocks of memory, with the address of their arrays and the largest possible array.
+
+        The first block is never handed out. Its reference count is that of unused memory, which
+        depends on the version of Python.
+        """
         self._need = Need()
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """Makes arrays of undefined values. Large ones are aligned, as a vector that crosses a
-        cache line is stored at half the speed."""
+        """Return a function that creates uninitialised arrays.
+
+        Large arrays are aligned, as storing a vector across a cache line halves the speed.
+        """
         size = math.prod(shape) * dtype.itemsize
         if size < LARGE:
             return partial(np.empty, shape, dtype)
@@ -183,8 +205,8 @@ class Recycler:
         return np.ndarray(shape, dtype, memory, start)
 
     def shrink(self) -> None:
-        """End a window of calls. Memory that is larger than arrays need by now is no longer kept:
-        it is freed with the arrays on it."""
+        """End a window of calls. Memory that is larger than recent arrays need is freed with its
+        arrays."""
         most = _spacious(self._need.end())
         self._kept[1:] = [each for each in self._kept[1:] if each[2] <= most]
 
@@ -193,7 +215,8 @@ class Recycler:
             self._need.now = size
         unused, small = 0, 0
         for i, (memory, start, room) in enumerate(self._kept):
-            # arrays on it, and their views, refer to the memory itself: NumPy keeps no chains
+            # Arrays on the block, and their views, refer to the block itself: NumPy collapses
+            # chains of bases.
             count = sys.getrefcount(memory)
             if count == unused:
                 if size <= room:
@@ -213,13 +236,15 @@ class Recycler:
 
 
 def _grown(size: int, before: int) -> int:
-    """How much memory to ask for in the place of some that is too small. Where sizes grow from call
-    to call, the pages that the system has to give come from twice as much at a time."""
+    """Return how much memory replaces memory that is too small.
+
+    If sizes grow from call to call, the allocation doubles, which limits the page faults.
+    """
     return max(size, _spacious(before))
 
 
 def _spacious(size: int) -> int:
-    """How much memory may be in the place of so much that is needed."""
+    """Return the most memory that may serve a need of this size."""
     return min(2 * size, size + MOST_SPARE)
 
 
@@ -228,9 +253,9 @@ _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 def address(array: Array) -> int:
-    """Where a contiguous array's elements are in memory."""
+    """Return the address of a contiguous array's elements."""
     try:
-        # four times as fast as array.ctypes, but not for arrays that are empty or read-only
+        # Four times as fast as array.ctypes, but it rejects empty and read-only arrays.
         return _address(_first_byte(array))
     except (TypeError, ValueError):
         return array.ctypes.data

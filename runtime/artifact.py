@@ -1,13 +1,14 @@
-"""Programs as bytes: what a cache keeps of one, and what a model is shipped as.
+"""Programs as bytes: cache entries, and the files in which models are shipped.
 
     magic, the manifest's length in 8 bytes, its SHA-256
     the manifest: JSON, a `Manifest`
     blobs, each at a multiple of 64 bytes after it: images, packed weights
 
-The manifest names blobs by where they are and by their SHA-256. A blob may be elsewhere, and is
-then found by its SHA-256 alone. Reading proves that the manifest and the images are those that were
-written, that all is inside the file and that programs are whole; `check` proves the weights. The
-bytes hold native code: who can write them can do what the process can.
+The manifest names each blob by its offset and its SHA-256. A blob may be stored elsewhere; it is
+then found by its SHA-256 alone. Reading verifies the manifest, the images, that all offsets are
+inside the file, and that programs are complete; `check` verifies the weights.
+
+The bytes contain native code: whoever can write them can do what the process can.
 """
 
 from __future__ import annotations
@@ -58,27 +59,27 @@ _LENGTH, _DIGEST = slice(8, 16), slice(16, 48)
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program, and what it was made for: what is to be stored."""
+    """A compiled program, and the inputs it was compiled for."""
 
     target: str
     features: Sequence[str]
     shapes: Sequence[Sequence[Size]]
     program: Program
     values: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
-    """Of inputs that the program does not take, as it is made for them."""
+    """Values of inputs that the program is specialised on and does not take."""
     explanation: str | None = None
-    """How it is run, as JSON."""
+    """The explanation of the program, as JSON."""
     work: Mapping[str, Work] = field(default_factory=dict[str, Work])
-    """What its kernels have to do, for profiles."""
+    """The work of its kernels, for profiles."""
     rest: Rest[CompiledSubprogram] | None = None
-    """What follows, if the program is cut."""
+    """The continuation, if the program has a graph break."""
     sizes: Mapping[int, Sequence[Size]] = field(default_factory=dict[int, Sequence[Size]])
-    """The elements of inputs that it was made for, where they are sizes."""
+    """The elements of shape-valued inputs that it was compiled for."""
 
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """A signature, and programs."""
+    """A signature and programs."""
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
@@ -87,25 +88,27 @@ class CompiledModel:
 
 @dataclass(frozen=True)
 class CompiledSubprogram:
-    """A subprogram of a program that is cut, for types of its inputs."""
+    """A subprogram of a program with graph breaks, for given input types."""
 
     interface: Interface
     models: Sequence[CompiledModel] = ()
 
 
 Keep = Callable[[Array], str]
-"""Stores an array of bytes elsewhere. Returns its SHA-256."""
+"""Stores an array of bytes elsewhere, and returns its SHA-256."""
 
 Find = Callable[[Sequence[tuple[str, int]]], Sequence[Array]]
-"""The arrays of bytes of these SHA-256 and sizes. It raises where one is gone."""
+"""Returns the arrays of bytes with these SHA-256 and sizes. Raises if one is missing."""
 
 LARGE = 1 << 16
-"""Bytes of an array that is kept elsewhere, where there is an elsewhere."""
+"""The least size in bytes of an array that is stored elsewhere."""
 
 
 def dump(model: CompiledModel, versions: str, keep: Keep | None = None) -> Sequence[Buffer]:
-    """The bytes of an artifact, in parts. Raises NotStorableError for a setting of an op that has
-    no form in JSON."""
+    """Return the bytes of an artifact, in parts.
+
+    Raises NotStorableError for a setting of an op without a JSON form.
+    """
     writer = _Writer(keep)
     made = writer.model(model)
     parts = made.inputs, made.outputs, made.programs
@@ -117,7 +120,7 @@ def dump(model: CompiledModel, versions: str, keep: Keep | None = None) -> Seque
 
 
 class _Writer:
-    """Blobs after the manifest. Equal weights are there once."""
+    """Blobs after the manifest. Equal weights are stored once."""
 
     def __init__(self, keep: Keep | None) -> None:
         self.keep = keep
@@ -192,7 +195,7 @@ class _Writer:
 
 
 class Artifact:
-    """Programs in memory that stays as it is: it starts at a multiple of ``ALIGNMENT``."""
+    """Programs in memory that does not change. It starts at a multiple of ``ALIGNMENT``."""
 
     def __init__(
         self, data: memoryview, find: Find | None = None, where: str | None = None
@@ -211,7 +214,7 @@ class Artifact:
         self._weights = self._found(find)
 
     def program(self, entry: Entry) -> Program:
-        """The program of an entry."""
+        """Return the program of an entry."""
         code = None
         if entry.image is not None:
             part = self._part(entry.image.code)
@@ -219,13 +222,13 @@ class Artifact:
         return self._program(entry.program, code)
 
     def rest(self, record: RestRecord, make: Callable[[SubprogramRecord], P]) -> Rest[P]:
-        """What follows the first subprogram of a program."""
+        """Return the continuation of a program after its first subprogram."""
         constants = {name: each.array(self._weights) for name, each in record.constants.items()}
         subprograms = tuple(map(make, record.subprograms))
         return Rest(record.returned, constants, record.steps, record.outputs, subprograms)
 
     def check(self) -> None:
-        """Prove the weights. Raises InvalidModelError."""
+        """Verify the weights. Raises InvalidModelError."""
         for blob in self.manifest.weights:
             try:
                 self._prove(blob)

@@ -1,4 +1,4 @@
-"""Models that keep outputs as inputs of the next call, such as the cache of a decoder."""
+"""Models that keep outputs as inputs of the next call, such as a decoder's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 class Runnable(Protocol):
-    """A model, as far as it is needed here."""
+    """The part of a model's interface that bound models use."""
 
     @property
     def inputs(self) -> tuple[ValueInfo, ...]: ...
@@ -28,20 +28,19 @@ class Runnable(Protocol):
 
 
 class BoundModel:
-    """A model some of whose inputs are outputs of the call before.
+    """A model some of whose inputs are outputs of the previous call.
 
-    What is kept stays in the memory that the call has written it to: no array is copied between
-    calls, but for elements of sequences that stay. It is not to be called from several threads at
-    once.
+    Kept arrays stay in the memory that the call wrote: no array is copied between calls, except for
+    elements of sequences that do not change. Threads must not call it concurrently.
     """
 
     def __init__(
         self, model: Runnable, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]
     ) -> None:
-        """``kept`` has the inputs, each with the output that is its next value; ``state`` has their
-        values for the first call.
+        """Bind the inputs in ``kept``, each to the output that is its next value.
 
-        Raises InputError for names that the model does not have, and types that do not fit.
+        ``state`` has their values for the first call. Raises InputError for unknown names and for
+        types that do not match.
         """
         _check(model, kept)
         self._model = model
@@ -51,12 +50,12 @@ class BoundModel:
 
     @property
     def state(self) -> Mapping[str, Array]:
-        """What the next call takes, by the names of inputs. Not to be written to."""
+        """The kept inputs of the next call, by name. They must not be modified."""
         return dict(self._state)
 
     def reset(self, state: Mapping[str, npt.ArrayLike]) -> None:
-        """Begin anew with these values. Raises InputError unless all of them are given,
-        and fit."""
+        """Start again with these values. Raises InputError unless all of them are given and
+        match."""
         if state.keys() != self._kept.keys():
             raise InputError(
                 "the inputs that are kept need their first values",
@@ -67,12 +66,14 @@ class BoundModel:
         self._state = dict(self._model.converted(state))
 
     def release(self) -> None:
-        """Free the memory that calls of the model use again. What is kept stays."""
+        """Free the memory that calls of the model reuse. Kept arrays stay."""
         self._model.release()
 
     def run(self, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """The outputs that are not kept, by name, for the inputs that are not kept. What is kept
-        stays as it was where this raises."""
+        """Return the outputs that are not kept, by name, for the inputs that are not kept.
+
+        If this raises, the kept arrays do not change.
+        """
         wrong = [name for name in feeds if name in self._kept]
         if wrong:
             raise InputError(

@@ -11,27 +11,28 @@ from tessella.runtime.values import Array, Value
 from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
 
 Run = Callable[[Sequence[Value]], Sequence[Value]]
-"""Runs a body on what it takes of the step."""
+"""Runs a body on the values that the step passes to it."""
 
 Declared = Sequence[tuple[np.dtype[Any] | None, tuple[int, ...]]]
-"""Types of what the steps of a loop return, as the model declares them: None for one that is not
-known, 0 for a size that is not."""
+"""Declared types of what a loop's iterations return: None for an unknown dtype, 0 for an unknown
+size."""
 
 FIRST_ROOM, GROWTH = 16, 4
-"""Steps of the first chunk of a loop; and how many times as many the next chunk has."""
+"""Iterations of a loop's first chunk, and the factor by which chunks grow."""
 MOST_BYTES = 1 << 26
-"""Of what the steps of a chunk return, unless it has as few steps as the first one."""
+"""Limit on the bytes that the iterations of a chunk return, unless the chunk is as short as the
+first."""
 
 _TRUE = np.array(True)
 
 
 def branch(inputs: Sequence[Value], bodies: Sequence[Run]) -> Sequence[Value]:
-    """The branch that is taken: the second one where the condition holds."""
+    """Run the branch that is taken: the second one if the condition is true."""
     return bodies[int(_truth(inputs[0]))](())
 
 
 def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) -> Sequence[Value]:
-    """The body, until its condition does not hold or the trips are done."""
+    """Run the body until its condition is false or the trip count is reached."""
     (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
     count, going = len(state), go is None or _truth(go)
     rows: list[Sequence[Value]] = []
@@ -45,13 +46,13 @@ def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) 
 def chunks(
     inputs: Sequence[Value], bodies: Sequence[Run], *, appended: Sequence[tuple[int, int]]
 ) -> Sequence[Value]:
-    """A loop whose body is native: it runs in chunks of as many steps as there is room for.
+    """Run a loop with a native body in chunks of as many iterations as there is room for.
 
-    ``appended`` are states that steps append to, by their number and the axis. The body takes the
-    numbers of steps, whether the loop goes on, and what else it carries; after the condition, if
-    there is a trip count, whether it lets another step follow each. It returns whether the loop
-    goes on, the number of the next step, what it carries, and elements of steps, those of
-    ``appended`` last.
+    ``appended`` are states that iterations append to, by number and axis. The body takes the
+    iteration numbers, whether the loop continues, and its other carried values. With a trip count,
+    it also takes, after the condition, whether another iteration may follow each one. It returns
+    whether the loop continues, the next iteration number, the carried values, and per-iteration
+    elements, those of ``appended`` last.
     """
     (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
     grown = [state[number] for number, _ in appended]
@@ -77,7 +78,7 @@ def chunks(
 
 
 def _room(room: int, rows: Sequence[Array]) -> int:
-    """That of the chunk after one with these rows."""
+    """Return the length of the chunk after one with these rows."""
     bytes_of_step = sum(row.nbytes for row in rows) // room
     return max(FIRST_ROOM, min(room * GROWTH, MOST_BYTES // max(1, bytes_of_step)))
 
@@ -87,7 +88,7 @@ def _joined(pieces: Sequence[Array]) -> Array:
 
 
 def _appended(first: Array, rows: Array, axis: int) -> Array:
-    """An array, and what steps append to it along an axis."""
+    """Append the rows of iterations to an array along an axis."""
     moved = np.moveaxis(rows, 0, axis)
     steps, size = moved.shape[axis : axis + 2]
     piece = moved.reshape(*moved.shape[:axis], steps * size, *moved.shape[axis + 2 :])
@@ -105,7 +106,7 @@ def scan(
     output_axes: Sequence[int],
     output_backward: Sequence[int],
 ) -> Sequence[Value]:
-    """The body, for each element of the sequences along their axes."""
+    """Run the body for each element of the sequences along their axes."""
     carried = len(inputs) - scanned
     state, sequences = inputs[:carried], inputs[carried:]
     taken = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, axes, strict=True)]
@@ -128,7 +129,8 @@ def _ordered(array: Array, direction: int) -> Array:
 
 
 def _stacked(declared: Declared, rows: Sequence[Sequence[Value]]) -> list[Array]:
-    """What the steps returned, one after the other; as it is declared where there were none."""
+    """Stack what the iterations returned; without iterations, return empty arrays of the declared
+    types."""
     if not rows:
         return [_none(dtype, sizes) for dtype, sizes in declared]
     columns = list(zip(*rows, strict=True))

@@ -1,10 +1,9 @@
-"""Arrays of elements: dtypes by element, and conversions to and from the elements that NumPy lacks.
+"""Arrays of any element: dtypes by element, and conversions of elements that NumPy lacks.
 
-NumPy holds an element that it lacks as unsigned integers in a structured dtype whose one field has
-the element's name: `np.dtype([("bf16", "u2")])`. Moving such arrays about keeps the tag; NumPy
-refuses to compute with them. In arrays elements below 8 bits take a byte each; `packed` puts
-several in a byte. Arrays of the package ``ml_dtypes`` have the same bytes:
-``x.view(ml_dtypes.bfloat16)``.
+NumPy stores such an element as unsigned integers in a structured dtype with one field, which has
+the element's name: `np.dtype([("bf16", "u2")])`. Moving these arrays keeps the tag; NumPy refuses
+arithmetic on them. Elements below 8 bits take a byte each in arrays; `packed` stores several in a
+byte. Arrays of the package ``ml_dtypes`` have the same bytes: ``x.view(ml_dtypes.bfloat16)``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def _dtype(element: Element) -> DType:
 
 
 DTYPES: dict[str, DType] = {name: _dtype(element) for name, element in ELEMENTS.items()}
-"""The dtype of arrays by the name of their element."""
+"""The dtype of arrays, by element name."""
 
 _ELEMENTS = {dtype: ELEMENTS[name] for name, dtype in DTYPES.items()}
 _FOREIGN = {element.foreign: element for element in ELEMENTS.values() if element.is_tagged}
@@ -35,7 +34,7 @@ _WIDENED = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged o
 
 
 def element_of(dtype: npt.DTypeLike) -> Element | None:
-    """The element of arrays of a dtype, one of ``ml_dtypes`` too; None for any other."""
+    """Return the element of a dtype, also of ``ml_dtypes``; None for any other dtype."""
     own: DType = np.dtype(dtype)
     found = _ELEMENTS.get(own)
     if found is None and own.type.__module__ == "ml_dtypes":
@@ -44,7 +43,7 @@ def element_of(dtype: npt.DTypeLike) -> Element | None:
 
 
 def tagged(array: Array) -> Array:
-    """An array of ``ml_dtypes`` as one of our dtypes, in the same memory; any other as it is."""
+    """View an ``ml_dtypes`` array with our dtype; return any other array unchanged."""
     if array.dtype.type.__module__ != "ml_dtypes":
         return array
     element = _FOREIGN.get(array.dtype.name)
@@ -52,19 +51,19 @@ def tagged(array: Array) -> Array:
 
 
 def dtype_name(dtype: DType) -> str:
-    """The name by which users know a dtype: NumPy's, or that of ``ml_dtypes``."""
+    """Return the public name of a dtype: NumPy's, or that of ``ml_dtypes``."""
     element = _ELEMENTS.get(dtype)
     return element.foreign if element is not None and element.is_tagged else dtype.name
 
 
 def dtype_named(name: str) -> DType:
-    """The inverse of ``dtype_name``."""
+    """Return the dtype with a public name, the inverse of ``dtype_name``."""
     element = _FOREIGN.get(name)
     return np.dtype(name) if element is None else DTYPES[element.name]
 
 
 def computing(element: Element) -> DType:
-    """The dtype in which NumPy computes with values of an element."""
+    """Return the dtype in which NumPy computes with an element."""
     if element.is_float:
         return DTYPES[element.arithmetic]
     if element.is_tagged:
@@ -73,7 +72,7 @@ def computing(element: Element) -> DType:
 
 
 def widened(array: Array) -> Array:
-    """The array in a dtype that NumPy computes with, without loss; f16 becomes f32."""
+    """Convert an array without loss to a dtype that NumPy computes with; f16 becomes f32."""
     if array.dtype not in _WIDENED:
         return array
     element = _ELEMENTS[array.dtype]
@@ -91,8 +90,11 @@ def widened(array: Array) -> Array:
 
 
 def converted(array: Array, dtype: npt.DTypeLike) -> Array:
-    """NumPy's ``astype`` for all elements. Floats are rounded to nearest, ties to even; beyond the
-    range they become infinite, or NaN in f8E4M3FN, which has no infinity; integers wrap."""
+    """Convert an array, as NumPy's ``astype`` does, for all elements.
+
+    Floats round to nearest, ties to even. Beyond the range they become infinite, or NaN in
+    f8E4M3FN, which has no infinity. Integers wrap.
+    """
     to: DType = np.dtype(dtype)
     if array.dtype == to:
         return array
@@ -104,7 +106,7 @@ def converted(array: Array, dtype: npt.DTypeLike) -> Array:
 
 
 def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
-    """An array of equal numbers, as a view of one element, which takes no memory."""
+    """Return an array of equal numbers as a view of one element, which takes no memory."""
     if dtype in _LACKING:
         one = converted(np.asarray(value, computing(_ELEMENTS[dtype])), dtype)
     else:
@@ -113,7 +115,8 @@ def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
 
 
 def packed(array: Array) -> Array:
-    """Elements below 8 bits as bytes, in a flat array of ``uint8``; any other array as it is."""
+    """Pack elements below 8 bits into a flat array of ``uint8``; return any other array
+    unchanged."""
     element = _ELEMENTS.get(array.dtype)
     if element is None or element.bits >= 8:
         return array
@@ -125,7 +128,7 @@ def packed(array: Array) -> Array:
 
 
 def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
-    """The inverse of ``packed``, for a dtype of elements below 8 bits; any other array as it is."""
+    """Unpack elements below 8 bits, the inverse of ``packed``; return any other array unchanged."""
     element = _ELEMENTS.get(dtype)
     if element is None or element.bits >= 8:
         return array
@@ -146,12 +149,12 @@ def _narrowed(array: Array, element: Element) -> Array:
 
 
 def _is_upper_half(element: Element) -> bool:
-    """Whether an element is the upper half of an f32, as bf16 is."""
+    """Return whether an element is the upper half of an f32, as bf16 is."""
     return (element.bits, element.exponent) == (16, ELEMENTS["f32"].exponent)
 
 
 def _to_bf16(array: Array) -> Array:
-    """The upper half of the value as f32, rounded to nearest, ties to even; NaN stays NaN."""
+    """Return the upper half of a value as f32, rounded to nearest, ties to even; NaN stays NaN."""
     x = _round_to_odd(array)
     bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
@@ -160,8 +163,11 @@ def _to_bf16(array: Array) -> Array:
 
 
 def _round_to_odd(array: Array) -> Array:
-    """f64 as f32 so that a second rounding, to fewer bits, is the only one: where digits are lost,
-    the last one that is left is odd."""
+    """Convert f64 to f32 by rounding to odd, so that a later rounding to fewer bits is the only
+    one.
+
+    If digits are lost, the last remaining digit is set.
+    """
     x = np.asarray(array.astype(np.float32))
     if array.dtype.kind == "f" and array.dtype.itemsize <= 4:
         return x
@@ -174,11 +180,11 @@ def _round_to_odd(array: Array) -> Array:
 
 @cache
 def _values(element: Element) -> Array:
-    """The values of all codes of a small float."""
+    """Return the values of all codes of a small float."""
     codes = np.arange(1 << element.bits)
     magnitudes = codes % (1 << (element.bits - 1))
     exponent, fraction = np.divmod(magnitudes, 1 << element.fraction)
-    # denormal numbers have no leading digit, and the exponent of the least normal ones
+    # Denormal numbers have no leading digit, and the exponent of the least normal number.
     digits = fraction * element.epsilon + (exponent > 0)
     values = np.ldexp(digits, np.maximum(exponent, 1) - element.bias)
     beyond = _beyond(element)
@@ -188,14 +194,14 @@ def _values(element: Element) -> Array:
 
 
 def _beyond(element: Element) -> int:
-    """The code after that of the largest number: infinity, or NaN where there is none."""
+    """Return the code after that of the largest number: infinity, or NaN without infinities."""
     ones = (1 << (element.bits - 1)) - 1
     return ones & -(1 << element.fraction) if element.infinite else ones
 
 
 def _to_code(array: Array, element: Element) -> Array:
-    """The code of the nearest value, the even one of two. Beyond the range it is the one after the
-    largest number's."""
+    """Return the code of the nearest value, ties to even; beyond the range, the code after the
+    largest."""
     beyond = _beyond(element)
     values = _values(element)[:beyond].astype(np.float64)
     values = np.append(values, 2 * values[-1] - values[-2])

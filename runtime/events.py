@@ -1,12 +1,12 @@
-"""What native code did, and when: the events that segments write when they are profiled.
+"""Events that profiled segments write: which operation begins, and when.
 
-Beside each segment stands a second one that writes an event before each kernel, barrier and copy,
-and some at its end: the time, and the number of what begins. What is not profiled runs the first
-one, and pays nothing.
+Each segment has a second version that writes an event before each kernel, barrier and copy, and
+some at its end: the time, and the number of the operation that begins. Unprofiled runs use the
+first version and pay nothing.
 
-Times are ticks of the processor's counter, which costs a fifth of the system's clock to read. At
-the end of a segment both are read, so that ticks can be converted. Where the counter is not known
-to be steady, the clock gives the ticks, too.
+Times are ticks of the processor's counter, which is five times as fast to read as the system's
+clock. Both are read at the end of a segment, so that ticks can be converted. Where the counter is
+not known to be steady, the clock supplies the ticks too.
 """
 
 from __future__ import annotations
@@ -27,47 +27,49 @@ from tessella.targets.machine import has_steady_counter
 Array = npt.NDArray[Any]
 
 PROFILED = ".profiled"
-"""The end of the name of a segment that writes events."""
+"""Suffix of the names of segments that write events."""
 
 EVENT = np.dtype([("time", "i8"), ("number", "i8")])
-"""When something begins, in ticks, and what: a number in ``Program.calls``, or one of these."""
+"""The beginning of an operation, in ticks, and its number: an index into ``Program.calls``, or one
+of the codes below."""
 NUMBER = 8
-"""Bytes before the number."""
+"""Offset of the number in bytes."""
 END, CLOCK, AFTER = -1, -2, -3
-"""The end of a segment; then, instead of ticks, the system's clock in nanoseconds; and the time
+"""Codes: the end of a segment; the system's clock in nanoseconds instead of ticks; and the ticks
 after the clock was read."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a segment does from one event to the next."""
+    """An operation of a segment, from one event to the next."""
 
     kernel: str
-    """The kernel that it calls; empty for others."""
+    """The kernel that it calls; empty for other operations."""
     kind: str
     """``kernel``, ``barrier`` or ``copy``."""
     nodes: tuple[str, ...] = ()
-    """What the call computes."""
+    """The nodes that the call computes."""
     divided: bool = False
     """Whether all threads take part."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a call of a kernel has to do."""
+    """The work of a kernel call."""
 
     operations: Size
-    """Of arithmetic; a multiply-add is two."""
+    """Arithmetic operations; a multiply-add counts as two."""
     bytes: Size
-    """That it reads and writes, each once."""
+    """Bytes read and written, each counted once."""
     bits: int
-    """Of the elements that it computes with."""
+    """Width of the elements that it computes with, in bits."""
     seconds: float
-    """That it takes on one thread, by the model of the machine that it was compiled for; for usual
-    values of symbols."""
+    """Estimated seconds on one thread of the machine it was compiled for, at the usual values of
+    symbols."""
 
     def at(self, values: Mapping[str, int]) -> Work:
-        """The work for values of the symbols, in a time that is proportional to it."""
+        """Return the work for values of the symbols; the estimated time is scaled with the
+        operations."""
         operations, size = (value_of(each, values) for each in (self.operations, self.bytes))
         usual = estimated(self.operations) + estimated(self.bytes)
         share = (operations + size) / usual if usual else 1.0
@@ -75,11 +77,14 @@ class Work:
 
 
 class Stream:
-    """The events of threads, which write them one after the other."""
+    """The events of threads. Each thread writes its own."""
 
     def __init__(self, contexts: Array, room: int, *, counter: bool | None = None) -> None:
-        """Let threads with these contexts write so many events each. ``counter`` says whether they
-        read the processor's counter; by default if it is known to be steady."""
+        """Give threads with these contexts room for ``room`` events each.
+
+        ``counter`` says whether they read the processor's counter; by default, if it is known to be
+        steady.
+        """
         slots = contexts.reshape(-1, CONTEXT_SLOTS)
         self._slots = {name: slots[:, number] for number, name in enumerate(CONTEXT)}
         self.events: Array = np.empty((len(slots), room), EVENT)
@@ -92,30 +97,33 @@ class Stream:
 
     @property
     def is_full(self) -> bool:
-        """Whether a thread has no room, so that events may be missing."""
+        """Whether a thread's room is full, so that events may be missing."""
         return bool((self._slots["event"] >= self._slots["events_end"]).any())
 
     def written(self) -> list[Array]:
-        """The events of each thread so far."""
+        """Return the events of each thread so far."""
         counts = (self._slots["event"] - self._starts) // EVENT.itemsize
         return [events[:count] for events, count in zip(self.events, counts, strict=True)]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Nanoseconds of ticks."""
+    """The conversion of ticks to nanoseconds."""
 
     tick: int
-    """One of them."""
+    """A reading of the counter."""
     nanosecond: int
-    """When that was."""
+    """The time of that reading, in nanoseconds."""
     rate: float
-    """Nanoseconds of a tick."""
+    """Nanoseconds per tick."""
 
     @classmethod
     def of(cls, written: Iterable[Array]) -> Scale:
-        """That of events: the line through the first and the last end of a segment of those where
-        both clocks were read fast, which is half of them."""
+        """Fit the conversion to events.
+
+        It is the line through the first and the last end of a segment, among the half of them in
+        which both clocks were read fast.
+        """
         ends = np.concatenate([_ends(events) for events in written] or [np.zeros((0, 3), int)])
         if not len(ends):
             return cls(0, 0, 1.0)
@@ -127,11 +135,11 @@ class Scale:
         return cls(middle, first[1], nanoseconds / ticks if ticks else 1.0)
 
     def nanoseconds(self, ticks: Array) -> Array:
-        """Of the clock that ``now`` reads."""
+        """Convert ticks to nanoseconds of the clock that ``now`` reads."""
         return self.nanosecond + np.rint((ticks - self.tick) * self.rate).astype(np.int64)
 
 
 def _ends(events: Array) -> Array:
-    """Ticks, the clock, and ticks again, at each end of a segment."""
+    """Return ticks, clock, and ticks again, at each end of a segment."""
     last = np.flatnonzero(events["number"] == AFTER)
     return events["time"][last[:, None] + np.array([-2, -1, 0])]

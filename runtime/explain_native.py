@@ -1,4 +1,4 @@
-"""How much of a program is native code, and what NumPy runs."""
+"""The native share of a program, and the ops that NumPy runs."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from tessella.runtime.explain_types import Conversion, Entry, PythonStep, durati
 from tessella.support.columns import aligned
 
 RUNS = {True: "native", False: "NumPy"}
-"""By whether an op is native."""
+"""Names by whether an op is native."""
 
 COLUMNS = ("op", "count", "estimate", "share")
 
 
 @dataclass(frozen=True)
 class InNumpy:
-    """The ops of a kind that NumPy runs."""
+    """The ops of one kind that NumPy runs."""
 
     op: str
     count: int
     seconds: float | None
-    """Their estimated time; None where there is no estimate, as for steps after a graph break."""
+    """Their estimated time in seconds; None without an estimate, as for steps after a graph
+    break."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a program is native code."""
+    """The native share of a program."""
 
     ops: int
     in_numpy: Sequence[InNumpy]
-    """Longest first, those without an estimate at the end."""
+    """Longest first, those without an estimate last."""
     seconds: float
-    """The estimated time of all ops and conversions together."""
+    """The estimated time of all ops and conversions, in seconds."""
 
     @property
     def native(self) -> int:
-        """The number of ops that are native."""
+        """The number of native ops."""
         return self.ops - sum(each.count for each in self.in_numpy)
 
     @property
     def share(self) -> float:
-        """The part of the estimated time that NumPy takes."""
+        """The fraction of the estimated time that NumPy takes."""
         return math.fsum(each.seconds or 0.0 for each in self.in_numpy) / (self.seconds or 1.0)
 
     def headline(self) -> str:
-        """The summary, in a line."""
+        """A one-line summary."""
         ops = f"{self.ops} op" if self.ops == 1 else f"{self.ops} ops"
         if not self.in_numpy:
             return f"{ops}, all native"
@@ -55,7 +56,7 @@ class Coverage:
         return f"{self.ops - self.native} of {ops} {run} in NumPy (reference kernels){share}"
 
     def lines(self) -> list[str]:
-        """A table of what NumPy runs."""
+        """Return a table of the ops that NumPy runs."""
         rows = [
             (
                 each.op,
@@ -71,7 +72,7 @@ class Coverage:
 def coverage(
     ops: Iterable[Entry], conversions: Iterable[Conversion], steps: Iterable[PythonStep]
 ) -> Coverage:
-    """The coverage of ops, conversions and steps after graph breaks."""
+    """Return the coverage of ops, conversions and steps after graph breaks."""
     entries, called = list(ops), [step for step in steps if not step["native"]]
     found: dict[str, list[float | None]] = {}
     for entry in entries:

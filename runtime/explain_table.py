@@ -32,7 +32,7 @@ Rows = list[tuple[str, ...]]
 
 
 def headline(pick: Pick | None) -> str:
-    """How the kernels were picked, in a line."""
+    """Return one line that says how the kernels were picked."""
     if pick is None:
         return ""
     exact = {True: ", exact", False: ", not known to be the best", None: ""}[pick["exact"]]
@@ -44,7 +44,7 @@ def headline(pick: Pick | None) -> str:
 
 
 def headline_of_values(values: Sequence[str]) -> str:
-    """The values of inputs that the program was made for, in a line."""
+    """Return one line with the values of inputs that the program is specialised on."""
     return f"made for {'; '.join(values)}: shapes depend on this" if values else ""
 
 
@@ -56,7 +56,8 @@ def table(
     *,
     why: bool,
 ) -> list[str]:
-    """The lines of the text; under each op why others were not picked, if that is asked for."""
+    """Return the lines of the text; on request, with the reasons against other candidates of each
+    op."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]
     for entry, line in zip(ops, table[1:], strict=True):
@@ -69,7 +70,7 @@ def table(
 
 
 def thread_lines(threads: Threads) -> Iterator[str]:
-    """How threads divide the kernels, and where they wait, in lines."""
+    """Yield lines that say how threads divide the kernels, and where they wait."""
     calls, divided, barriers = threads["calls"], threads["divided"], threads["barriers"]
     yield f"threads divide {divided} of {calls} kernels, with {len(barriers)} barriers"
     for barrier in barriers:
@@ -79,7 +80,7 @@ def thread_lines(threads: Threads) -> Iterator[str]:
 
 
 def step_lines(steps: Sequence[PythonStep]) -> list[str]:
-    """The steps after a graph break, in lines."""
+    """Return lines for the steps after a graph break."""
     rows = [(step["op"], step["node"], RUNS[step["native"]]) for step in steps]
     return ["", "steps after the graph break:", *aligned([STEPS, *rows])] if rows else []
 
@@ -91,7 +92,7 @@ def page(
     pick: Pick | None,
     notes: Sequence[str],
 ) -> str:
-    """The HTML; why others were not picked opens under each op's kernel."""
+    """Return the HTML; each op's kernel unfolds the reasons against other candidates."""
     parts = [f"<p>{escape(text)}</p>" for text in (*notes, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
@@ -104,7 +105,7 @@ def page(
 def _further(
     ops: Sequence[Entry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
-    """Title, header and rows of the tables that are not empty."""
+    """Yield title, header and rows of the nonempty tables."""
     if conversions:
         yield "conversions", CONVERSIONS, [_conversion_row(c) for c in conversions]
     if fusions:
@@ -125,7 +126,7 @@ def _further(
 
 
 def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
-    """The seconds of all ops of a kind together, longest first, and of all kinds."""
+    """Return the total seconds of each kind of op, longest first, and of all kinds."""
     kinds: dict[str, list[float]] = {}
     for e in ops:
         if e["cost"] is not None:
@@ -157,7 +158,7 @@ def _conversion_row(c: Conversion) -> tuple[str, ...]:
 
 
 def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:
-    """A line for each reason, with the kernels that it keeps out."""
+    """Yield a line for each reason, with the kernels that it excludes."""
     by_reason: dict[str, list[str]] = {}
     for r in rejected:
         by_reason.setdefault(r["reason"], []).append(f"{r['kernel']} at {r['place']}")

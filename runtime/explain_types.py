@@ -1,4 +1,4 @@
-"""What an explanation holds: the objects of its JSON."""
+"""The objects in the JSON of an explanation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Rejected(TypedDict):
 
 
 class RunnerUp(TypedDict):
-    """The candidate that would take least time among those that were not picked."""
+    """The fastest candidate among those that were not picked."""
 
     kernel: str
     place: str
@@ -22,12 +22,15 @@ class RunnerUp(TypedDict):
 
 
 class Entry(TypedDict):
-    """An op: ops of a ``group`` run as one kernel; ``cost`` is in seconds, of the op alone, and
-    ``saved`` what of that is saved as it takes its operand in registers. ``native`` is whether it
-    is machine code, generated or a library's: NumPy runs it otherwise. ``storage`` names the
-    elements that are read and written, ``u8 i8 -> i32``, and ``arithmetic`` the one that the kernel
-    computes and accumulates in; both are empty where that is not known. ``measured`` is whether the
-    cost is a time from the database, and no estimate."""
+    """An op; the ops of a ``group`` run as one kernel.
+
+    ``cost`` is the estimate for the op alone, in seconds, and ``saved`` the part that is saved
+    because its operand stays in registers. ``native`` is whether machine code runs it, generated or
+    from a library; otherwise NumPy does. ``storage`` names the elements read and written, ``u8 i8
+    -> i32``, and ``arithmetic`` the element of the kernel's arithmetic and accumulators; both are
+    empty if unknown. ``measured`` is whether the cost is a time from the database instead of an
+    estimate.
+    """
 
     op: str
     node: str
@@ -57,13 +60,15 @@ Conversion = TypedDict(
         "readers": list[str],
     },
 )
-"""A conversion of a value: the node that made it or its name, its places, its bytes before, and the
-nodes that read it through this and further conversions; a result of the program is read by
-``return``."""
+"""A conversion of a value between places.
+
+It has the node that produced the value or its name, its places, its bytes before, and the nodes
+that read it through this and further conversions; ``return`` reads a result of the program.
+"""
 
 
 class Fusion(TypedDict):
-    """An op that stands for others, each written ``nn.erf@node``."""
+    """An op that replaces others, each written ``nn.erf@node``."""
 
     op: str
     node: str
@@ -72,8 +77,10 @@ class Fusion(TypedDict):
 
 
 class PythonStep(TypedDict):
-    """A step after a graph break, which is a function in NumPy, or a loop over subprograms; native
-    is one that only cuts what the program has computed to its size."""
+    """A step after a graph break: a NumPy function, or a loop over subprograms.
+
+    ``native`` marks a step that only trims computed arrays to their size.
+    """
 
     op: str
     node: str
@@ -81,32 +88,36 @@ class PythonStep(TypedDict):
 
 
 class Pick(TypedDict):
-    """How kernels were picked; ``exact`` is whether no other choice is estimated to take less time,
-    and None where that was not the aim."""
+    """How the kernels were picked.
+
+    ``exact`` is whether no other choice has a lower estimate; None if that was not the aim.
+    """
 
     strategy: str
     exact: bool | None
     places: list[str]
     target: str
     database: str
-    """The file of the times that count instead of estimates; empty without one."""
+    """The file of measured times that replace estimates; empty without one."""
     widened: list[str]
-    """The narrow floats that places name, and that the target multiplies as f32 alone."""
+    """The narrow floats in places that the target multiplies only as f32."""
 
 
 class Barrier(TypedDict):
-    """Where threads wait for each other: the kernel that needs what others have written, with the
-    nodes that it computes."""
+    """A point where threads wait for each other: the kernel that needs other threads' results, with
+    its nodes."""
 
     before: str
     nodes: list[str]
     times: int
-    """How often in a call: more than once in a loop."""
+    """Executions in a call: more than one in a loop."""
 
 
 class Threads(TypedDict):
-    """How many times kernels are called, how many of these calls are divided between threads, and
-    the barriers. They are the same for any number of threads."""
+    """The number of kernel calls, the number of these divided among threads, and the barriers.
+
+    They do not depend on the number of threads.
+    """
 
     calls: int
     divided: int
@@ -114,7 +125,7 @@ class Threads(TypedDict):
 
 
 def duration(seconds: float | None) -> str:
-    """A time as people read it, such as `12.3 us`; empty where it is not known."""
+    """Format a time, such as `12.3 us`; empty if unknown."""
     if seconds is None:
         return ""
     units = (("s", 1.0), ("ms", 1e-3))

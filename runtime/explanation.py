@@ -1,4 +1,4 @@
-"""How a program is run: what `explain` returns, for a model that was compiled or loaded."""
+"""The explanation of a program, which `explain` returns for a compiled or loaded model."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, Pyth
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a program is run; shown as a table in a notebook."""
+    """How a program is run; notebooks show it as a table."""
 
     ops: list[Entry]
     conversions: list[Conversion] = field(default_factory=list[Conversion])
     fusions: list[Fusion] = field(default_factory=list[Fusion])
     pick: Pick | None = None
-    """How the kernels were picked; None where that is not known."""
+    """How the kernels were picked; None if unknown."""
     note: str = ""
-    """What is missing from the explanation, if anything."""
+    """What the explanation lacks, if anything."""
     threads: Threads | None = None
-    """How kernels are divided between threads; None where the program was not lowered so far."""
+    """How kernels are divided among threads; None if the program was not lowered that far."""
     values: Sequence[str] = ()
-    """The values of inputs that the program was made for, as shapes depend on them."""
+    """The values of shape-determining inputs that the program is specialised on."""
     sizes: Sequence[str] = ()
-    """What each dimension that the model leaves open is in the program, and why."""
+    """The treatment of each dynamic dimension in the program, and the reason."""
     steps: Sequence[PythonStep] = ()
-    """The steps after the first subprogram, where the program is cut."""
+    """The steps after the first subprogram, if the program has a graph break."""
     subprograms: Sequence[tuple[str, Explanation]] = ()
-    """Where the program is cut: the subprograms after the first one, of the latest call."""
+    """The subprograms after the first one, of the latest call."""
 
     @property
     def programs(self) -> Iterator[Explanation]:
-        """This one, and those of all subprograms."""
+        """Yield this explanation and those of all subprograms."""
         yield self
         for _, subprogram in self.subprograms:
             yield from subprogram.programs
 
     @property
     def coverage(self) -> Coverage:
-        """How much of the program and its subprograms is native, and what NumPy runs."""
+        """The native share of the program and its subprograms, and the ops that NumPy runs."""
         programs = list(self.programs)
         return coverage(
             (entry for each in programs for entry in each.ops),
@@ -58,8 +58,11 @@ class Explanation:
         )
 
     def json(self) -> str:
-        """All of it as JSON: ``{"ops", "conversions", "fusions", "pick", "threads", "values",
-        "sizes", "steps"}``, and ``"note"`` where there is one. Costs are in seconds."""
+        """Return everything as JSON.
+
+        The object is ``{"ops", "conversions", "fusions", "pick", "threads", "values", "sizes",
+        "steps"}``, with ``"note"`` if there is one. Costs are in seconds.
+        """
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
         made_for = {"values": list(self.values), "sizes": list(self.sizes)}
@@ -70,7 +73,7 @@ class Explanation:
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
-        """What `json` has written. Raises ValueError for another text."""
+        """Parse what `json` has written. Raises ValueError for other text."""
         try:
             found = cls._of(json.loads(text))
             found.why()
@@ -90,7 +93,7 @@ class Explanation:
         return self._text(why=False)
 
     def why(self) -> str:
-        """The text, with the reasons why other kernels were not picked."""
+        """The text with the reasons against other kernels."""
         return self._text(why=True)
 
     def _text(self, *, why: bool) -> str:

@@ -1,5 +1,4 @@
-"""Functions in NumPy whose results have sizes that depend on values: what steps do, where a program
-is cut."""
+"""NumPy functions whose result sizes depend on values: steps after a graph break."""
 
 from __future__ import annotations
 
@@ -13,13 +12,17 @@ from tessella.support.errors import ShapeError
 
 
 def non_zero(inputs: Sequence[Value]) -> Sequence[Array]:
-    """The positions of elements that are not zero."""
+    """Return the positions of nonzero elements."""
     return [np.array(np.nonzero(np.atleast_1d(widened(inputs[0]))), np.int64)]
 
 
 def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Sequence[Array]:
-    """The different elements, or slices along an axis, sorted or in the order of the first ones;
-    where each is first, which each is, and how many there are of each."""
+    """Return the distinct elements, or slices along an axis, sorted or in order of first
+    occurrence.
+
+    Further results are the first occurrence of each, the index of each element's value, and the
+    counts.
+    """
     x = inputs[0].reshape(-1) if axis is None else inputs[0]
     at = axis or 0
     _, first, inverse, counts = np.unique(
@@ -35,7 +38,7 @@ def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Seq
 
 
 def compress(inputs: Sequence[Value], *, axis: int | None) -> Sequence[Array]:
-    """The slices along an axis, or the elements, for which a condition holds."""
+    """Return the slices along an axis, or the elements, for which a condition is true."""
     x, condition = inputs
     chosen = np.flatnonzero(condition)
     if chosen.size and chosen[-1] >= (x.size if axis is None else x.shape[axis]):

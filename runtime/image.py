@@ -1,8 +1,9 @@
-"""Native code as data, and in memory.
+"""Native code as data, and loaded into memory.
 
-An image is text and constants in one block that runs wherever it begins a page: code reaches all of
-it by distances, and functions of the system through addresses in it, which loading fills in. So an
-image is loaded by mapping memory, copying, and making it executable. It is never writable then.
+An image is text and constants in one block that runs at any page boundary: code addresses it
+relative to itself, and calls system functions through address slots, which loading fills in.
+Loading maps memory, copies the image, and makes it executable. It is never writable and executable
+at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tessella.support.knobs import KNOBS
 from tessella.targets import machine
 
 SYSTEM = ("memcpy", "memmove", "memset")
-"""The functions of the C library that code may call. LLVM writes such calls itself."""
+"""The C library functions that code may call. LLVM emits such calls itself."""
 
 _ADDRESS = 8
 """Bytes of an address."""
@@ -35,7 +36,7 @@ class Function(NamedTuple):
     size: int
     """In bytes."""
     nodes: Sequence[str] = ()
-    """What it computes, for people."""
+    """The nodes that it computes, for people."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class Image:
     code: bytes | memoryview
     functions: Mapping[str, Function]
     imports: Mapping[str, int]
-    """Where the addresses of functions of the system go, by name (``SYSTEM``)."""
+    """The offsets of the address slots of system functions (``SYSTEM``), by name."""
 
 
 class Library:
-    """An image, which is in memory from the first time that somebody asks for an address, until the
-    last reference to the library has gone."""
+    """An image that is loaded when an address is first requested, and unloaded with the last
+    reference."""
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -59,8 +60,11 @@ class Library:
         self._start = 0
 
     def address(self, name: str) -> int:
-        """Where a function starts. Raises InternalError for one that the image does not have, and
-        ResourceError if the system does not give executable memory."""
+        """Return the address of a function.
+
+        Raises InternalError if the image lacks it, and ResourceError if the system refuses
+        executable memory.
+        """
         function = self.image.functions.get(name)
         if function is None:
             raise InternalError(
@@ -84,7 +88,7 @@ class Library:
 
 
 def _written(image: Image) -> mmap.mmap:
-    """Memory of this process alone with the image in it."""
+    """Return private memory with a copy of the image."""
     size = -(-len(image.code) // mmap.PAGESIZE) * mmap.PAGESIZE
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -117,8 +121,11 @@ def _make_executable(start: int, size: int) -> None:
 
 
 def _flush(start: int, size: int) -> None:
-    """Let cores fetch what was written. Linux does so by itself where a page becomes executable for
-    the first time, as all of these do; GCC's library does it as the architecture asks."""
+    """Synchronise the instruction caches.
+
+    Linux does so by itself when a page first becomes executable, as all of these do; GCC's library
+    follows the architecture's rules.
+    """
     library = _gcc()
     if library is not None:
         library.__clear_cache(ctypes.c_void_p(start), ctypes.c_void_p(start + size))

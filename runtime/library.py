@@ -18,11 +18,12 @@ CFunction = Callable[..., Any]
 def c_function(
     library: str | Path, names: Sequence[str], arguments: Sequence[Any], result: Any = None
 ) -> CFunction:
-    """The function of a shared library that has one of the names, the first that there is, with
-    the ``ctypes`` types of its arguments and result. A call of it releases the GIL.
+    """Return the first existing function among names of a shared library, with its ``ctypes``
+    signature.
 
-    Nothing checks the types, nor what is passed: a wrong size is a wrong program. Raises
-    LibraryError if the library cannot be loaded or has none of the names.
+    Calls release the GIL. Neither the types nor the arguments are checked: a wrong size is
+    undefined behaviour. Raises LibraryError if the library cannot be loaded or has none of the
+    names.
     """
     try:
         loaded = ctypes.CDLL(str(library))
@@ -47,8 +48,10 @@ def c_function(
 
 
 def row_major(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The array in memory that a function of C can read; a copy where it has other strides. Raises
-    LibraryError for elements of another type."""
+    """Return the array in row-major memory for a C function; a copy if its strides differ.
+
+    Raises LibraryError for elements of another type.
+    """
     if array.dtype != dtype:
         raise LibraryError(
             "an array has other elements than the function reads",

@@ -1,4 +1,4 @@
-"""Models from artifacts: they run without the compiler, on what they were compiled for."""
+"""Models from artifacts. They run without the compiler, for the shapes they were compiled for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Loaded:
-    """A program that is in memory."""
+    """A program in memory."""
 
     number: int
     """The index of its entry."""
@@ -44,22 +44,22 @@ class _Loaded:
     left: frozenset[int]
     """The inputs that the program does not take."""
     rest: _LoadedRest | None = None
-    """What follows, if the program is cut."""
+    """The continuation, if the program has a graph break."""
 
 
 @dataclass
 class _LoadedRest:
-    """What follows the first subprogram of a program."""
+    """The continuation after the first subprogram."""
 
     program: Runner[_Subprogram]
 
     def models(self) -> Iterator[LoadedModel]:
-        """Those of subprograms."""
+        """Yield the models of subprograms."""
         for _, subprogram in self.program.rest.described():
             yield from subprogram.models
 
     def parts(self) -> Iterator[Part]:
-        """The programs that there are."""
+        """Yield the existing programs."""
         yield Part(self, dict)
         for where, subprogram in self.program.rest.described():
             for part in (part for model in subprogram.models for part in model.parts()):
@@ -67,14 +67,14 @@ class _LoadedRest:
 
 
 class _Subprogram:
-    """A subprogram of a program that is cut: models for types of its inputs."""
+    """A subprogram of a program with graph breaks: models for types of its inputs."""
 
     def __init__(self, record: SubprogramRecord, make: Callable[[ModelRecord], LoadedModel]):
         self._inputs = record.interface.inputs
         self.models = [make(each) for each in record.models if each.programs]
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
-        """Its outputs. Raises ShapeError where there is no program for the values."""
+        """Return its outputs. Raises ShapeError if there is no program for the values."""
         taken = {name: values[name] for name in self._inputs}
         for model in self.models:
             if model.serves(taken):
@@ -88,7 +88,7 @@ class _Subprogram:
 
 
 class LoadedModel(Model):
-    """A model from an artifact, with programs for the shapes that it was compiled for."""
+    """A model from an artifact, with programs for the shapes it was compiled for."""
 
     def __init__(
         self,
@@ -98,8 +98,10 @@ class LoadedModel(Model):
         where: str,
         record: ModelRecord | None = None,
     ) -> None:
-        """``record`` is that of a subprogram. Raises OptionError if this machine cannot run any of
-        its code."""
+        """Load a model or, given a ``record``, a subprogram's.
+
+        Raises OptionError if this machine cannot run any of its code.
+        """
         is_inner, record = record is not None, record or artifact.manifest
         super().__init__(record.inputs, record.outputs, threads, is_inner=is_inner)
         self._artifact = artifact
@@ -111,12 +113,12 @@ class LoadedModel(Model):
         self._workspaces = Workspaces()
         self._latest = 0
         self._sized = sorted({i for entry in self._entries for i in entry.sizes})
-        """The inputs whose elements are sizes in programs."""
+        """The inputs whose elements are sizes in some program."""
         self._by_value = bool(self._sized or any(entry.values for entry in self._entries))
-        """Whether values of inputs matter for which program serves a call."""
+        """Whether the program that serves a call depends on values of inputs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
         self._plain: dict[Shapes, _Loaded] = {}
-        """The programs by the shapes that they serve, where values do not matter."""
+        """Programs by the shapes they serve, if values do not matter."""
         if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
 
@@ -126,11 +128,11 @@ class LoadedModel(Model):
         return self._entries[0].target
 
     def explain(self) -> Explanation:
-        """Which kernel runs each op, at which place, and why."""
+        """Return which kernel runs each op, at which place, and why."""
         return _explanation(self._entries[self._latest], self._where)
 
     def check(self) -> None:
-        """Prove that all weights are those that were written. Raises InvalidModelError."""
+        """Verify the bytes of all weights. Raises InvalidModelError."""
         self._artifact.check()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -159,11 +161,11 @@ class LoadedModel(Model):
                 yield from each.rest.parts()
 
     def parts(self) -> Iterator[Part]:
-        """The programs that there are, with what they do."""
+        """Yield the existing programs and their work."""
         return self._parts()
 
     def serves(self, feeds: Mapping[str, Value]) -> bool:
-        """Whether there is a program for inputs of these types and values."""
+        """Return whether there is a program for inputs of these types and values."""
         values = [feeds[info.name] for info in self.inputs]
         kinds = [info.dtype for info in self.inputs]
         return [*map(kind_of, values)] == kinds and (
@@ -180,7 +182,7 @@ class LoadedModel(Model):
         return self._followed(executable.rest.program, arrays, results)
 
     def _found(self, shapes: Shapes, arrays: Sequence[Array]) -> _Loaded:
-        """The program for a call, which is remembered for others with such shapes."""
+        """Return the program for a call, and cache it for later calls with these shapes."""
 
         def find() -> _Loaded:
             return self._executable(self._number(shapes, arrays))
@@ -201,7 +203,7 @@ class LoadedModel(Model):
         )
 
     def _program_for(self, shapes: Shapes, arrays: Sequence[Array]) -> int | None:
-        """The program that is made for these shapes and values."""
+        """Return the number of the program for these shapes and values."""
         elements = [tuple(arrays[i].reshape(-1).tolist()) for i in self._sized]
         for number in self._fitting((*shapes, *elements)):
             values = self._entries[number].values.items()
@@ -210,7 +212,7 @@ class LoadedModel(Model):
         return None
 
     def _fitting(self, sizes: Shapes) -> Sequence[int]:
-        """The programs that are made for these shapes, after which come elements of inputs."""
+        """Return the programs compiled for these shapes, followed by elements of inputs."""
         shapes, elements = sizes[: len(self.inputs)], sizes[len(self.inputs) :]
         given = dict(zip(self._sized, elements, strict=True))
 
@@ -238,7 +240,7 @@ class LoadedModel(Model):
         return found
 
     def _rest(self, entry: Entry) -> _LoadedRest | None:
-        """What follows the first subprogram."""
+        """Return the continuation after the first subprogram."""
 
         def model(record: ModelRecord) -> LoadedModel:
             return LoadedModel(self._artifact, self._data, self.threads, self._where, record)
@@ -252,9 +254,9 @@ class LoadedModel(Model):
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedModel:
     """Load an artifact, which `Model.save` or ``tessella compile`` has written.
 
-    Its weights are mapped, so that all processes share them; the file may be removed or replaced,
-    but must not be written to. The best code in it that this machine can run is taken. An artifact
-    is code: load those of people you trust.
+    Its weights are mapped, so that all processes share them. The file may be removed or replaced,
+    but must not be modified. The best code in it for this machine runs. An artifact is code: load
+    only those of people you trust.
 
     Parameters
     ----------
@@ -281,8 +283,11 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedM
 
 
 def explain(path: str | os.PathLike[str]) -> Sequence[tuple[str, Explanation]]:
-    """What each program of an artifact was made for, and how it is run, on any machine. Raises
-    InvalidModelError as `load` does, OptionError for an artifact without explanations."""
+    """Return, for each program of an artifact, what it was compiled for and its explanation.
+
+    This works on any machine. Raises InvalidModelError as `load` does, and OptionError for an
+    artifact without explanations.
+    """
     manifest = Artifact(_mapped(path), where=str(path)).manifest
     return [
         (
@@ -294,14 +299,14 @@ def explain(path: str | os.PathLike[str]) -> Sequence[tuple[str, Explanation]]:
 
 
 def from_bytes(data: bytes, threads: int | None = None) -> LoadedModel:
-    """A model from the bytes of an artifact. For the errors see `load`."""
+    """Load a model from the bytes of an artifact. Raises the errors of `load`."""
     room = aligned(len(data))
     room[:] = np.frombuffer(data, np.uint8)
     return _loaded(room.data, threads, "bytes")
 
 
 def write(path: str | os.PathLike[str], parts: Sequence[bytes | memoryview]) -> None:
-    """Write an artifact: it appears as a whole, and who has mapped another one keeps that."""
+    """Write an artifact atomically; existing mappings keep the old file."""
     from tessella.support import disk
 
     try:
@@ -324,7 +329,7 @@ def _loaded(data: memoryview, count: int | None, where: str) -> LoadedModel:
 
 
 def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
-    """The programs of the best target that this machine can run."""
+    """Return the programs for the best target that this machine can run."""
     made_for = {(entry.target, entry.features): _target(entry) for entry in entries}
     able = {key: t for key, t in made_for.items() if t is not None and targets.can_run(t)}
     if not able:
@@ -340,7 +345,7 @@ def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
 
 
 def _target(entry: Entry) -> Target | None:
-    """What a program was made for; None for a machine that this version does not know."""
+    """Return the target of a program; None for a machine that this version does not know."""
     if entry.target not in targets.names():
         return None
     return replace(targets.get(entry.target), features=entry.features)
@@ -351,7 +356,7 @@ def _machines() -> list[str]:
 
 
 def _covers(wanted: Sequence[Sequence[Size]], shapes: Shapes) -> bool:
-    """Whether a program that is made for some shapes, which may have symbols, is one for these."""
+    """Return whether a program compiled for shapes, possibly symbolic, serves these shapes."""
     if list(map(len, wanted)) != list(map(len, shapes)):
         return False
     made = [size for shape in wanted for size in shape]

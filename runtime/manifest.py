@@ -1,7 +1,7 @@
-"""What an artifact says of its programs, and whether that can be.
+"""The manifest of an artifact, and its verification.
 
-A manifest is read from files that anybody can have written. `verify` proves what loading and
-running rely on, except for what code does: code is trusted.
+Anybody can have written the file. `verify` checks what loading and running rely on, except for the
+behaviour of code: code is trusted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from tessella.runtime.symbols import Dimension, Element
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
 FORMAT = 14
-"""Of the file, and of how programs call and are called: the layout of contexts, teams and calls."""
+"""The version of the file format and of the calling convention: the layout of contexts, teams and
+calls."""
 
 
 class Blob(NamedTuple):
-    """Bytes of an artifact."""
+    """A range of bytes in an artifact."""
 
     size: int
     sha256: str
     offset: int | None
-    """After the manifest; None if they are elsewhere."""
+    """The offset after the manifest; None if the bytes are stored elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ class ScanRecord:
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """A `Program`, without code and weights."""
+    """A `Program` without code and weights."""
 
     inputs: int
     steps: tuple[NativeStep | HostStep | ScanRecord, ...]
     results: tuple[int, ...]
     constants: Mapping[int, Constant]
     weights: tuple[int, ...]
-    """Their places in the artifact's table."""
+    """Indices into the artifact's table of weights."""
     nodes: Mapping[int, tuple[str, ...]]
     calls: tuple[Call, ...]
     symbols: tuple[Dimension | Element, ...]
@@ -66,11 +67,11 @@ class ProgramRecord:
 
 @dataclass(frozen=True)
 class SubprogramRecord:
-    """A subprogram of a program that is cut."""
+    """A subprogram of a program with graph breaks."""
 
     interface: Interface
     models: tuple[ModelRecord, ...]
-    """For types of the inputs."""
+    """A model for each set of input types."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class RestRecord:
 
     returned: tuple[str, ...]
     constants: Mapping[str, Constant]
-    """Their slots are places in the artifact's table."""
+    """Their slots are indices into the artifact's table of weights."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     subprograms: tuple[SubprogramRecord, ...]
@@ -96,31 +97,31 @@ class CodeRecord:
 
 @dataclass(frozen=True)
 class Entry:
-    """A program, by what it was made for."""
+    """A program, and what it was compiled for."""
 
     target: str
-    """The name in ``targets``."""
+    """The target's name in ``targets``."""
     features: tuple[str, ...]
-    """That the machine must have beyond the target's."""
+    """CPU features that it needs beyond the target's."""
     shapes: tuple[tuple[Size, ...], ...]
-    """Of the inputs."""
+    """The shapes of the inputs."""
     values: Mapping[int, str]
-    """The bytes, in hexadecimal, of inputs that the program does not take: it is made for them."""
+    """The bytes, in hexadecimal, of inputs that the program is specialised on and does not take."""
     sizes: Mapping[int, tuple[Size, ...]]
-    """The elements of inputs, where they are sizes."""
+    """The elements of shape-valued inputs."""
     image: CodeRecord | None
     program: ProgramRecord
     work: Mapping[str, Work]
-    """Of its kernels; nothing where that was not asked for."""
+    """The work of its kernels; empty if it was not requested."""
     explanation: str | None
-    """How it is run, as JSON."""
+    """The explanation, as JSON."""
     rest: RestRecord | None
-    """What follows, if the program is cut."""
+    """The continuation, if the program has a graph break."""
 
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A signature, and programs."""
+    """A signature and programs."""
 
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
@@ -129,16 +130,17 @@ class ModelRecord:
 
 @dataclass(frozen=True)
 class Manifest(ModelRecord):
-    """A model: all but code and weights."""
+    """A model without code and weights."""
 
     format: int
     versions: str
-    """Of what has made it."""
+    """The versions of the software that wrote it."""
     weights: tuple[Blob, ...]
 
 
 def verify(manifest: Manifest, size: int) -> None:
-    """Raise ValueError unless programs are whole, and lie in so many bytes after the manifest."""
+    """Raise ValueError unless programs are complete, and lie within ``size`` bytes after the
+    manifest."""
     codes = codes_of(manifest)
     if any(code.offset is None for code in codes):
         raise ValueError("its code is elsewhere")
@@ -147,12 +149,12 @@ def verify(manifest: Manifest, size: int) -> None:
 
 
 def codes_of(model: ModelRecord) -> Sequence[Blob]:
-    """The code of all programs, those of subprograms among them."""
+    """Return the code of all programs, subprograms included."""
     return [entry.image.code for entry in _entries(model) if entry.image is not None]
 
 
 def _entries(model: ModelRecord) -> Iterator[Entry]:
-    """The programs of a model, and those of their subprograms."""
+    """Yield the programs of a model and of its subprograms."""
     for entry in model.programs:
         yield entry
         for subprogram in () if entry.rest is None else entry.rest.subprograms:
@@ -217,7 +219,7 @@ def _verify_elements(
 
 
 def _sizes_of(entry: Entry, symbol: Dimension | Element, index: int) -> tuple[Sequence[Size], int]:
-    """The sizes of an input, among which a symbol is, and where."""
+    """Return the sizes of an input that contain a symbol, and their index."""
     if isinstance(symbol, Dimension):
         return entry.shapes[index], symbol.axis
     return entry.sizes.get(index, ()), symbol.index
@@ -276,7 +278,7 @@ def _verify_program(
         _define(known, step.outputs)
         _verify_step(step, weights, image, symbols)
     _require(known.issuperset(program.results), "a result is computed by no step")
-    # values are kept in a list
+    # values are stored in a list
     _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
 
 
@@ -329,7 +331,7 @@ def _verify_step(
 
 
 def _sizes_in(setting: Any) -> Iterator[Size]:
-    """The sizes in settings of ops."""
+    """Yield the sizes in settings of ops."""
     if isinstance(setting, tuple):
         for each in cast(tuple[Any, ...], setting):
             yield from _sizes_in(each)

@@ -1,4 +1,4 @@
-"""A model that can be called: its signature, and a program for each set of shapes."""
+"""A callable model: its signature, and a program for each set of shapes."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from tessella.support.tables import remembered
 Array = npt.NDArray[Any]
 
 Shapes = tuple[tuple[int, ...], ...]
-"""Of the inputs, in order."""
+"""The shapes of the inputs, in order."""
 
 MAX_KNOWN = 1024
-"""Combinations of shapes of which a model remembers that they fit, and which program serves
+"""Combinations of shapes for which a model caches that they fit, and the program that serves
 them."""
 
 _BY_NAME = dict, Mapping
-"""Types of inputs by name. The usual one is first, as asking an abstract class takes long."""
+"""Types of inputs by name. The usual one is first, as tests against abstract classes are slow."""
 
 _ORDERS = {True: "", False: " in another byte order"}
 
 Out = Sequence[Array | None]
-"""Arrays for outputs; None for one that is to be made. Empty if none is given."""
+"""Arrays for outputs; None for one to allocate. Empty if the caller gives none."""
 
 
 @dataclass(frozen=True)
 class _Input:
-    """The specification of an input."""
+    """The specification of a tensor input."""
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | str, ...]
 
     def convert(self, value: npt.ArrayLike) -> Array:
-        """The value as a contiguous array of the element type. Raises InputError."""
+        """Convert a value to a contiguous array of the element type. Raises InputError."""
         dtype = dtype_name(self.dtype)
         array = _asarray(value, self.name, f"{dtype} {self.shape}")
         if isinstance(value, list | tuple | int | float) and not isinstance(value, np.generic):
@@ -72,7 +72,7 @@ class _Input:
         return np.require(array, requirements=["C", "A"])
 
     def shape_of(self, array: Array) -> tuple[int, ...]:
-        """The shape of a value that was converted."""
+        """Return the shape of a converted value."""
         return array.shape
 
     def check(self, shape: tuple[int, ...]) -> None:
@@ -92,10 +92,11 @@ class _Passed:
     name: str
     kind: str
     dtype: ClassVar = object()
-    """No array has it: each is converted. None is no such value, as NumPy takes it for float64."""
+    """A value that equals no array's dtype, so that each input is converted. NumPy takes None for
+    float64."""
 
     def convert(self, value: Any) -> Any:
-        """The list of arrays; of an optional, what it is. Raises InputError."""
+        """Convert the list of arrays, or the value of an optional. Raises InputError."""
         if isinstance(value, list | tuple):
             items = enumerate(cast(Sequence[npt.ArrayLike], value))
             return [self._array(item, f"{self.name}[{i}]") for i, item in items]
@@ -108,11 +109,11 @@ class _Passed:
         return None if value is None else self._array(value, self.name)
 
     def shape_of(self, value: object) -> tuple[int, ...]:
-        """No dimensions, whatever the value is."""
+        """Return no dimensions."""
         return ()
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Nothing: it has no shape."""
+        """Accept: the value has no shape."""
 
     def _array(self, value: npt.ArrayLike, name: str) -> Array:
         array = _asarray(value, name)
@@ -129,8 +130,11 @@ def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Ar
 
 
 def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Python's numbers, which have no element type, as elements of a type that holds them; as they
-    are where it does not: fractions in integers, and integers that are too large."""
+    """Convert Python numbers, which have no element type, to one that represents them.
+
+    Numbers that it does not represent stay: fractions for integers, and integers that are too
+    large.
+    """
     element = element_of(dtype)
     if element is None or not (array.dtype.kind in "bi" or element.is_float or not array.size):
         return array
@@ -157,20 +161,20 @@ class Model(ABC):
         *,
         is_inner: bool = False,
     ) -> None:
-        """``is_inner`` tells that of a subprogram, whose results nobody writes to."""
+        """``is_inner`` marks a subprogram, whose results are not modified."""
         self.inputs: tuple[ValueInfo, ...] = tuple(inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(outputs)
         self.threads = threads
-        """How many threads run it."""
+        """The number of threads that run it."""
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
-        """The inputs that are no arrays: no program takes them; they pass between steps."""
+        """Inputs that are no arrays. They pass between steps; no program takes them."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._output_names = [info.name for info in self.outputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._known_shapes: dict[Shapes, None] = {}
-        """Shapes that fit the signature together."""
+        """Shapes that are known to fit the signature together."""
 
     @property
     @abstractmethod
@@ -179,16 +183,18 @@ class Model(ABC):
 
     @abstractmethod
     def _known_programs(self) -> Sequence[Program]:
-        """The programs that there are, those of subprograms among them."""
+        """The existing programs, subprograms included."""
 
     @abstractmethod
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
-        """All outputs for inputs that fit the signature, which have these shapes; in the arrays of
-        ``out`` where native code can write into them."""
+        """Return all outputs for inputs that fit the signature and have these shapes.
+
+        Native code writes into the arrays of ``out`` where it can.
+        """
 
     @abstractmethod
     def _parts(self) -> Iterator[Part]:
-        """The programs that there are, those of subprograms among them, with what they do."""
+        """Yield the existing programs, subprograms included, and their work."""
 
     def profile(
         self,
@@ -270,7 +276,7 @@ class Model(ABC):
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the weights of the programs that there are, as they are in memory."""
+        """Bytes in memory of the weights of the existing programs."""
         arrays = (array for made in self._known_programs() for array in made.all_weights())
         return sum({id(array): array.nbytes for array in arrays}.values())
 
@@ -444,7 +450,7 @@ class Model(ABC):
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
         facts = [self.target, threads]
-        if self._known_programs():  # others have their weights when they run
+        if self._known_programs():  # Other models have their weights when they run.
             facts.append(f"{_size(self.weight_bytes)} of weights")
         return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {', '.join(facts)}>"
 
@@ -471,8 +477,8 @@ class Model(ABC):
     def _followed(
         self, rest: Runner[Any], arrays: Sequence[Array], first: Sequence[Array]
     ) -> list[Array]:
-        """All outputs of a program that is cut, from all inputs and the results of the first
-        subprogram."""
+        """Return all outputs of a program with graph breaks, from its inputs and the first
+        subprogram's results."""
         inputs = dict(zip(self._names, arrays, strict=True))
         return rest.run(self._output_names, inputs, first, is_inner=self._is_inner)
 
@@ -505,7 +511,7 @@ class Model(ABC):
     def _wrong_names(
         self, feeds: Mapping[str, npt.ArrayLike], needed: Sequence[ValueInfo] | None = None
     ) -> InputError:
-        """The error for all names that are missing or unknown."""
+        """Return the error for all missing and unknown names."""
         needed = self.inputs if needed is None else needed
         missing = [str(info) for info in needed if info.name not in feeds]
         unknown = [repr(name) for name in feeds if name not in self._names]
@@ -531,7 +537,7 @@ class Model(ABC):
         return [known.index(n) for n in names]
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
-        """All inputs, as arrays that fit, and their shapes."""
+        """Return all inputs as arrays that fit, and their shapes."""
         arrays: list[Array] = []
         sizes: list[tuple[int, ...]] = []
         for i, wanted in enumerate(self._inputs):
@@ -558,7 +564,7 @@ class Model(ABC):
         self._check_symbols(shapes)
 
     def _check_symbols(self, shapes: Shapes) -> None:
-        """A symbol stands for one size in all inputs."""
+        """Check that a symbol has the same size in all inputs."""
         sizes: dict[str, int] = {}
         for known, shape in zip(self.inputs, shapes, strict=True):
             for symbol, size in zip(known.shape, shape, strict=True):
@@ -576,7 +582,7 @@ def _these(what: str, inputs: Sequence[str]) -> str:
 
 
 def _size(count: int) -> str:
-    """A number of bytes as people read it."""
+    """Format a number of bytes."""
     units = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
     unit, scale = next((each for each in units if count >= each[1]), units[-1])
     return f"{count / scale:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Arrays that callers give for outputs: what they must be, and how results come into them."""
+"""Arrays that callers provide for outputs: their checks, and how results are written to them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Given(NamedTuple):
 
     info: ValueInfo
     array: Array
-    """The caller's."""
+    """The caller's array."""
     memory: Array
-    """The same, as one of our dtypes."""
+    """The same memory with our dtype."""
 
     def check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         """Raise InputError unless it has this shape and dtype."""
@@ -38,9 +38,9 @@ class Given(NamedTuple):
 def checked(
     infos: Sequence[ValueInfo], out: Sequence[Array | None], inputs: Sequence[Array]
 ) -> list[Given | None]:
-    """The arrays for outputs. Raises InputError for arrays that no result can be written to.
+    """Return the arrays for outputs. Raises InputError for arrays that no result can be written to.
 
-    Sizes that are symbols can only be checked later: see `put`.
+    Symbolic sizes can only be checked later: see `put`.
     """
     if isinstance(out, np.ndarray) or len(out) != len(infos):
         raise InputError(
@@ -61,7 +61,7 @@ def checked(
 
 
 def put(result: Array, given: Given | None) -> Array:
-    """The result, in the array that is given for it. Raises InputError if this does not fit."""
+    """Return the result in the given array. Raises InputError if it does not fit."""
     if given is None:
         return result
     if result is not given.memory:

@@ -1,8 +1,8 @@
 """The names that `perf` shows for generated code: each kernel, with the nodes that it computes.
 
 `perf` reads ``/tmp/perf-PID.map``, which has a line ``START SIZE NAME`` for each function, with
-numbers in hexadecimal (``tools/perf/Documentation/jit-interface.txt`` of Linux). The names are in
-a table beside the code, and never in its text, which is the same for equal kernels.
+numbers in hexadecimal (``tools/perf/Documentation/jit-interface.txt`` in Linux). The names live
+beside the code, not in its text, so that equal kernels have equal text.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from tessella.support.errors import OptionError
 
 Entry = tuple[str, int, int, Sequence[str]]
-"""A function: its name, where it starts, its size in bytes, and the nodes that it computes."""
+"""A function: name, address, size in bytes, and the nodes that it computes."""
 
 
 def label(name: str, nodes: Sequence[str]) -> str:
-    """A kernel's name, and the nodes that it computes: ``conv_relu_1 [conv, relu]``."""
+    """Return a kernel's name with the nodes that it computes: ``conv_relu_1 [conv, relu]``."""
     known = ", ".join(dict.fromkeys(nodes))
     return f"{name} [{known}]" if known else name
 
 
 def write(entries: Iterable[Entry]) -> None:
-    """Add functions to the map of this process. Raises OptionError where that cannot be written."""
+    """Append functions to this process's map. Raises OptionError if it cannot be written."""
     path = f"/tmp/perf-{os.getpid()}.map"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:

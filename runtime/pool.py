@@ -37,9 +37,9 @@ from tessella.targets import machine, threads
 LINE = 128
 """Bytes between data of different threads: two cache lines, as x86 fetches lines in pairs."""
 MOST = 1024
-"""Threads of a run."""
+"""The most threads of a run."""
 MOST_PLACES = 64
-"""Runs at a time."""
+"""The most concurrent runs."""
 
 TABLE = (
     *("syscall", "clock_gettime"),
@@ -48,48 +48,62 @@ TABLE = (
     *("open", "read", "close", "sscanf"),
     *("attributes", "signals", "cores", "online", "places", "elastic", "size"),
 )
-"""The entries of a team's first two lines, 8 bytes each. The first ones are functions of the
-system; ``cores`` is how many threads can run at once, ``online`` how many cores the system has,
-``places`` how many runs go on at a time, ``elastic`` whether runs are narrowed, ``size`` how many
-helpers there are."""
+"""The 8-byte entries of a team's first two lines.
+
+The first ones are system functions. ``cores`` is the number of threads that can run at once,
+``online`` the system's number of cores, ``places`` the number of concurrent runs, ``elastic``
+whether runs are narrowed, ``size`` the number of helpers.
+"""
 CONTEXT = (
     *("status", "launch", "watch", "team", "record", "shares"),
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
     "sizes",
 )
-"""The slots of a context that are in use. ``launch`` is the address of what runs a phase on
-threads, or 0; ``watch`` that of what loops ask whether they have to end, or 0 (``runtime.watch``).
-``shares`` is the number of contexts, one for each share. The five from ``clock_gettime`` on are for
-segments that are profiled (``runtime.events``). ``sizes`` is the address of the values of the
-program's symbols, 64 bits each."""
+"""The entries of a context.
+
+``launch`` is the address of the code that runs a phase on threads, or 0; ``watch`` that of the code
+by which loops ask whether they must end, or 0 (``runtime.watch``). ``shares`` is the number of
+contexts, one for each share. The five from ``clock_gettime`` on serve profiled segments
+(``runtime.events``). ``sizes`` is the address of the values of the program's symbols, 64 bits each.
+"""
 CONTEXT_SLOTS = LINE // 8
 RECORD = (
     *("taken", "shares", "phase"),
     *("threads", "level", "crowd", "began", "waited", "own", "all"),
     *("core", "alone", "backoff"),
 )
-"""The entries of a record's line. ``taken`` says whether a run has it. Of the phase that goes on,
-they are the number of its shares, and four times its number; of the run, how many threads it asks
-for, how far it is narrowed, among how many runs it divides the cores at least, when it began, for
-how many nanoseconds it waited for helpers, the core of its caller, and whether a helper found
-itself there."""
+"""The entries of a record's line.
+
+``taken`` says whether a run owns the record. For the current phase, they are the number of its
+shares and four times its number. For the run, they are the requested threads, how far it is
+narrowed, the least number of runs that divide the cores, its start, the nanoseconds it waited for
+helpers, its caller's core, and whether a helper ran on that core.
+"""
 ARGUMENTS = ("contexts", "inputs", "outputs", "weights", "arena", "privates", "stride")
-"""The arguments of a phase, 8 bytes each: the context of share 0, three arrays of pointers, the
-arena, the memory that share 0 has for itself, and how many bytes after it that of the next one
-is."""
+"""The arguments of a phase, 8 bytes each.
+
+They are the context of share 0, three arrays of pointers, the arena, the private memory of share 0,
+and the distance in bytes to that of the next share.
+"""
 SLOT = ("state", "asleep", "server", "last", "function", "shares", *ARGUMENTS)
-"""The entries of a slot: a box; whether a helper serves the slot, and which one did so last; the
-function of the phase, the number of shares, and the arguments. A helper finds all of these in the
-line that it waits for, which comes from the core of the caller."""
+"""The entries of a slot.
+
+They are a futex word and whether a thread sleeps on it; whether a helper serves the slot, and which
+one did last; the function of the phase, the number of shares, and the arguments. A helper reads all
+of them from the line that it waits on, which comes from the caller's core.
+"""
 ELASTIC = ("level", "until", "pause", "left", "crowd", "crowded")
-"""The entries of line 4: runs have ``threads >> level`` shares until a time; ``pause`` nanoseconds
-lie between that time and the next try; ``left`` is when the last brief run ended; ``crowd`` is how
-many runs there were when one last found others, at the time ``crowded``."""
+"""The entries of line 4.
+
+Runs have ``threads >> level`` shares until a time; ``pause`` is the distance in nanoseconds from
+that time to the next attempt; ``left`` is the end of the last short launch; ``crowd`` is the number
+of runs when one last found others, at the time ``crowded``.
+"""
 
 OFFERED, TAKEN, DONE = 1, 2, 3
 
 RING = 64
-"""Boxes for runs that wait for their turn; more runs share them."""
+"""Futex words for queued runs; more runs share them."""
 ENTERED, LEFT, ELASTIC_AT, TURNS = 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 HELPERS = TURNS + RING * LINE
 RECORDS = HELPERS + MOST * LINE
@@ -102,7 +116,7 @@ GROW, ENTER = "tessella.pool.grow", "tessella.pool.run"
 _STACK = 512 * 1024
 """Bytes of a helper's stack."""
 _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
-"""Signals that a thread causes itself. All others are for the threads of Python."""
+"""Signals that a thread raises itself. All others belong to Python's threads."""
 _DETACHED = 1
 """``PTHREAD_CREATE_DETACHED`` of glibc and musl."""
 
@@ -115,21 +129,25 @@ class Code(Protocol):
     """Linked code."""
 
     def address(self, name: str) -> int:
-        """Where a function starts."""
+        """Return the address of a function."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """A number of threads, as far as the system has them: helpers of the pool and their caller."""
+    """A number of threads, as far as the system provides them: helpers of the pool, and their
+    caller."""
 
     threads: int
     address: int
     run: Callable[..., None]
     """``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)`` runs a
-    segment. ``contexts`` has 128 bytes for each thread; their statuses are 0. The first status
-    becomes the smallest that is not 0. Where more callers compute than there are cores, others wait
-    for their turn, unless their runs are brief."""
+    segment.
+
+    ``contexts`` has 128 bytes for each thread, with status 0. The first status becomes the smallest
+    nonzero one. If more callers compute than there are cores, the others queue, unless their
+    launches are short.
+    """
 
 
 class Pool:
@@ -143,12 +161,15 @@ class Pool:
         self._kept: list[ctypes.Array[ctypes.c_char]] = []
 
     def team(self, count: int, code: Code) -> Team | None:
-        """A team of so many threads; its first call starts the helpers that are missing, in the
-        code of the first program that asks. None where this system can have no pool."""
+        """Return a team of ``count`` threads; None if this system can have no pool.
+
+        The team's first call starts the missing helpers, in the code of the first program that
+        asks.
+        """
         return self._teams.get(count) or self._made(count, code)
 
     def forget(self) -> None:
-        """Have no threads, as in the child of a fork."""
+        """Drop all threads, as in the child of a fork."""
         self._teams, self._address, self._kept = {}, 0, []
 
     def _made(self, count: int, code: Code) -> Team | None:
@@ -159,20 +180,20 @@ class Pool:
                 self._code = _immortal(code)
             if not self._address:
                 self._address = self._new_address()
-            # one call, as an interrupt may come between any two
+            # a single call, as an interrupt may come between any two
             _GROW(self._code.address(GROW))(self._address, count - 1)
             team = Team(count, self._address, _ENTER(self._code.address(ENTER)))
             return self._teams.setdefault(count, team)
 
     def _new_address(self) -> int:
-        """Memory for a team, its table filled in."""
+        """Allocate a team with its table filled in."""
         attributes, signals = ctypes.create_string_buffer(256), _signals()
         libc.function("pthread_attr_init")(attributes)
         libc.function("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(_STACK))
         libc.function("pthread_attr_setdetachstate")(attributes, _DETACHED)
         self._kept = [attributes, signals]
         cores = threads.available()
-        # one more than cores: what ends leaves no core idle until the next one is awake
+        # One more than cores: a run that ends leaves no core idle until the next one is awake.
         places = min(cores + 1, MOST_PLACES)
         values = {
             "attributes": ctypes.addressof(attributes),
@@ -194,12 +215,12 @@ class Pool:
 
 
 def team_bytes(places: int) -> int:
-    """The size of a team that has so many runs at a time."""
+    """Return the size of a team with this many concurrent runs, in bytes."""
     return RECORDS + places * RECORD_BYTES
 
 
 def _signals() -> ctypes.Array[ctypes.c_char]:
-    """The set of signals that threads of the pool do not take."""
+    """Return the set of signals that the pool's threads block."""
     bits = (1 << 1024) - 1
     for name in _FAULTS:
         bits &= ~(1 << (getattr(signal, name) - 1))
@@ -207,7 +228,7 @@ def _signals() -> ctypes.Array[ctypes.c_char]:
 
 
 def _immortal(code: Code) -> Code:
-    """The code, which is never unmapped: threads are in it when the interpreter ends."""
+    """Keep code mapped for ever: threads are in it when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 

@@ -1,4 +1,4 @@
-"""What a run of a model takes, kernel by kernel: as a table, as JSON, and as a trace."""
+"""Measurements of a model's runs, kernel by kernel: as a table, as JSON, and as a trace."""
 
 from __future__ import annotations
 
@@ -20,59 +20,62 @@ _COLUMNS = (
 _LEFT = 3
 """Columns of text, which are aligned to the left."""
 _WIDEST = 44
-"""Characters of the nodes in the table."""
+"""The width of the nodes column, in characters."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one call of a kernel takes, or a step in NumPy, a copy or a barrier, in a run."""
+    """The cost of a kernel call, a NumPy step, a copy or a barrier, per run."""
 
     kind: str
     """``kernel``, ``numpy``, ``copy`` or ``barrier``."""
     kernel: str
     nodes: tuple[str, ...]
     where: str
-    """The subprogram, if the program is cut."""
+    """The subprogram, if the program has graph breaks."""
     calls: int
-    """How often a thread runs it in a run: loops run it more than once."""
+    """Executions by a thread per run; more than one in loops."""
     seconds: float
-    """Of all calls of a run, on the thread that took longest; the median over the runs."""
+    """Seconds of all calls in a run on the slowest thread; the median over the runs."""
     busy: tuple[float, ...]
     """Seconds of each thread; medians."""
     operations: int | None = None
-    """Arithmetic operations of all calls; None where they are not known."""
+    """Arithmetic operations of all calls; None if unknown."""
     bytes: int | None = None
-    """That all calls read and write, those of each call once."""
+    """Bytes that all calls read and write; each call counts its own once."""
     roof: float | None = None
-    """Seconds that the roofline allows: operations at the peak of the threads that take part, or
-    bytes from the nearest cache that holds those of a call, whichever takes longer."""
+    """Seconds on the roofline.
+
+    The larger of two times: operations at the peak of the threads that take part, or bytes from the
+    nearest cache that holds a call's data.
+    """
     estimate: float | None = None
-    """Seconds by the model that kernels are chosen by, divided by the threads that take part."""
+    """Seconds by the model that kernels are picked by, divided by the threads that take part."""
 
     @property
     def flops(self) -> float | None:
-        """Operations a second."""
+        """Operations per second."""
         return None if self.operations is None else self.operations / max(self.seconds, 1e-12)
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes a second."""
+        """Bytes per second."""
         return None if self.bytes is None else self.bytes / max(self.seconds, 1e-12)
 
     @property
     def of_roof(self) -> float | None:
-        """The share of the roofline that it reaches."""
+        """The fraction of the roofline that it reaches."""
         return None if self.roof is None else self.roof / max(self.seconds, 1e-12)
 
     @property
     def ratio(self) -> float | None:
-        """The estimate over what was measured."""
+        """The estimate over the measurement."""
         return None if self.estimate is None else self.estimate / max(self.seconds, 1e-12)
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that a thread did, in seconds since the run began."""
+    """An activity of a thread, in seconds since the run began."""
 
     name: str
     kind: str
@@ -84,23 +87,23 @@ class Span:
 
 @dataclass(frozen=True)
 class Profile:
-    """What runs of a model take."""
+    """Measurements of a model's runs."""
 
     seconds: float
-    """Of a run; the median."""
+    """Seconds of a run; the median."""
     runs: int
     threads: int
-    """That took part."""
+    """The number of threads."""
     machine: str
-    """The target whose roofline and estimates these are."""
+    """The target of the roofline and the estimates."""
     waiting: float
-    """Seconds of a run that a thread waits at barriers, in the mean of the threads."""
+    """Seconds per run that a thread waits at barriers, averaged over the threads."""
     other: float
-    """Seconds of a run outside of all rows: calls from Python, and what it does with arrays."""
+    """Seconds per run outside all rows: the call from Python, and its handling of arrays."""
     rows: tuple[Row, ...]
-    """In the order of the program."""
+    """In program order."""
     spans: tuple[Span, ...] = field(repr=False)
-    """Of the run that is nearest to the median."""
+    """The spans of the run closest to the median."""
 
     @property
     def in_numpy(self) -> float:
@@ -108,8 +111,11 @@ class Profile:
         return sum(row.seconds for row in self.rows if row.kind == "numpy")
 
     def to_json(self) -> str:
-        """All of it but the spans as JSON: ``{"seconds", "runs", "threads", "machine", "waiting",
-        "other", "rows": [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``."""
+        """Return everything but the spans as JSON.
+
+        The object is ``{"seconds", "runs", "threads", "machine", "waiting", "other", "rows":
+        [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``.
+        """
         facts = {"seconds": self.seconds, "runs": self.runs, "threads": self.threads}
         more = {"machine": self.machine, "waiting": self.waiting, "other": self.other}
         rows = [
@@ -121,8 +127,11 @@ class Profile:
         return json.dumps({**facts, **more, "rows": rows}, indent=1)
 
     def trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a run as a trace for Perfetto or Chrome (``chrome://tracing``): what each thread
-        did, and where it waited. Raises OptionError if the file cannot be written."""
+        """Write a run as a trace for Perfetto or Chrome (``chrome://tracing``).
+
+        It shows what each thread did, and where it waited. Raises OptionError if the file cannot be
+        written.
+        """
         try:
             Path(path).write_text(json.dumps({"traceEvents": list(self._events())}))
         except OSError as error:
@@ -200,12 +209,11 @@ class Profile:
 
 
 def roof(operations: int, size: int, bits: int, target: Target, threads: int) -> float:
-    """Seconds that a machine takes at the least for so many operations on elements of so many bits,
-    and to move so many bytes.
+    """Return a machine's lower bound on the time of this work, in seconds.
 
-    The roofline of Williams, Waterman and Patterson ("Roofline: an insightful visual performance
-    model for multicore architectures", 2009). The bandwidth is that of the nearest cache that holds
-    the bytes; on several threads each has that of one.
+    The bound is the roofline of Williams, Waterman and Patterson ("Roofline: an insightful visual
+    performance model for multicore architectures", 2009). The bandwidth is that of the nearest
+    cache that holds the bytes; each thread has that of one.
     """
     peak = 2 * target.fma_ports * target.lanes(bits)
     cycles = max(operations / peak, size / target.bandwidth_of_all(size))

@@ -1,4 +1,4 @@
-"""Measures what runs of a model do: for the time of it, programs tell a recorder."""
+"""The profiler: programs report their operations to a recorder while it measures."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from tessella.support.errors import OptionError
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 Works = Mapping[str, Work]
-"""By the names of kernels."""
+"""Work by kernel name."""
 
 ROOM = 1 << 18
-"""Events of a thread, at most. Memory that is not written to is not taken."""
+"""The most events of a thread. Memory that is not written to is not allocated."""
 WARMUP, LEAST, MOST, LONG = 2, 10, 1000, 500_000_000
-"""Runs before those that count; runs that count, as many as fit into so many nanoseconds."""
+"""Warm-up runs; the least and the most measured runs; and the nanoseconds that measured runs may
+take."""
 
 
 class Runs(Protocol):
-    """What runs a program."""
+    """An object that runs a program."""
 
     program: Any
-    """A `Program`, or the `Runner` of one that is cut: both have ``calls`` and ``recorded``."""
+    """A `Program`, or the `Runner` of one with graph breaks: both have ``calls`` and
+    ``recorded``."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +44,34 @@ class Part:
 
     runs: Runs
     work: Callable[[], Works]
-    """What its kernels have to do."""
+    """The work of its kernels."""
     where: str = ""
     """The subprogram, if the model has several."""
 
 
 class Recorder:
-    """What a program of a model does."""
+    """Records the operations of one program."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self.calls: list[Call] = list(part.runs.program.calls)
-        """By number; those in NumPy are added."""
+        """Calls by number; those in NumPy are appended."""
         self._streams: list[Stream] = []
         self._steps: list[tuple[int, int, int]] = []
         self._numbers: dict[int, int] = {}
         self.values: Mapping[str, int] = {}
-        """Of the symbols of the program."""
+        """The values of the program's symbols."""
 
     def attach(self, contexts: Array) -> None:
-        """Have the events that segments write which run in these contexts."""
+        """Receive the events of segments that run in these contexts."""
         self._streams.append(Stream(contexts, ROOM))
 
     def resize(self, values: Mapping[str, int]) -> None:
-        """Take these values of the program's symbols for those of all runs."""
+        """Set the values of the program's symbols, for all runs."""
         self.values = values
 
     def watched(self, bound: Bound, step: Step) -> Bound:
-        """The step, such that it is told when it begins and ends. Segments tell more by events."""
+        """Wrap a step so that it reports its beginning and end. Segments report more by events."""
         if not isinstance(step, HostStep):
             return bound
         # steps are bound again where a call has other memory
@@ -77,13 +79,13 @@ class Recorder:
 
     @contextmanager
     def timed(self, key: int, kernel: str, node: str) -> Generator[None]:
-        """The time of a step between subprograms."""
+        """Measure a step between subprograms."""
         number, start = self._number(key, kernel, node), now()
         yield
         self._steps.append((number, start, now()))
 
     def _number(self, key: int, kernel: str, node: str) -> int:
-        """The number of a step in NumPy."""
+        """Return the number of a step in NumPy."""
         number = self._numbers.setdefault(key, len(self.calls))
         if number == len(self.calls):
             self.calls.append(Call(kernel, "numpy", (node,)))
@@ -100,7 +102,7 @@ class Recorder:
         return max((len(w) for stream in self._streams for w in stream.written()), default=0)
 
     def intervals(self) -> Iterator[tuple[int, Array, Array, Array]]:
-        """Thread, numbers of calls, and when they began and ended, in nanoseconds."""
+        """Yield thread, numbers of calls, and their beginnings and ends in nanoseconds."""
         written = [stream.written() for stream in self._streams]
         scale = Scale.of(events for threads in written for events in threads)
         for threads in written:
@@ -114,7 +116,7 @@ class Recorder:
 
 @dataclass
 class _Watched:
-    """A step that tells when it runs."""
+    """A step that reports when it runs."""
 
     inner: Bound
     number: int
@@ -128,7 +130,7 @@ class _Watched:
 
 @contextmanager
 def recording(parts: Iterable[Part]) -> Generator[list[Recorder]]:
-    """Let the programs of a model tell what they do."""
+    """Record the operations of a model's programs within the block."""
     with ExitStack() as stack:
         yield [stack.enter_context(_recorded(part)) for part in parts]
 
@@ -146,7 +148,7 @@ def _recorded(part: Part) -> Generator[Recorder]:
 def profile(
     run: Callable[[], object], parts: Callable[[], Iterable[Part]], runs: int | None
 ) -> Profile:
-    """Run a model again and again. ``parts`` are its programs, once it has run."""
+    """Run a model repeatedly. ``parts`` are its programs, once it has run."""
     if runs is not None and runs < 1:
         raise OptionError("the option 'runs' is a number from 1 on", found=str(runs))
     run()
@@ -179,7 +181,7 @@ def _timed(run: Callable[[], object]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Intervals:
-    """When calls ran in the runs that count."""
+    """The times of calls in the measured runs."""
 
     thread: int
     numbers: Array
@@ -189,7 +191,7 @@ class _Intervals:
 
 
 class _Profiled:
-    """What recorders were told, by run, thread and call."""
+    """The recorded times, by run, thread and call."""
 
     def __init__(self, times: Array, recorders: Sequence[Recorder]) -> None:
         self._times = times
@@ -205,7 +207,7 @@ class _Profiled:
         self._sums = {recorder: self._summed(recorder) for recorder in recorders}
 
     def _counted(self, thread: int, numbers: Array, starts: Array, ends: Array) -> _Intervals:
-        """Those in runs that count."""
+        """Return the intervals within measured runs."""
         runs = np.searchsorted(self._times[:, 0], starts, side="right") - 1
         kept = (runs >= 0) & (ends <= self._times[runs, 1])
         return _Intervals(thread, *(each[kept] for each in (numbers, starts, ends, runs)))
@@ -214,7 +216,7 @@ class _Profiled:
         return (each for owner, each in self._intervals if owner is recorder)
 
     def _summed(self, recorder: Recorder) -> Array:
-        """Seconds by run, thread and call."""
+        """Return seconds by run, thread and call."""
         sums = np.zeros((len(self._times), self._threads, len(recorder.calls)))
         for each in self._of(recorder):
             seconds = (each.ends - each.starts) * 1e-9
@@ -222,7 +224,7 @@ class _Profiled:
         return sums
 
     def profile(self) -> Profile:
-        """All of it."""
+        """Return the profile."""
         seconds = (self._times[:, 1] - self._times[:, 0]) * 1e-9
         middle = float(np.median(seconds))
         nearest = int(np.abs(seconds - middle).argmin())
@@ -243,7 +245,7 @@ class _Profiled:
         return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
     def _waiting(self, recorder: Recorder) -> Array:
-        """Seconds at barriers, by run."""
+        """Return seconds at barriers, by run."""
         barriers = [i for i, call in enumerate(recorder.calls) if call.kind == "barrier"]
         return self._sums[recorder][:, :, barriers].mean(1).sum(1)
 
@@ -265,14 +267,14 @@ class _Profiled:
             yield self._with_work(row, call, works.get(call.kernel), recorder.values)
 
     def _often(self, recorder: Recorder) -> Array:
-        """How often a thread makes each call in a run."""
+        """Return the executions of each call by a thread per run."""
         counts = np.zeros(self._sums[recorder].shape, np.int64)
         for each in self._of(recorder):
             np.add.at(counts[:, each.thread], (each.runs, each.numbers), 1)
         return counts.max((0, 1))
 
     def _first(self, recorder: Recorder) -> Array:
-        """When the first thread, which takes part in all, began each call for the first time."""
+        """Return when the first thread, which takes part in all calls, first began each one."""
         first = np.full(len(recorder.calls), np.iinfo(np.int64).max)
         for each in self._of(recorder):
             if each.thread == 0:

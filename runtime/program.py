@@ -4,7 +4,7 @@ A step is a native segment, a NumPy kernel by name, or a loop around another pro
 numbered: the inputs first, then the results of steps. The weights are arrays of bytes in a table,
 which other programs may read too.
 
-A program may have symbols, whose values the shapes of its inputs tell at each call, or elements of
+A program may have symbols. Their values come with each call, from the shapes or the elements of its
 inputs. The shapes of its values and the sizes of its memory are then expressions of them.
 """
 
@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 MAX_SIZES = 256
-"""Sets of values of its symbols that a program is kept for."""
+"""Sets of symbol values that a program caches."""
 
 _STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
 _SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
@@ -46,25 +46,28 @@ _SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Run a segment: ``void (contexts, inputs, outputs, weights, arena)``, where the three in the
-    middle are arrays of pointers."""
+    """Run a segment: ``void (contexts, inputs, outputs, weights, arena)``.
+
+    The three in the middle are arrays of pointers.
+    """
 
     name: str
-    """Of the segment in the program's code."""
+    """The segment's name in the program's code."""
     arena_bytes: Size
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """Of the outputs."""
+    """The specs of the outputs."""
     shared: bool = False
     """Whether several threads run it together."""
     private_bytes: Size = 0
-    """Of the arena of each thread, after the one that they share."""
+    """Bytes of each thread's own arena, which follows the shared one."""
     brief: bool = False
-    """Whether it takes about as long as waking threads does: those that sleep are left asleep."""
+    """Whether it is a short launch, about as long as waking threads: parked threads are not
+    woken."""
 
     def at(self, values: Mapping[str, int]) -> NativeStep:
-        """The step for values of the symbols."""
+        """Return the step for values of the symbols."""
         specs = tuple(spec.at(values) for spec in self.specs)
         arena, private = (value_of(size, values) for size in (self.arena_bytes, self.private_bytes))
         return replace(self, specs=specs, arena_bytes=arena, private_bytes=private)
@@ -72,7 +75,7 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class HostStep:
-    """Call a NumPy kernel, or another Python function that computes with arrays."""
+    """Call a NumPy kernel, or another Python function on arrays."""
 
     kernel: str
     """Its name in ``host.KERNELS``."""
@@ -81,10 +84,10 @@ class HostStep:
     outputs: tuple[int, ...]
     settings: Mapping[str, Any]
     specs: tuple[TensorSpec, ...] | None = None
-    """Of the outputs, which others rely on; None where any are right."""
+    """The specs of the outputs, on which other steps rely; None if any are acceptable."""
 
     def at(self, values: Mapping[str, int]) -> HostStep:
-        """The step for values of the symbols."""
+        """Return the step for values of the symbols."""
         settings = {name: _numbers(setting, values) for name, setting in self.settings.items()}
         specs = None if self.specs is None else tuple(spec.at(values) for spec in self.specs)
         return replace(self, settings=settings, specs=specs)
@@ -92,17 +95,17 @@ class HostStep:
 
 @dataclass(frozen=True)
 class ScanStep:
-    """Run a program for each element of sequences, or while a condition holds."""
+    """Run a program for each element of sequences, or while a condition is true."""
 
     body: Program
     loop: Loop
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[TensorSpec, ...]
-    """Of the sequences that are returned."""
+    """The specs of the returned sequences."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
-        """The step for values of the symbols. Its body is given them when it runs."""
+        """Return the step for values of the symbols. Its body receives them when it runs."""
         return replace(self, specs=tuple(spec.at(values) for spec in self.specs))
 
 
@@ -110,26 +113,26 @@ Step = NativeStep | HostStep | ScanStep
 
 
 class Bound(Protocol):
-    """A step with all that it runs on."""
+    """A step, bound to everything that it runs on."""
 
     def run(self, values: list[Any]) -> None:
-        """Read the inputs among the values, and put the outputs there."""
+        """Read the inputs from the values, and store the outputs there."""
         ...
 
 
 class Recorder(Protocol):
-    """What is told what a program does."""
+    """Receives reports of what a program does."""
 
     def watched(self, bound: Bound, step: Step) -> Bound:
-        """The step, such that it is told when it begins and ends."""
+        """Wrap a step so that it reports its beginning and end."""
         ...
 
     def resize(self, values: Mapping[str, int]) -> None:
-        """Take these values of the program's symbols for those of all runs."""
+        """Set the values of the program's symbols, for all runs."""
         ...
 
     def attach(self, contexts: Array) -> None:
-        """Have the events that segments write which run in these contexts."""
+        """Receive the events of segments that run in these contexts."""
         ...
 
 
@@ -142,19 +145,19 @@ class Program:
     results: tuple[int, ...]
     constants: Mapping[int, Constant]
     weights: Sequence[Array]
-    """The bytes of each, aligned to 64 (``sharing``); segments read them by their slots."""
+    """The bytes of each weight, aligned to 64 (``sharing``); segments read them by slot."""
     nodes: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
-    """The nodes whose check fails with a code."""
+    """The nodes whose check fails, by status code."""
     code: Library | None = None
-    """The segments, and the code of the pool if threads can share one."""
+    """The segments, and the pool's code if threads can share one."""
     calls: Sequence[Call] = ()
-    """What segments do, by the numbers that their events have."""
+    """The calls in segments, by the numbers in their events."""
     recorder: Recorder | None = None
-    """What is told what the program does: see ``recorded``."""
+    """Receives reports of what the program does: see ``recorded``."""
     workspaces: Workspaces = field(default_factory=Workspaces)
-    """Memory for calls, which other programs may use as well."""
+    """Memory for calls, which other programs may use too."""
     symbols: tuple[Dimension | Element, ...] = ()
-    """The order is that of the numbers that native code reads."""
+    """In the order of the numbers that native code reads."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
     """The addresses of the weights, if another program has them."""
 
@@ -164,7 +167,7 @@ class Program:
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._key = object()
-        """Of its frames in workspaces."""
+        """The key of its frames in workspaces."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         native = [step for step in self.steps if isinstance(step, NativeStep)]
@@ -178,13 +181,13 @@ class Program:
     def run(
         self, arrays: Sequence[Array], threads: int = 1, out: Sequence[Array | None] = ()
     ) -> list[Array]:
-        """The results for checked, C-contiguous inputs. May be called from several threads at once.
+        """Return the results for checked, C-contiguous inputs.
 
-        Steps that can be shared run on ``threads`` threads, or on this one where others have them.
-        Native steps write their results into the arrays of ``out`` that fit; these are contiguous,
-        and share no memory with each other or with inputs. Other results are new arrays.
-        Raises ExecutionError where values cannot be computed with, such as an index out of range,
-        and ResourceError where memory is short.
+        Threads may call this concurrently. Steps that can be shared run on ``threads`` threads, or
+        on this one if others occupy them. Native steps write their results into the arrays of
+        ``out`` that fit; these are contiguous, and share no memory with each other or with inputs.
+        Other results are new arrays. Raises ExecutionError for values that cannot be computed with,
+        such as an index out of range, and ResourceError if memory is short.
         """
         sizes = tuple([each.of(arrays) for each in self.symbols])
         return self.run_for(sizes, arrays, threads, out)
@@ -196,7 +199,7 @@ class Program:
         threads: int = 1,
         out: Sequence[Array | None] = (),
     ) -> list[Array]:
-        """As ``run``, for values of the symbols. Those that it ran for last are kept."""
+        """Run for values of the symbols, and cache what depends on them."""
         sized = self._sized.get(sizes) or self._new_sizes(sizes)
         values = sized.values.copy()
         values[: self.inputs] = arrays
@@ -229,8 +232,10 @@ class Program:
                 workspaces.shrink()
 
     def release(self) -> None:
-        """Free the memory that calls use again: of this program, and of those in its loops. Calls
-        that are running free theirs when they end."""
+        """Free the memory that calls reuse, of this program and of those in its loops.
+
+        Running calls free theirs when they end.
+        """
         self.workspaces.release()
         self._sized.clear()
         for step in self.steps:
@@ -238,7 +243,7 @@ class Program:
                 step.body.release()
 
     def recorded(self, recorder: Recorder) -> Program:
-        """The same program, which tells a recorder what it does. This one does not."""
+        """Return a copy that reports to a recorder."""
         steps = (
             replace(step, body=step.body.recorded(recorder)) if isinstance(step, ScanStep) else step
             for step in self.steps
@@ -246,7 +251,7 @@ class Program:
         return replace(self, steps=tuple(steps), recorder=recorder)
 
     def _new_sizes(self, sizes: tuple[int, ...]) -> _Sized:
-        """What values of the symbols make of the program."""
+        """Specialise the program for values of its symbols."""
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         names = (each.symbol.name for each in self.symbols)
@@ -254,7 +259,7 @@ class Program:
         fixed = {i: c.at(known).array(self.weights) for i, c in self.constants.items()}
         values: list[Any] = [None] * self._count
         for i, array in fixed.items():
-            # native code knows no strides, which those of equal elements have
+            # Native code assumes row-major memory; arrays of equal elements have strides of 0.
             values[i] = np.require(array, None, ["C", "A"]) if i in self._read else array
         steps = tuple(step.at(known) for step in self.steps) if self.symbols else self.steps
         found = self._sized[sizes] = _Sized(sizes, known, steps, values, fixed)
@@ -262,13 +267,13 @@ class Program:
 
     @property
     def library(self) -> Library:
-        """The code. Raises InternalError for a program that has none."""
+        """The code. Raises InternalError for a program without code."""
         if self.code is None:
             raise InternalError("a program with segments has no code")
         return self.code
 
     def all_weights(self) -> Iterator[Array]:
-        """The weights of this program, and of those in its loops."""
+        """Yield the weights of this program, and of those in its loops."""
         yield from self.weights
         for step in self.steps:
             if isinstance(step, ScanStep):
@@ -288,9 +293,11 @@ class Program:
         out: Sequence[Array | None],
         workspace: Workspace,
     ) -> list[Array]:
-        """Results that the caller may write to. A result that shares memory with what is taken, an
-        input, a constant, or its array, or with another result, as views of NumPy kernels do, is
-        copied."""
+        """Return results that the caller may modify.
+
+        A result is copied if it shares memory with an input, a constant or another result, as views
+        from NumPy kernels do.
+        """
         owned: list[Array] = []
         for i, result in enumerate(results):
             is_placed = bool(out) and result is out[i]
@@ -308,22 +315,22 @@ class Program:
 
 @dataclass(eq=False)
 class _Sized:
-    """What values of its symbols make of a program: one that has none is as it is."""
+    """A program specialised for values of its symbols; without symbols, the program as it is."""
 
     sizes: tuple[int, ...]
     """The values of the symbols, in the order in which native code reads them."""
     symbols: Mapping[str, int]
-    """The same by name."""
+    """The values by name."""
     steps: tuple[Step, ...]
     values: list[Any]
     """The constants among the values."""
     fixed: Mapping[int, Array]
     """The constants as they are in the weights."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
-    """The bytes of the largest arena by the number of threads."""
+    """Bytes of the largest arena, by number of threads."""
 
     def arena_bytes(self, threads: int) -> int:
-        """The bytes of the largest arena that the steps need on so many threads."""
+        """Return the bytes of the largest arena that the steps need on this many threads."""
         found = self._arenas.get(threads)
         if found is None:
             native = (step for step in self.steps if isinstance(step, NativeStep))
@@ -333,7 +340,7 @@ class _Sized:
 
     @functools.cached_property
     def fresh(self) -> Mapping[int, TensorSpec]:
-        """What native steps write."""
+        """The specs of the values that native steps write."""
         native = (step for step in self.steps if isinstance(step, NativeStep))
         return {
             i: spec for step in native for i, spec in zip(step.outputs, step.specs, strict=True)
@@ -341,7 +348,7 @@ class _Sized:
 
 
 class _Frame:
-    """The steps of a program, bound to sizes and to the workspace that the frame is in."""
+    """The steps of a program, bound to sizes and to the workspace that holds the frame."""
 
     def __init__(self, program: Program) -> None:
         self._team: Team | None = None
@@ -357,7 +364,7 @@ class _Frame:
     def steps(
         self, program: Program, sized: _Sized, workspace: Workspace, team: Team | None
     ) -> Sequence[Bound]:
-        """The steps for these sizes, which use the workspace and the team."""
+        """Return the steps for these sizes, which use the workspace and the team."""
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
             self._sized, self._size = None, sized.arena_bytes(threads)
@@ -389,7 +396,7 @@ class _Frame:
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: Recorder | None) -> Array:
-        """Zeroed contexts, in lines of their own, with the values of symbols."""
+        """Return zeroed contexts, in cache lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
@@ -418,14 +425,14 @@ class _Resizable(Bound, Protocol):
     """A step that can be run for other sizes."""
 
     def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
-        """Take the step as it is for these values of the symbols, with the outputs' memory in the
+        """Change the step to these values of the symbols, with the outputs' memory in the
         workspace."""
         ...
 
 
 _Outputs = Sequence[tuple[int, int, Callable[[], Array]]]
-"""The outputs of a segment: the index of the pointer, the number of the value, and what makes an
-array for it."""
+"""The outputs of a segment: pointer index, value number, and a function that allocates the
+array."""
 
 
 class _NativeCall:
@@ -443,12 +450,12 @@ class _NativeCall:
         self.contexts = contexts
         self.watch = watch
         self.inputs = [*enumerate(step.inputs)]
-        """The index of the pointer, and the number of the value."""
+        """Pointer indices and value numbers."""
         self.outputs: _Outputs = []
         self._sized: dict[tuple[int, ...], _Outputs] = {}
-        """The outputs by the values of the symbols."""
+        """The outputs, by the values of the symbols."""
         self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
-        """Of all threads. The first is that of the run, once it is over."""
+        """The statuses of all threads. After a run, the first one is the run's."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
     def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
@@ -491,7 +498,7 @@ class _NativeCall:
             if output is None:  # the caller has given none
                 values[i] = output = make()
             pointers[slot] = address(output)
-        # whatever the run before has left, as an interrupt may come when it is over
+        # An earlier run may have left statuses, as an interrupt may come right after it.
         self.statuses.fill(0)
         self.watch.clear()
         self.segment()
@@ -547,7 +554,7 @@ class _ScanCall:
 
 
 def _numbers(setting: Any, values: Mapping[str, int]) -> Any:
-    """A setting of an op for values of the symbols."""
+    """Evaluate a setting of an op for values of the symbols."""
     if isinstance(setting, tuple):
         return tuple(_numbers(each, values) for each in cast(tuple[Any, ...], setting))
     return value_of(cast(Size, setting), values) if isinstance(setting, Expr) else setting
@@ -563,7 +570,7 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
         ) from error
     except (TessellaError, MemoryError):
         raise
-    except Exception as error:  # the function may be another's
+    except Exception as error:  # the function may be another package's
         if is_of_handler(error):
             raise
         raise ExecutionError(

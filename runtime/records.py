@@ -1,4 +1,4 @@
-"""Dataclasses and named tuples as JSON, and back. What is read is checked against their types.
+"""Dataclasses and named tuples as JSON, and back. Parsing checks values against their types.
 
 | in Python | in JSON |
 |---|---|
@@ -9,7 +9,7 @@
 | None, bool, int, float, str | the same; a text of a `Literal` is one of its values |
 | size with symbols | ``{"sum": [[factor, [symbol or quotient, ..]], ..]}`` |
 
-An alternative of dataclasses is known by its fields.
+A dataclass among alternatives is recognised by its fields.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from tessella.support.sizes import MOST, Expr, Size, Symbol, product
 T = TypeVar("T")
 
 LARGEST = 1 << 47
-"""The bound of numbers: no more bytes can be addressed."""
+"""The bound on numbers: no more bytes can be addressed."""
 
 _SHOWN = 60
-"""Characters of what is wrong."""
+"""Characters of invalid text that an error shows."""
 
 _NUMBERS = "biufcV"
-"""Kinds of dtypes; those of elements that NumPy lacks are structures."""
+"""Kinds of dtypes; elements that NumPy lacks are structures."""
 
 _SUM = "sum"
 _MOST = 64
-"""Symbols of a product."""
+"""The most symbols in a product."""
 
 _PLAIN = (bool, int, float, str, type(None))
 
 
 class NotStorableError(Exception):
-    """A value that has no form in JSON."""
+    """A value has no JSON form."""
 
 
 class RecordError(ValueError):
-    """JSON that is no such record; the message says where, and what was expected."""
+    """JSON does not match the record; the message says where, and what was expected."""
 
     def __init__(self, where: str, expected: str, found: object) -> None:
         self.where = where
@@ -58,7 +58,7 @@ class RecordError(ValueError):
 
 
 def encoded(value: Any) -> Any:
-    """What JSON can write. Raises NotStorableError."""
+    """Convert a value to what JSON can write. Raises NotStorableError."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.dtype):
@@ -78,12 +78,12 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(kind: type[T], value: Any) -> T:
-    """The record of a type. Raises RecordError."""
+    """Parse a record of a type. Raises RecordError."""
     return _decoded(kind, value, kind.__name__)
 
 
 def dtype_of(name: str, where: str) -> np.dtype[Any]:
-    """The dtype of numbers that has this name. Raises RecordError."""
+    """Return the dtype with this name. Raises RecordError."""
     try:
         dtype = dtype_named(name)
         known = dtype_name(dtype)
@@ -130,7 +130,7 @@ def _truth(value: Any, where: str) -> bool:
 
 
 def _size(value: Any, where: str) -> Size:
-    """A sum of products of symbols."""
+    """Parse a sum of products of symbols."""
     fields = _object(value, where)
     if fields.keys() != {_SUM}:
         raise RecordError(where, "a size", value)
@@ -162,7 +162,7 @@ def _nothing(value: Any, where: str) -> None:
 
 
 def _any(value: Any, where: str) -> Any:
-    """A setting of an op: lists are tuples."""
+    """Parse a setting of an op; lists become tuples."""
     if isinstance(value, list):
         return tuple(_any(item, where) for item in cast(list[Any], value))
     if type(value) in _PLAIN:
@@ -181,7 +181,7 @@ def _union(kinds: Sequence[Any], value: Any, where: str) -> Any:
             return _decoded(kind, value, where)
         except RecordError as error:
             failures.append(error)
-    raise max(failures, key=lambda failure: len(failure.where))  # of the one that fits best
+    raise max(failures, key=lambda failure: len(failure.where))  # the error of the best match
 
 
 def _choice(values: Sequence[Any], value: Any, where: str) -> Any:

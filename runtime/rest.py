@@ -1,13 +1,16 @@
-"""What follows the first subprogram of a program that is cut: steps, whose results have shapes that
-only their values tell, then another subprogram."""
+"""The continuation after a graph break: steps whose result shapes only their values determine,
+followed by another subprogram."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
@@ -28,12 +31,12 @@ class Runs(Protocol):
     """A subprogram that can be run."""
 
     def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
-        """Its outputs, from values by name, of which it takes some. Raises TessellaError."""
+        """Return its outputs, from values by name, of which it takes some. Raises TessellaError."""
         ...
 
 
 class Bounds(NamedTuple):
-    """Of a size."""
+    """The bounds of a size."""
 
     low: int
     high: int
@@ -45,11 +48,11 @@ class Interface:
 
     inputs: tuple[str, ...]
     types: Mapping[str, ValueInfo]
-    """Of inputs, as far as they are known. Sizes that steps find have names."""
+    """The types of inputs, as far as known. Sizes that steps determine have names."""
     bounds: Mapping[str, Bounds]
-    """Of names that stand for symbols of the program."""
+    """The bounds of names that stand for symbols of the program."""
     elements: Mapping[str, Dimensions] = field(default_factory=dict[str, Dimensions])
-    """Of inputs, where they are known to be sizes: numbers and names."""
+    """Inputs that are known to be shapes: their elements, as numbers and names."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +60,20 @@ class Body:
     """A subprogram that a step runs."""
 
     takes: tuple[str, ...]
-    """The names of what the step gives it. It may read all other values."""
+    """The names of the values that the step passes to it. It may read all other values too."""
     subprogram: int
 
 
 @dataclass(frozen=True)
 class Step:
-    """A function in NumPy, or a loop or branch over subprograms."""
+    """A NumPy function, or a loop or branch over subprograms."""
 
     op: str
     node: str
     function: str
     """Its name in `FUNCTIONS`."""
     inputs: tuple[str, ...]
-    """An input or output that is left out is the empty text."""
+    """The empty text stands for an absent input or output."""
     outputs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     bodies: tuple[Body, ...] = ()
@@ -83,21 +86,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Rest(Generic[P]):
-    """What follows the first subprogram of a program. Values have names: the inputs of the program,
-    what the first subprogram gives, constants, and what steps give."""
+    """The continuation after the first subprogram of a program.
+
+    Values have names: the program's inputs, the first subprogram's results, constants, and the
+    results of steps.
+    """
 
     returned: tuple[str, ...]
-    """What the first subprogram gives."""
+    """The results of the first subprogram."""
     constants: Mapping[str, Array]
     """They are read-only."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
-    """What the last subprogram gives; where that is nothing, it does not run."""
+    """The outputs of the last subprogram; if it has none, it does not run."""
     subprograms: tuple[P, ...]
-    """Those that steps run, and at last the one that follows them, which may be cut again."""
+    """The subprograms that steps run, followed by the last one, which may have a graph break
+    itself."""
 
     def described(self) -> Iterator[tuple[str, P]]:
-        """The subprograms, and where they are."""
+        """Yield the subprograms with their locations."""
         for step in self.steps:
             for body in step.bodies:
                 yield f"in {step.title}", self.subprograms[body.subprogram]
@@ -105,11 +112,11 @@ class Rest(Generic[P]):
         yield f"after {titles or 'a size that is computed'}", self.subprograms[-1]
 
     def over(self, f: Callable[[P], Q]) -> Rest[Q]:
-        """With other things for subprograms."""
+        """Map the subprograms."""
         return self.of(map(f, self.subprograms))
 
     def of(self, subprograms: Iterable[Q]) -> Rest[Q]:
-        """With these things for subprograms."""
+        """Replace the subprograms."""
         known = self.returned, self.constants, self.steps, self.outputs
         return Rest(*known, tuple(subprograms))
 
@@ -120,28 +127,34 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **SEQUENCES,
     **CONTROL,
 }
-"""What steps do: functions of values, None for those that are left out, and of settings; those of
-`CONTROL` also take functions that run bodies."""
+"""The functions of steps: they take values, None for absent ones, and settings; those of `CONTROL`
+also take functions that run bodies."""
+
+
+NEW = frozenset({*FINDING, "coordinates"})
+"""Functions that return new arrays."""
+VIEWS = frozenset({"first"})
+"""Functions that return new arrays, and views of operands, each of another one."""
 
 
 class Watch(Protocol):
-    """What is told what steps do."""
+    """Receives reports of what steps do."""
 
     def timed(self, key: int, kernel: str, node: str) -> AbstractContextManager[None]:
-        """The time of a step that has this key."""
+        """Measure the step with this key."""
         ...
 
 
 @dataclass(frozen=True)
 class Runner(Generic[R]):
-    """What follows the first subprogram, as it is run."""
+    """A continuation that can be run."""
 
     rest: Rest[R]
     watch: Watch | None = None
     calls: Sequence[Call] = ()
 
     def recorded(self, watch: Watch) -> Runner[R]:
-        """The same, which tells what its steps do. This one does not."""
+        """Return a copy that reports what its steps do."""
         return replace(self, watch=watch)
 
     def run(
@@ -152,41 +165,58 @@ class Runner(Generic[R]):
         *,
         is_inner: bool = False,
     ) -> list[Value]:
-        """The values of these names, from the program's inputs and the results of its first
-        subprogram. The caller may write to them, unless it is an inner program, whose results may
-        be its inputs, constants, and each other. Raises TessellaError."""
+        """Return the values with these names, from the program's inputs and its first subprogram's
+        results.
+
+        The caller may modify them, unless this is an inner program: its results may be its inputs,
+        constants, and each other. Raises TessellaError.
+        """
         try:
             known = self._known(inputs, first)
             found = [*map(known.__getitem__, names)]
-            return found if is_inner else owned(found, inputs.values())
+            if is_inner or self._apart.issuperset(names):
+                return found
+            return owned(found, inputs.values())
         except MemoryError as error:
             raise ResourceError(f"there is not enough memory: {error}") from error
 
     def _known(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
-        """All values by name."""
+        """Return all values by name."""
         rest = self.rest
         known = {**rest.constants, **inputs}
-        known |= zip(rest.returned, first, strict=True)
+        known.update(zip(rest.returned, first, strict=True))
         for step in rest.steps:
-            known |= zip(step.outputs, self._found(step, known), strict=False)
+            known.update(zip(step.outputs, self._found(step, known), strict=False))
         if rest.outputs:
-            known |= zip(rest.outputs, rest.subprograms[-1].run(known), strict=True)
+            known.update(zip(rest.outputs, rest.subprograms[-1].run(known), strict=True))
         return known
 
     def _found(self, step: Step, known: Mapping[str, Value]) -> Sequence[Value]:
-        """The results of a step."""
+        """Return the results of a step."""
         taken = [known[name] if name else None for name in step.inputs]
-        if step.bodies:  # these are told of themselves
+        if step.bodies:  # loops and branches report their subprograms themselves
             return _called(step, taken, [partial(self._inner, body, known) for body in step.bodies])
         if self.watch is None:
             return _called(step, taken)
         with self.watch.timed(id(step), step.function, step.node):
             return _called(step, taken)
 
+    @cached_property
+    def _apart(self) -> frozenset[str]:
+        """Results of steps that share memory with no other value that a caller may have."""
+        rest, found = self.rest, set[str]()
+        readers = Counter(name for step in rest.steps for name in step.inputs)
+        own = {name for name in rest.returned if readers[name] == 1}
+        for step in rest.steps:
+            is_view = step.function in VIEWS and own.issuperset(step.inputs)
+            if is_view or step.function in NEW:
+                found.update(step.outputs)
+        return frozenset(found)
+
     def _inner(
         self, body: Body, known: Mapping[str, Value], own: Sequence[Value]
     ) -> Sequence[Value]:
-        """What the subprogram of a step gives."""
+        """Return the results of a step's subprogram."""
         if len(own) != len(body.takes):
             raise ShapeError(
                 "a graph has the wrong number of inputs",
@@ -221,7 +251,7 @@ def _where(step: Step) -> str:
 
 
 def _check(step: Step, found: Sequence[Value]) -> None:
-    """Raise ExecutionError unless a function gives what is named."""
+    """Raise ExecutionError unless a function returns the declared number of results."""
     if len(found) < len(step.outputs):
         raise ExecutionError(
             "a step gives fewer values than are read",
@@ -229,6 +259,6 @@ def _check(step: Step, found: Sequence[Value]) -> None:
             found=str(len(found)),
         )
     for value in found:
-        if not is_value(value):
+        if type(value) is not np.ndarray and not is_value(value):
             wrong = type(value).__name__
             raise ExecutionError("a step gives what is no array and no sequence", found=wrong)

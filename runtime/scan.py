@@ -1,5 +1,5 @@
-"""The meaning of a scan: a body that runs once for each element of sequences, or while a condition
-holds."""
+"""The semantics of a scan: a body that runs for each element of sequences, or while a condition is
+true."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Body = Callable[[Sequence[Array]], Sequence[Array]]
-"""From carried values, elements of sequences and values that stay, to the next carried values, and
-elements of the sequences that are returned."""
+"""Maps carried values, elements of sequences and loop-invariant values to the next carried values
+and the elements of the returned sequences."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """How many operands are carried, how many after them are sequences, and the numbers of the
-    sequences, those that are taken and then those that are returned, that run from the last element
-    to the first. The first value that a ``conditional`` loop carries is a boolean: the loop ends
-    where it is false."""
+    """The signature of a loop.
+
+    It gives the number of carried operands, the number of sequences after them, and the numbers of
+    the sequences (the inputs, then the outputs) that run backward. The first carried value of a
+    ``conditional`` loop is a boolean: the loop ends when it is false.
+    """
 
     carried: int
     scanned: int
@@ -30,8 +32,11 @@ class Loop:
     conditional: bool = False
 
     def run(self, body: Body, arrays: Sequence[Array], rows: Sequence[Array] = ()) -> list[Array]:
-        """The last carried values, and the sequences that are returned: ``rows``, which hold zeros,
-        with the elements of the steps that ran."""
+        """Return the last carried values, and the output sequences.
+
+        ``rows`` are the output sequences, filled with zeros; iterations that run write their
+        elements.
+        """
         first, after = self.carried, self.carried + self.scanned
         state, sequences, others = arrays[:first], arrays[first:after], arrays[after:]
         for step in range(len(sequences[0])) if sequences else count():

@@ -1,4 +1,4 @@
-"""Functions on sequences, which are lists of arrays, and on optionals, in NumPy: what steps do."""
+"""NumPy functions on sequences (lists of arrays) and optionals: steps after a graph break."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ Run = Callable[[Sequence[Value]], Sequence[Value]]
 
 
 def construct(inputs: Sequence[Value]) -> Sequence[Value]:
-    """A sequence of these arrays."""
+    """Return a sequence of these arrays."""
     return [list(inputs)]
 
 
 def nothing(inputs: Sequence[Value]) -> Sequence[Value]:
-    """An optional without an element."""
+    """Return an optional without an element."""
     del inputs
     return [None]
 
 
 def identity(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The operand."""
+    """Return the operand."""
     return [inputs[0]]
 
 
 def insert(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The sequence with an element before a position; without a position, at the end."""
+    """Insert an element before a position, or at the end."""
     sequence, element, position = _three(inputs)
     at = len(sequence) if position is None else _position(position, len(sequence), past_end=True)
     return [[*sequence[:at], element, *sequence[at:]]]
 
 
 def erase(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The sequence without the element at a position; without a position, the last one."""
+    """Remove the element at a position, or the last one."""
     sequence, position, _ = _three(inputs)
     at = _position(np.array(-1) if position is None else position, len(sequence))
     return [[*sequence[:at], *sequence[at + 1 :]]]
 
 
 def at(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The element at a position."""
+    """Return the element at a position."""
     sequence, position = inputs
     return [sequence[_position(position, len(_listed(sequence)))]]
 
 
 def length(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The number of elements."""
+    """Return the number of elements."""
     return [np.array(len(_listed(inputs[0])), np.int64)]
 
 
 def concat(inputs: Sequence[Value], *, axis: int, is_new: bool) -> Sequence[Value]:
-    """The elements as one array, along an axis, which may be a new one."""
+    """Join the elements to one array along an axis, which may be a new one."""
     elements = _listed(inputs[0])
     if not elements:
         raise ShapeError("an empty sequence has no type to make an array of")
@@ -63,7 +63,7 @@ def concat(inputs: Sequence[Value], *, axis: int, is_new: bool) -> Sequence[Valu
 
 
 def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]:
-    """Parts of an array along an axis: of one size, of sizes that are listed, or its elements."""
+    """Split an array along an axis: into equal parts, parts of listed sizes, or single elements."""
     x, sizes, _ = _three(inputs)
     size = x.shape[axis]
     if sizes is None and not keeps:
@@ -75,7 +75,7 @@ def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]
 
 
 def part_sizes(size: int, sizes: Array) -> Sequence[int]:
-    """The sizes of the parts of a dimension: all of one size but the last, or those listed."""
+    """Return the sizes of a dimension's parts: all equal except the last, or as listed."""
     listed: list[int] = sizes.reshape(-1).tolist()
     if any(part < (1 if sizes.ndim == 0 else 0) for part in listed):
         raise ShapeError("sizes of parts are not positive", found=str(listed))
@@ -87,20 +87,22 @@ def part_sizes(size: int, sizes: Array) -> Sequence[int]:
 
 
 def has_element(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Whether an optional has an element."""
+    """Return whether an optional has an element."""
     return [np.array(bool(inputs) and inputs[0] is not None)]
 
 
 def get_element(inputs: Sequence[Value]) -> Sequence[Value]:
-    """The element of an optional."""
+    """Return the element of an optional."""
     if inputs[0] is None:
         raise ExecutionError("an optional has no element")
     return [inputs[0]]
 
 
 def for_each(inputs: Sequence[Value], bodies: Sequence[Run], *, outputs: int) -> Sequence[Value]:
-    """A body for each element of a sequence, and of other sequences of this length; what else it
-    takes is the same for all."""
+    """Run a body for each element of a sequence, and of other sequences of that length.
+
+    All other operands are loop-invariant.
+    """
     count = len(_listed(inputs[0]))
     if any(isinstance(x, list) and len(cast(list[Value], x)) != count for x in inputs):
         raise ShapeError("sequences have different lengths")
@@ -119,12 +121,12 @@ def _listed(sequence: Value) -> Sequence[Array]:
 
 
 def _position(position: Array, count: int, *, past_end: bool = False) -> int:
-    """A position from the front. Raises ExecutionError where there is none."""
+    """Count a position from the front. Raises ExecutionError if it is out of range."""
     return position_of(int(position.reshape(-1)[0]), count, past_end=past_end)
 
 
 def position_of(number: int, count: int, *, past_end: bool = False) -> int:
-    """A position from the front. Raises ExecutionError where there is none."""
+    """Count a position from the front. Raises ExecutionError if it is out of range."""
     last = count if past_end else count - 1
     if not -count <= number <= last:
         raise ExecutionError(

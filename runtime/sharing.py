@@ -1,8 +1,8 @@
 """Constants that programs share: equal ones are in memory once, as long as a program reads them.
 
-New constants are placed one after another in one block, as large pages serve several of them. The
-pages of each constant are given back when no program reads it any more, though others of its block
-are still read.
+New constants are placed one after another in one block, as a huge page serves several of them. The
+pages of each constant are returned to the system when no program reads it any more, even if others
+of its block are still in use.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from tessella.support.memory import discard, give_back
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int]
-"""The size of an array in bytes, and a hash of some of them."""
+"""An array's size in bytes, and a hash of some of them."""
 
 _SAMPLES = 1024
-"""Bytes of an array that are looked at before it is compared with another as a whole."""
+"""Bytes of an array that are sampled before it is compared with another one as a whole."""
 
 _KEPT = 32 << 20
-"""Bytes that are freed before the C library is told to give them back."""
+"""Freed bytes after which the C library is told to return memory."""
 
 _shared: MutableMapping[Key, Array] = WeakValueDictionary()
-"""Arrays of bytes. Of several with one key, only the latest is found."""
+"""Arrays of bytes. Among several with one key, only the latest is found."""
 
 named: MutableMapping[str, Array] = WeakValueDictionary()
-"""Arrays of bytes that have a name beside their content: such as they have on disk."""
+"""Arrays of bytes with a name beside their content, such as a file's."""
 
 
 def packed(arrays: list[Array]) -> list[Array]:
-    """The bytes of each array, at a multiple of ``ALIGNMENT``; they are shared and must not be
-    written to.
+    """Return the bytes of each array, aligned to ``ALIGNMENT``; they are shared and must not be
+    modified.
 
-    The list is emptied: no array is held once its bytes are copied. Raises ResourceError.
+    The list is emptied: each array is released once its bytes are copied. Raises ResourceError.
     """
     missing: dict[Key, Array] = {}
     chosen = [_first(bytes_of(array), _shared, missing) for array in arrays]
@@ -64,13 +64,16 @@ def packed(arrays: list[Array]) -> list[Array]:
 
 
 def placed(sizes: Sequence[int]) -> list[Array]:
-    """Arrays of so many bytes, each at a multiple of ``ALIGNMENT``, in one block. The whole pages
-    of an array are given back once nothing refers to it. Raises ResourceError."""
+    """Return arrays of these sizes in bytes, aligned to ``ALIGNMENT``, in one block.
+
+    The whole pages of an array are returned to the system once nothing refers to it. Raises
+    ResourceError.
+    """
     block, end = aligned(sum(map(_room, sizes))), 0
     arrays: list[Array] = []
     for size in sizes:
-        # its base is a memoryview, so that its own views refer to it: those of an array whose base
-        # is the block would refer to the block
+        # The base is a memoryview, so that views of the array refer to the array: if the base were
+        # the block, views would refer to the block.
         array = np.frombuffer(block.data[end : end + size], np.uint8)
         weakref.finalize(array, _discard, block, end, size).atexit = False
         arrays.append(array)
@@ -83,20 +86,20 @@ def _discard(block: Array, start: int, size: int) -> None:
 
 
 def adopted(flats: Sequence[Array]) -> list[Array]:
-    """For each array of bytes, an equal one that a program already has, or else the array itself.
+    """For each array of bytes, return an equal one that a program already has, or the array itself.
 
-    All start at multiples of ``ALIGNMENT``, and must no longer be written to.
+    All must be aligned to ``ALIGNMENT`` and no longer be modified.
     """
     return [_first(flat, _shared) for flat in flats]
 
 
 def bytes_of(array: Array) -> Array:
-    """The bytes of an array, in its own memory where it is contiguous."""
+    """Return the bytes of an array, in its own memory if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:
-    """An equal array of the tables, or else this one, which is added to the last table."""
+    """Return an equal array of the tables, or add this one to the last table and return it."""
     key = _key(flat)
     for table in tables:
         known = table.get(key)

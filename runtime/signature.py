@@ -1,4 +1,4 @@
-"""What a model takes and gives."""
+"""The inputs and outputs of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELD = ("sequence", "optional")
 """The types of values that are no tensors: a list of arrays; an array, a list or None."""
 
 UNKNOWN = "undefined"
-"""The type of an output that nothing declares: it is known once it is computed."""
+"""The type of an undeclared output; it is known once the output is computed."""
 
 _OF_SIZES = ("int64", "int32", "uint64", "uint32")
 
@@ -22,7 +22,7 @@ _TYPE_NAMES = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True)
 class ValueInfo:
-    """An input or output of a model: its name, element type, and shape, whose dimensions may be
+    """An input or output of a model: name, element type, and shape, whose dimensions may be
     symbols."""
 
     name: str
@@ -38,35 +38,35 @@ class ValueInfo:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is an array, and no ``sequence`` or ``optional``."""
+        """Whether it is an array, not a ``sequence`` or ``optional``."""
         return self.dtype not in HELD
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a type."""
+        """Whether its type is known."""
         return self.dtype != UNKNOWN
 
     @property
     def can_be_sizes(self) -> bool:
-        """Whether it is an array of a few integers, whose number is known."""
+        """Whether it is a short array of integers of known length."""
         sizes = [size for size in self.shape if isinstance(size, int)]
         is_known = len(sizes) == len(self.shape) and 0 < prod(sizes) <= MOST_SIZES
         return is_known and self.dtype in _OF_SIZES
 
     @property
     def type(self) -> str:
-        """The type as ONNX Runtime spells it, such as ``tensor(float)``."""
+        """The type in ONNX Runtime's spelling, such as ``tensor(float)``."""
         if not self.is_tensor:
             return self.dtype
         return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
 
 
 MOST_SIZES = 8
-"""Elements of a value that may be sizes."""
+"""The most elements of a value that may be a shape."""
 
 
 def fits(shape: Sequence[object], wanted: Dimensions) -> bool:
-    """Whether a shape has these sizes. A symbol stands for any size."""
+    """Return whether a shape matches. A symbol matches any size."""
     return len(shape) == len(wanted) and all(
         (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
         for want, have in zip(wanted, shape, strict=True)

@@ -1,4 +1,4 @@
-"""What a program knows of its values: shapes, dtypes, and which are weights."""
+"""Static facts about a program's values: shapes, dtypes, and which are weights."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class TensorSpec:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The shape in numbers. Raises UndecidedSizeError for one that depends on symbols."""
+        """The shape in numbers. Raises UndecidedSizeError if it depends on symbols."""
         return known_all(self.shape)
 
     def at(self, values: Mapping[str, int]) -> TensorSpec:
-        """Shape and dtype for values of the symbols."""
+        """Return shape and dtype for values of the symbols."""
         return TensorSpec(tuple(value_of(size, values) for size in self.shape), self.dtype)
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is a whole weight. A weight of one element stands for all elements of the
+    """A value that is a whole weight. A weight of one element represents all elements of the
     value."""
 
     slot: int
     spec: TensorSpec
 
     def at(self, values: Mapping[str, int]) -> Constant:
-        """The constant for values of the symbols."""
+        """Return the constant for values of the symbols."""
         return Constant(self.slot, self.spec.at(values))
 
     def array(self, weights: Sequence[Array]) -> Array:
-        """Its elements, in the memory of the weight. They must not be written to."""
+        """Return its elements, in the memory of the weight. They must not be modified."""
         flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.numbers
         return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)

@@ -1,4 +1,4 @@
-"""Where the inputs of a program tell the values of its symbols."""
+"""The inputs from which a program reads the values of its symbols."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Dimension:
-    """A symbol of a program, and the dimension of an input that is its value."""
+    """A symbol whose value is a dimension of an input."""
 
     symbol: Symbol
     input: int
     axis: int
 
     def of(self, arrays: Sequence[Array]) -> int:
-        """The symbol's value for these inputs."""
+        """Return the symbol's value for these inputs."""
         return arrays[self.input].shape[self.axis]
 
 
 @dataclass(frozen=True)
 class Element:
-    """A symbol of a program, and the element of an input that is its value."""
+    """A symbol whose value is an element of an input."""
 
     symbol: Symbol
     input: int
@@ -37,8 +37,11 @@ class Element:
     """In row-major order."""
 
     def of(self, arrays: Sequence[Array]) -> int:
-        """The symbol's value for these inputs. Raises InputError for one that is out of its range,
-        for which the program was not picked."""
+        """Return the symbol's value for these inputs.
+
+        Raises InputError for a value out of the symbol's range, for which the program was not
+        selected.
+        """
         value, symbol = int(arrays[self.input].item(self.index)), self.symbol
         if symbol.low <= value <= symbol.high:
             return value

@@ -1,5 +1,7 @@
-"""Functions in NumPy that cut arrays to the size that a program has found: native code has the
-results of ops whose sizes depend on values in arrays with room for more."""
+"""NumPy functions that trim arrays to a computed size.
+
+Native code stores results whose sizes depend on values in arrays of the largest possible size.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from tessella.runtime.values import Array, Value
 
 
 def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Array]:
-    """As many elements of arrays, along these axes, as the first operand says; all where there is
-    no axis. The program has computed them, and room for more."""
+    """Return the first elements of arrays along these axes; None stands for a whole array.
+
+    The first operand is the number of elements. The rest of each array is spare room.
+    """
     count, *found = inputs
     size = int(count)
     for i, axis in enumerate(axes):
@@ -22,14 +26,19 @@ def first(inputs: Sequence[Value], *, axes: Sequence[int | None]) -> Sequence[Ar
 
 
 def _part(x: Array, size: int, axis: int) -> Array:
-    part = x[(*[slice(None)] * axis, slice(size))] if axis else x[:size]
-    # a small part does not keep the memory of the whole
+    if not axis:
+        part = x[:size]
+        # a small part does not keep the memory of the whole
+        return part if 4 * size > len(x) else part.copy()
+    part = x[(*[slice(None)] * axis, slice(size))]
     return part if 4 * part.size > x.size and part.flags.c_contiguous else part.copy()
 
 
 def coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
-    """Where elements are along each dimension: as many as the first operand says of places in
-    row-major order, in an array of these sizes."""
+    """Return the coordinates of elements along each dimension.
+
+    The operands are the number of elements, their row-major positions, and the array's shape.
+    """
     count, places, sizes = inputs
     rest = places[: int(count)]
     found = np.empty((len(sizes), len(rest)), np.int64)

@@ -1,4 +1,4 @@
-"""What passes between the steps of a program that is cut: arrays, and lists of them."""
+"""The values that pass between steps of a program with graph breaks: arrays, and lists of them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from tessella.runtime.elements import dtype_name
 Array = npt.NDArray[Any]
 
 Value = Any
-"""An array; a list of arrays, which is a sequence; or None, an optional without an element. Nothing
-is written to once it is there."""
+"""An array; a list of arrays, for a sequence; or None, an optional without an element.
+
+Values are never modified.
+"""
 
 
 def kind_of(value: Value) -> str:
-    """Its type in a signature."""
+    """Return its type in a signature."""
     if value is None:
         return "optional"
     return "sequence" if isinstance(value, list) else dtype_name(value.dtype)
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
-    """Its shape; none of what is no array."""
+    """Return its shape; empty for a value that is no array."""
     return value.shape if isinstance(value, np.ndarray) else ()
 
 
 def is_value(value: object) -> bool:
-    """Whether it is an array, a list of arrays, or None."""
+    """Return whether it is an array, a list of arrays, or None."""
     if isinstance(value, list):
         return all(isinstance(item, np.ndarray) for item in cast(list[object], value))
     return value is None or isinstance(value, np.ndarray)
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
-    """All arrays, those in lists among them."""
+    """Yield all arrays, including those in lists."""
     for value in values:
         if isinstance(value, list):
             yield from cast(list[Array], value)
@@ -47,8 +49,11 @@ def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
 
 
 def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
-    """Values that the caller may write to: arrays that are read-only, or share memory with what is
-    taken or with each other, are copied, and lists are new ones."""
+    """Return values that the caller may modify.
+
+    Arrays are copied if they are read-only, or share memory with ``taken`` or with each other.
+    Lists are new.
+    """
     if _are_apart(values, taken):
         return [*values]
     known, found = [*arrays_in(taken)], [*arrays_in(values)]
@@ -59,8 +64,7 @@ def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
 
 
 def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
-    """Whether these are arrays that can be written to, and their memory belongs to arrays of which
-    each is that of one of them alone."""
+    """Return whether these are writable arrays, each the only one on its memory."""
     owners = set[int]()
     for x in values:
         if not isinstance(x, np.ndarray):
@@ -76,12 +80,12 @@ def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
 
 
 def _owner(x: Array) -> object:
-    """What an array's memory belongs to."""
+    """Return the object that owns an array's memory."""
     return x if x.base is None else x.base
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:
-    """The arrays that share memory with one before them, as far as the bounds of each tell."""
+    """Return the arrays that share memory with an earlier one, judged by the bounds of each."""
     spans = sorted((*byte_bounds(x), i) for i, x in enumerate(arrays) if x.size)
     groups: list[list[int]] = []
     last = 0
@@ -94,7 +98,7 @@ def sharing(arrays: Sequence[Array]) -> set[int]:
 
 
 def _with(value: Value, arrays: Iterator[Array]) -> Value:
-    """A value with these arrays for its own."""
+    """Return a value with its arrays replaced."""
     if isinstance(value, list):
         return [next(arrays) for _ in cast(list[Array], value)]
     return None if value is None else next(arrays)

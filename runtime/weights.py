@@ -1,4 +1,4 @@
-"""The weight store: the constant tensors of a program, beside its IR, keyed by symbol."""
+"""The weight store: a program's constant tensors beside its IR, keyed by symbol."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from tessella.support.foreign import is_foreign
 
 Array = npt.NDArray[Any]
 
-_KEY = "w:"  # so that no symbol collides with an argument name of savez
-_MOST = 1024  # characters of a symbol: archives take names of 64 KiB, without null characters
+_KEY = "w:"  # prevents a symbol from colliding with an argument name of savez
+_MOST = 1024  # characters of a symbol: archives limit names to 64 KiB, without null characters
 
 
 class WeightStore:
-    """Arrays by symbol, as they are in memory. They are never written to once stored, so that they
-    can be shared."""
+    """Arrays by symbol, as they are in memory. They are shared, and never modified once stored."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
@@ -43,12 +42,15 @@ class WeightStore:
         return len(self._arrays)
 
     def get(self, symbol: str) -> Array | None:
-        """The array, or None where the store does not hold the symbol."""
+        """Return the array; None if the store lacks the symbol."""
         return self._arrays.get(symbol)
 
     def add(self, hint: str, array: Array) -> str:
-        """Store an array under ``hint``, or ``hint_1``, ``hint_2``... where that is taken; the
-        symbol. Elements below 8 bits are kept several in a byte, in a flat array."""
+        """Store an array under ``hint``, or ``hint_1``, ``hint_2``... if that is taken, and return
+        the symbol.
+
+        Elements below 8 bits are packed into a flat array.
+        """
         symbol = hint = hint.replace("\0", "")[:_MOST] or "weight"
         while symbol in self._arrays:
             self._suffixes[hint] = self._suffixes.get(hint, 0) + 1
@@ -57,22 +59,22 @@ class WeightStore:
         return symbol
 
     def copy(self) -> WeightStore:
-        """A store of its own with the same arrays (which are shared, not copied)."""
+        """Return a copy of the store with the same arrays."""
         other = WeightStore()
         other._arrays = dict(self._arrays)
         other._suffixes = dict(self._suffixes)
         return other
 
     def drop(self, symbol: str) -> None:
-        """Forget an array, if the store holds it."""
+        """Remove an array, if the store has it."""
         self._arrays.pop(symbol, None)
 
     def keep(self, symbols: set[str]) -> None:
-        """Drop every array whose symbol is not among these."""
+        """Remove every array whose symbol is not among these."""
         self._arrays = {k: v for k, v in self._arrays.items() if k in symbols}
 
     def nbytes(self) -> int:
-        """Total size in bytes."""
+        """The total size in bytes."""
         return sum(array.nbytes for array in self._arrays.values())
 
     def save(self, path: str | Path) -> None:
@@ -91,7 +93,7 @@ class WeightStore:
         except Exception as error:
             if is_foreign(error):
                 raise
-            # what NumPy and zipfile raise for a damaged archive is not documented
+            # NumPy and zipfile document no exceptions for damaged archives.
             raise InvalidModelError(
                 f"cannot read the weights: {error}",
                 where=str(path),
@@ -101,8 +103,11 @@ class WeightStore:
 
 
 def _entries(file: IO[bytes]) -> Iterator[tuple[str, Array]]:
-    """The arrays of an ``.npz`` archive. Raises ValueError for one whose arrays take more memory
-    than the file has bytes: they are compressed, or several of them are the same bytes."""
+    """Yield the arrays of an ``.npz`` archive.
+
+    Raises ValueError if the arrays take more memory than the file has bytes: compressed entries, or
+    entries that overlap.
+    """
     with zipfile.ZipFile(file) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
         if size > os.fstat(file.fileno()).st_size:

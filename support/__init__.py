@@ -1,1 +1,1 @@
-"""Errors, knobs and text: what every other folder may use. Imports nothing of ours."""
+"""Errors, knobs, sizes and text: what every other folder may import. It imports no other folder."""

@@ -1,4 +1,4 @@
-"""Bounds of sums of products of variables that have bounds."""
+"""Bounds of polynomials in bounded variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 
 class Variable(Protocol):
-    """What is between two numbers."""
+    """A variable with a least and a greatest value."""
 
     @property
     def low(self) -> int: ...
@@ -25,8 +25,10 @@ Factor = int | Fraction
 def bounds_of_terms(
     terms: Mapping[tuple[V, ...], Factor], least: Factor = 0, most: Factor = 0
 ) -> tuple[int, int]:
-    """The least and greatest value of a sum, to which something from ``least`` to ``most`` is
-    added. Each atom counts from its least value on, so that ``n * m - n`` is seen to be positive.
+    """Return the least and the greatest value of a sum plus a number in ``[least, most]``.
+
+    Each variable is rewritten as its lower bound plus a nonnegative offset, so that ``n * m - n``
+    is found to be nonnegative.
     """
     shifted: dict[tuple[V, ...], Factor] = {}
     for atoms, factor in terms.items():
@@ -43,8 +45,11 @@ def bounds_of_terms(
 
 
 def _times(parts: Mapping[tuple[V, ...], Factor], atom: V) -> Mapping[tuple[V, ...], Factor]:
-    """Products with ``atom.low + (atom - atom.low)``, the second being the new variable; its text
-    comes after those of theirs."""
+    """Multiply each product by ``atom.low + (atom - atom.low)``.
+
+    The offset ``atom - atom.low`` is the new variable. Its text sorts after the text of the
+    existing ones.
+    """
     found: dict[tuple[V, ...], Factor] = {}
     for atoms, factor in parts.items():
         found[atoms] = found.get(atoms, 0) + factor * atom.low

@@ -8,14 +8,18 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-MOST_WAITING = 1_000_000
-"""Objects that may wait for the collection of the oldest generation: some 100 MB."""
+FEW_WAITING, MOST_WAITING = 50_000, 1_000_000
+"""Objects that may wait for a collection: between these bounds, a quarter of those that the last
+one left, so that collections take a bounded share of the time. These are some 7 and 140 MB."""
 
 MANY = 200_000
 """Objects whose collection is worth 50 ms and more, in the thread that compiles."""
 
 _waiting = 0
 """How many objects were set aside since the last collection."""
+
+_most_waiting = FEW_WAITING
+"""How many may wait before the next compilation starts with a collection."""
 
 _frozen = False
 """Whether others were seen to have frozen objects. It is not asked again, as the answer takes
@@ -28,10 +32,13 @@ _owners: set[int] = set()
 @contextmanager
 def no_collection() -> Generator[None]:
     """Collect no cycles for the length of a block: a compiler's IR is one large cycle, which each
-    collection would go through for nothing."""
+    collection would go through for nothing. What earlier blocks have left is collected first, if it
+    is much: memory that is reused does not grow, and nobody waits for an answer that is there."""
     if not gc.isenabled():
         yield
         return
+    if _waiting > _most_waiting:
+        _collect()
     gc.disable()
     _owners.add(threading.get_ident())
     try:
@@ -46,10 +53,15 @@ def no_collection() -> Generator[None]:
 
 def collect_many() -> None:
     """Collect cycles now that some were dropped, if many objects were set aside."""
-    global _waiting
     if _waiting > MANY:
-        gc.collect()
-        _waiting = 0
+        _collect()
+
+
+def _collect() -> None:
+    global _waiting, _most_waiting
+    gc.collect()
+    _waiting = 0
+    _most_waiting = min(max(FEW_WAITING, len(gc.get_objects()) // 4), MOST_WAITING)
 
 
 def _set_aside() -> None:
@@ -61,12 +73,8 @@ def _set_aside() -> None:
     if _frozen:
         return  # what others have frozen stays so
     _waiting += gc.get_count()[0]
-    if _waiting > MOST_WAITING:
-        gc.collect()
-        _waiting = 0
-    else:
-        gc.freeze()
-        gc.unfreeze()
+    gc.freeze()
+    gc.unfreeze()
 
 
 def _enable_in_child() -> None:

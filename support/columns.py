@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tables as aligned text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 def aligned(rows: Iterable[Sequence[str]], left: int | None = None) -> Iterator[str]:
-    """Lines in which columns are aligned: the first ``left`` ones to the left, the others to the
-    right; all of them to the left where no number is given."""
+    """Yield lines with aligned columns.
+
+    The first ``left`` columns are aligned to the left, the others to the right. Without a number,
+    all columns are aligned to the left.
+    """
     rows = list(rows)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

@@ -1,8 +1,9 @@
-"""Conditions: comparisons of sizes that may hold for some values of the symbols only.
+"""Conditions: comparisons of sizes whose truth may depend on the values of symbols.
 
-``a < b`` of two sizes (``support/sizes.py``) is a ``Condition`` where it depends on symbols.
-``decided`` gives its truth, and raises ``UndecidedSizeError`` where it holds for some values only;
-``always`` says whether it holds for all values. A program that raises is compiled for numbers.
+``a < b`` of two sizes (``support/sizes.py``) is a ``Condition`` if it depends on symbols.
+``decided`` returns its truth, and raises ``UndecidedSizeError`` if that depends on the symbols'
+values; ``always`` says whether it is true for all values. A compilation that raises starts again
+with numbers for the symbols.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from tessella.support.errors import TessellaError
 
 
 class UndecidedSizeError(TessellaError):
-    """A number or a decision was needed that some values of symbols would change.
+    """The answer to a question depends on the values of symbols.
 
-    ``symbols`` are their names. ``turn`` is where a decision changes that one symbol alone makes:
-    it is another one from this value on.
+    ``symbols`` are their names. ``turn`` is set if the answer depends on a single symbol: the
+    answer changes at this value of it.
     """
 
     def __init__(self, what: str, symbols: Iterable[str], turn: int | None = None) -> None:
@@ -28,38 +29,42 @@ class UndecidedSizeError(TessellaError):
 
 
 class Apart(Protocol):
-    """How far two sizes are apart: what a condition asks of their difference."""
+    """The difference of two sizes, as a condition needs it."""
 
     @property
     def negative(self) -> bool | None:
-        """Whether it is below 0, for all values or for none; None if neither is known."""
+        """Whether the difference is below 0: true or false for all values, None if that is not
+        known."""
         ...
 
     @property
     def names(self) -> frozenset[str]:
-        """The symbols that it depends on."""
+        """The names of the symbols in the difference."""
         ...
 
     @property
     def sign_changes(self) -> int | None:
-        """The value of its one symbol from which on it is negative, or is not any more."""
+        """The value of the single symbol at which the sign changes; None if there is no such
+        value."""
         ...
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An ordering of two sizes. `decided` and `always` say what it counts for if it holds for some
-    values of symbols only."""
+    """An ordering of two sizes, true for all, some or no values of their symbols.
+
+    Call `decided` or `always` to turn it into a `bool`.
+    """
 
     left: object
     relation: str
     right: object
     apart: Apart
-    """Negative where the condition holds."""
+    """A difference that is negative exactly where the condition is true."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the condition holds for all values or for none; None if neither is known."""
+        """Whether the condition is true: for all values, for none, or None if neither is known."""
         return self.apart.negative
 
     def undecided(self) -> UndecidedSizeError:
@@ -67,13 +72,17 @@ class Condition:
         return UndecidedSizeError(what, self.apart.names, self.apart.sign_changes)
 
     def __bool__(self) -> object:
-        """For what compares inside, as sorting does: no `bool`, so that type checkers refuse a
-        condition of code that does not say what it counts for."""
+        """Decide the condition, for callers such as `sorted` that compare values themselves.
+
+        The annotated type is not `bool`, so that type checkers refuse ``if a < b`` and ask for
+        `decided` or `always`.
+        """
         return decided(self)
 
 
 def decided(condition: bool | Condition) -> bool:
-    """Whether a condition holds. Raises UndecidedSizeError where it does for some values only."""
+    """Return whether a condition is true. Raises UndecidedSizeError if that depends on symbols'
+    values."""
     if condition is True or condition is False:
         return condition
     holds = condition.holds
@@ -83,5 +92,5 @@ def decided(condition: bool | Condition) -> bool:
 
 
 def always(condition: bool | Condition) -> bool:
-    """Whether a condition is known to hold for all values."""
+    """Return whether a condition is known to be true for all values."""
     return condition.holds is True if isinstance(condition, Condition) else condition

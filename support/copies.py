@@ -1,4 +1,4 @@
-"""What is compiled is not copied."""
+"""Compiled objects are shared, never copied."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from tessella.support.errors import OptionError
 
 
 class Compiled:
-    """A copy is the thing itself, as nothing that a caller sees of it changes. None is pickled, but
-    for those that say how."""
+    """Base of immutable compiled objects: `copy` and `deepcopy` return the object itself.
+
+    Subclasses cannot be pickled unless they define how.
+    """
 
     def __copy__(self) -> Self:
         return self

@@ -1,4 +1,5 @@
-"""The deadline of a compilation, which its steps check: a step that runs is not interrupted."""
+"""The deadline of a compilation. Compilation steps check it between each other; none is
+interrupted."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from time import monotonic
 from tessella.support.errors import CompileTimeoutError
 
 _end: ContextVar[float | None] = ContextVar("end", default=None)
-"""The deadline of this thread, by the monotonic clock; None without one."""
+"""The deadline of this thread on the monotonic clock; None without one."""
 
 
 @contextmanager
 def within(seconds: float | None) -> Generator[None]:
-    """Let the block take so many seconds, and no more than a block around it has left."""
+    """Limit a block to this many seconds, within the limit of any enclosing block."""
     around = _end.get()
     own = None if seconds is None else monotonic() + seconds
     ends = [end for end in (own, around) if end is not None]
@@ -27,19 +28,20 @@ def within(seconds: float | None) -> Generator[None]:
 
 
 def current() -> float | None:
-    """The deadline of this thread, which may be handed to another thread."""
+    """Return the deadline of this thread, to hand it to another thread."""
     return _end.get()
 
 
 def check(what: str) -> None:
-    """Raise CompileTimeoutError, which says before what, if no time is left."""
+    """Raise CompileTimeoutError if no time is left. ``what`` names the step that would come
+    next."""
     end = _end.get()
     if end is not None and monotonic() >= end:
         raise exceeded(f"before {what}")
 
 
 def exceeded(where: str, found: str | None = None) -> CompileTimeoutError:
-    """The error for a compilation that takes too long."""
+    """Return the error for a compilation that exceeds its deadline."""
     return CompileTimeoutError(
         "the compilation takes longer than it may",
         where=where,

@@ -1,8 +1,8 @@
-"""Decisions on sizes, and the numbers that sizes are.
+"""Decisions on sizes, and conversions of sizes to numbers.
 
-The name of a function says what happens where values of symbols would change its answer: those with
-``decided`` in their names, ``differs`` and ``known`` raise ``UndecidedSizeError``; ``is_multiple``,
-``are_ordered`` and ``at_most`` answer what holds for all values.
+The name of a function says what happens if the answer depends on the values of symbols. Functions
+with ``decided`` in their names, ``differs`` and ``known`` raise ``UndecidedSizeError``;
+``is_multiple``, ``are_ordered`` and ``at_most`` return what is true for all values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tessella.support.sizes import Expr, Size, bounds_of, expression, symbols_of
 
 
 def differs(a: Size, b: Size) -> bool:
-    """Whether two sizes differ. Raises UndecidedSizeError where they do for some values only."""
+    """Return whether two sizes differ. Raises UndecidedSizeError if that depends on symbols'
+    values."""
     if a == b:
         return False
     apart = expression(a - b)
@@ -28,28 +29,31 @@ def differs(a: Size, b: Size) -> bool:
 
 
 def decided_zero(size: Size) -> bool:
-    """Whether a size is 0. Raises UndecidedSizeError where it is for some values only."""
+    """Return whether a size is 0. Raises UndecidedSizeError if that depends on symbols' values."""
     return size.decided_zero() if isinstance(size, Expr) else size == 0
 
 
 def decided_max(*sizes: Size) -> Size:
-    """The largest size. Raises UndecidedSizeError where that is another one for some values."""
+    """Return the largest size. Raises UndecidedSizeError if symbols' values decide which one that
+    is."""
     return reduce(lambda a, b: b if decided(a < b) else a, sizes)
 
 
 def decided_min(*sizes: Size) -> Size:
-    """The smallest size. Raises UndecidedSizeError where that is another one for some values."""
+    """Return the smallest size. Raises UndecidedSizeError if symbols' values decide which one that
+    is."""
     return reduce(lambda a, b: b if decided(b < a) else a, sizes)
 
 
 def are_ordered(a: Size, b: Size) -> bool:
-    """Whether one of two sizes is known to be no less than the other one."""
+    """Return whether the order of two sizes is the same for all values of their symbols."""
     low, high = bounds_of(a - b)
     return low >= 0 or high <= 0
 
 
 def is_multiple(size: Size, of: Size) -> bool:
-    """Whether a size is known to be a multiple of another one. None is a multiple of 0."""
+    """Return whether a size is known to be a multiple of another one. No size is a multiple of
+    0."""
     if isinstance(of, int) and of == 0:
         return False
     try:
@@ -59,15 +63,16 @@ def is_multiple(size: Size, of: Size) -> bool:
 
 
 def known(size: Size) -> int:
-    """The number that a size is. Raises UndecidedSizeError for one that depends on symbols."""
+    """Return the size as a number. Raises UndecidedSizeError if it depends on symbols."""
     return operator.index(size)
 
 
 def known_all(sizes: Iterable[Size]) -> tuple[int, ...]:
-    """The numbers that sizes are. Raises UndecidedSizeError if one depends on symbols."""
+    """Return the sizes as numbers. Raises UndecidedSizeError if one depends on symbols."""
     return tuple(map(known, sizes))
 
 
 def at_most(size: Size, most: int) -> TypeGuard[int]:
-    """Whether a size is no larger than this; not for one that depends on symbols."""
+    """Return whether a size is a number of at most ``most``; False for sizes that depend on
+    symbols."""
     return not isinstance(size, Expr) and size <= most

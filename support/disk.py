@@ -1,11 +1,13 @@
-"""A folder of entries that any number of processes share: an entry is found whole, or not at all.
+"""An on-disk store of entries that any number of processes share. Readers see whole entries only.
 
-``TESSELLA_CACHE`` names the folder, or is `off`; without it, it is tessella's in the user's cache
-folder (XDG Base Directory). ``TESSELLA_CACHE_SIZE`` bounds it, as `500M` or `8G`. Nothing here ever
-fails: where the disk is full, may not be written to, or is not ours alone, work is done again.
+``TESSELLA_CACHE`` names the folder, or is `off`. The default is a folder of tessella's in the
+user's cache folder (XDG Base Directory). ``TESSELLA_CACHE_SIZE`` bounds its size, as `500M` or
+`8G`.
 
-An entry is a file: 8 bytes, the SHA-256 of its key and content, the content. Files are put in place
-by renaming, so that there are no locks; what somebody else wrote, or can have written, is not read.
+No function fails: if the disk is full, is read-only, or other users can write to the folder, the
+entry is recomputed. An entry is a file: 8 bytes of magic, the SHA-256 of its key and content, the
+content. Files appear by renaming, which needs no locks. Files that another user wrote, or could
+have written, are not read.
 """
 
 from __future__ import annotations
@@ -28,26 +30,26 @@ Buffer = bytes | memoryview
 
 MAGIC = b"tessella"
 DIGEST = 32
-"""Bytes of a SHA-256 digest."""
+"""Length of a SHA-256 digest in bytes."""
 HEADER = len(MAGIC) + DIGEST
 
 _OFF = ("off", "0")
 _PART = ".part"
-"""The end of the names of files that are being written."""
+"""The suffix of files that are still being written."""
 
 DEFAULT_BOUND = 4 << 30
-"""Bytes that all caches may take, where nobody says another number."""
+"""Default bound on the size of all caches together, in bytes."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _OWN = 0o600
-"""The rights of an entry."""
+"""The access mode of an entry."""
 
 _STALE = 3600.0
-"""Seconds after which nobody writes such a file any more."""
+"""Age in seconds after which an unfinished file counts as abandoned."""
 
 _FRESH = 600.0
-"""An entry that was used in so many seconds is not marked as used again."""
+"""An entry that was marked as used within this many seconds is not marked again."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ _is_off = False
 
 @contextlib.contextmanager
 def off() -> Generator[None]:
-    """Use no cache for the length of a block, in this process."""
+    """Disable the cache in this process for the length of a block."""
     global _is_off
     before, _is_off = _is_off, True
     try:
@@ -67,13 +69,16 @@ def off() -> Generator[None]:
 
 
 def home() -> Path | None:
-    """The folder of all caches, which need not exist; None where there are to be none."""
+    """Return the folder of all caches, which may not exist yet; None if caching is off."""
     return None if _is_off else folder()
 
 
 def folder() -> Path | None:
-    """The folder that TESSELLA_CACHE names, or the default one, even where `off` lets no cache be
-    used; None where TESSELLA_CACHE is `off`."""
+    """Return the folder that TESSELLA_CACHE names, or the default one; None if TESSELLA_CACHE is
+    `off`.
+
+    The context manager `off` does not change the answer.
+    """
     named = os.environ.get("TESSELLA_CACHE", "")
     if named.lower() in _OFF:
         return None
@@ -82,13 +87,14 @@ def folder() -> Path | None:
     root = os.environ.get("XDG_CACHE_HOME", "")
     try:
         base = Path(root) if os.path.isabs(root) else Path.home() / ".cache"
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # the user has no home folder
         return None
     return base / "tessella"
 
 
 def bound() -> int:
-    """Bytes that all caches may take together. A text that is no number counts as none."""
+    """Return the bound on the size of all caches together, in bytes. Malformed text counts as
+    unset."""
     text = os.environ.get("TESSELLA_CACHE_SIZE", "").strip().upper().removesuffix("B")
     number = text.rstrip("KMGT")
     unit = _UNITS.get(text[len(number) :])
@@ -101,38 +107,38 @@ def bound() -> int:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a folder of entries takes."""
+    """How much a folder of entries holds."""
 
     entries: int
     size: int
-    """In bytes."""
+    """Size in bytes."""
 
 
 class Folder:
-    """Entries by key, of one kind, with a bound on what they take together."""
+    """Entries of one kind by key, with a bound on their total size."""
 
     def __init__(self, name: str, share: float) -> None:
-        """``name`` is that of the folder in `home()`; ``share`` is its part of `bound()`."""
+        """``name`` is the folder's name in `home()`; ``share`` is its fraction of `bound()`."""
         self.name = name
         self.share = share
 
     @property
     def most(self) -> int:
-        """Bytes that the entries may take."""
+        """The bound on the total size of the entries, in bytes."""
         return int(self.share * bound())
 
     def path(self) -> Path | None:
-        """Where the entries are; None where there are to be none."""
+        """The folder of the entries; None if caching is off."""
         root = home()
         return None if root is None else root / self.name
 
     def get(self, key: str) -> bytes | None:
-        """The content of an entry, if there is one that can be trusted."""
+        """Return the content of an entry; None if it is missing, damaged or not trusted."""
         content = self.read(key, lambda size: memoryview(bytearray(size)))
         return None if content is None else bytes(content)
 
     def read(self, key: str, room: Callable[[int], memoryview]) -> memoryview | None:
-        """The content of an entry, in memory of the size that ``room`` is called with."""
+        """Read an entry into the memory that ``room`` returns for its size; None as in `get`."""
         file = self._file(key)
         if file is None:
             return None
@@ -151,7 +157,7 @@ class Folder:
         return content
 
     def has(self, key: str, size: int) -> bool:
-        """Whether there is an entry with so many bytes of content. It counts as used now."""
+        """Return whether there is an entry with ``size`` bytes of content, and mark it as used."""
         file = self._file(key)
         if file is None:
             return False
@@ -163,7 +169,7 @@ class Folder:
             return False
 
     def put(self, key: str, *content: Buffer) -> None:
-        """Store an entry, whose content comes in parts, if that can be done."""
+        """Store an entry, whose content comes in parts, if the disk allows."""
         file = self._file(key)
         size = sum(memoryview(part).nbytes for part in content)
         if file is None or size > self.most // 2 or not self._is_ours(file.parent):
@@ -173,13 +179,15 @@ class Folder:
         except OSError as error:
             _log.info("the cache cannot be written to: %s", error)
             return
-        # one time in 64 on average, so that few look through the folder
+        # once in 64 calls on average, as trimming scans the folder
         if int(_name(key)[:2], 16) < 4 or size > self.most // 64:
             self.trim()
 
     def trim(self, most: int | None = None) -> int:
-        """Remove the entries used longest ago until the others take no more than ``most``. Returns
-        the number of those that the system keeps."""
+        """Remove the least recently used entries until the others take at most ``most`` bytes.
+
+        Returns the number of entries that could not be removed.
+        """
         most = self.most if most is None else most
         files = sorted(self._files(), key=lambda file: file[1].st_mtime)
         size, stayed = sum(status.st_size for _, status in files), 0
@@ -191,7 +199,7 @@ class Folder:
         return stayed
 
     def usage(self) -> Usage:
-        """How many entries there are, and what they take."""
+        """Count the entries and their bytes."""
         sizes = [status.st_size for _, status in self._files()]
         return Usage(len(sizes), sum(sizes))
 
@@ -200,7 +208,7 @@ class Folder:
         return None if folder is None else folder / _name(key)
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """The entries. What was begun to be written long ago is removed."""
+        """Yield the entries. Abandoned unfinished files are removed."""
         folder = self.path()
         if folder is None:
             return
@@ -214,7 +222,8 @@ class Folder:
                         _remove(Path(entry.path))
 
     def _is_ours(self, folder: Path) -> bool:
-        """Whether the folder is there, or can be made, and nobody else can write to it."""
+        """Return whether the folder exists or can be created, and only this user can write to
+        it."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _is_trusted(os.stat(folder))
@@ -235,8 +244,8 @@ def _header(key: str, content: Sequence[Buffer]) -> bytes:
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Generator[io.BufferedReader]:
-    """A file of this user's that nobody else can have written. Raises OSError, ValueError."""
-    # nor a pipe, which would keep us waiting
+    """Open a file that this user owns and nobody else can write. Raises OSError or ValueError."""
+    # opening a pipe would block
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with open(os.open(file, flags), "rb") as stream:
         status = os.fstat(stream.fileno())
@@ -256,8 +265,10 @@ def _mark_used(stream: io.BufferedReader) -> None:
 
 
 def write(file: Path, mode: int, *parts: Buffer) -> None:
-    """Write a file that appears as a whole, with these rights as far as the process grants them.
-    Raises OSError, and leaves nothing behind then."""
+    """Write a file atomically, with the given mode as far as the umask grants it.
+
+    Raises OSError, and leaves no partial file.
+    """
     with replaced(file) as part:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(part, flags, mode), "wb") as stream:
@@ -266,8 +277,10 @@ def write(file: Path, mode: int, *parts: Buffer) -> None:
 
 @contextlib.contextmanager
 def replaced(file: Path) -> Generator[Path]:
-    """A path to write to in the block. What is there afterwards takes the place of the file at
-    once; where the block fails, the file stays as it is, and nothing is left behind."""
+    """Give the block a path to write to. Afterwards that file replaces the original atomically.
+
+    If the block raises, the original stays and the new file is removed.
+    """
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}{_PART}")
     try:
         yield part
@@ -278,12 +291,12 @@ def replaced(file: Path) -> Generator[Path]:
 
 
 def file_state(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file is written to, or another one takes its place."""
+    """Return a tuple that changes whenever the file is written or replaced."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _remove(file: Path) -> bool:
-    """Whether a file is gone."""
+    """Remove a file. Returns whether it is gone."""
     try:
         file.unlink(missing_ok=True)
     except OSError:

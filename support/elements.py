@@ -1,7 +1,7 @@
-"""The table of elements: all that the compiler knows about what tensors are made of.
+"""The table of element types: everything the compiler knows about them.
 
-Elements that NumPy lacks are stored as unsigned integers of their width, those below 8 bits several
-in a byte, the first one in the lowest bits.
+Elements that NumPy lacks are stored as unsigned integers of their width. Elements below 8 bits are
+packed, the first one in the lowest bits of a byte.
 """
 
 from __future__ import annotations
@@ -16,34 +16,40 @@ Kind = Literal["float", "signed", "unsigned", "boolean"]
 
 @dataclass(frozen=True)
 class Element:
-    """What a tensor is made of: ``f32``, ``u8``, ``bool``."""
+    """The type of a tensor's elements: ``f32``, ``u8``, ``bool``."""
 
     name: str
-    """Its name as the precision of a place."""
+    """Its name, as in the precision of a place."""
 
     bits: int
-    """Bits of one element in memory."""
+    """Width in memory, in bits."""
 
     kind: Kind
     dtype: str
     """The NumPy dtype of the storage."""
 
     llvm: str
-    """LLVM's type of a value in a register; bf16 is an integer to it, as LLVM calls library
-    functions where it moves a ``bfloat`` about."""
+    """The LLVM type of a value in a register.
+
+    bf16 is an integer in LLVM code, as LLVM moves values of type ``bfloat`` by calls of library
+    functions.
+    """
 
     foreign: str = ""
-    """The name of the dtype that the package ``ml_dtypes`` has for an element that NumPy lacks."""
+    """The name of the dtype in the package ``ml_dtypes``, for elements that NumPy lacks."""
 
     exponent: int = 0
-    """Bits of a float's exponent."""
+    """Width of a float's exponent, in bits."""
 
     infinite: bool = True
-    """Whether a float has infinities. Without them, the largest exponent is one of numbers, and the
-    greatest fraction of it is NaN."""
+    """Whether a float has infinities.
+
+    Without infinities, the largest exponent encodes finite numbers, except that its largest
+    fraction is NaN.
+    """
 
     narrow: bool = False
-    """Whether values of this element are only stored: arithmetic with them is in f32."""
+    """Whether the element is for storage only: arithmetic on it runs in f32."""
 
     @property
     def is_float(self) -> bool:
@@ -55,51 +61,53 @@ class Element:
 
     @property
     def is_tagged(self) -> bool:
-        """Whether the storage dtype means something else to NumPy."""
+        """Whether NumPy gives the storage dtype another meaning."""
         return bool(self.foreign)
 
     @property
     def is_native(self) -> bool:
-        """Whether there is native code for values of this element: f8 and what is smaller than a
-        byte can only be stored, and converted by NumPy."""
+        """Whether native code exists for the element.
+
+        f8 and elements below 8 bits are only stored, and converted by NumPy.
+        """
         return self.bits > 8 or (self.bits == 8 and not self.is_float)
 
     @property
     def arithmetic(self) -> str:
-        """The name of the element in which values of this one are computed and accumulated, where
-        a kernel does not say otherwise."""
+        """The name of the element in which kernels compute and accumulate, unless they declare
+        another one."""
         return "f32" if self.narrow else self.name
 
     @property
     def fraction(self) -> int:
-        """Bits of a float after the point."""
+        """Width of a float's fraction, in bits."""
         return self.bits - 1 - self.exponent
 
     @property
     def bias(self) -> int:
-        """What is added to a float's exponent when it is stored."""
+        """The bias of a float's exponent."""
         return (1 << (self.exponent - 1)) - 1
 
     @property
     def epsilon(self) -> float:
-        """The distance from 1 to the next greater float."""
+        """The distance from 1 to the next larger float."""
         return 2.0**-self.fraction
 
     @property
     def least_normal(self) -> float:
-        """The least positive float of full precision."""
+        """The least positive normal number."""
         return 2.0 ** (1 - self.bias)
 
     @property
     def largest(self) -> float:
-        """The largest finite float."""
+        """The largest finite number."""
         if not self.infinite:
             return (2.0 - 2.0 * self.epsilon) * 2.0 ** (self.bias + 1)
         return (2.0 - self.epsilon) * 2.0**self.bias
 
     @property
     def size(self) -> int:
-        """Bytes of one element, which is not packed with others."""
+        """Bytes of one element that is not packed."""
         return self.bytes(1)
 
     @overload
@@ -107,7 +115,7 @@ class Element:
     @overload
     def bytes(self, count: Size) -> Size: ...
     def bytes(self, count: Size) -> Size:
-        """Bytes in memory of so many elements."""
+        """Return the bytes in memory of ``count`` elements."""
         return -(-count * self.bits // 8)
 
 
@@ -133,13 +141,14 @@ _TABLE = (
 )
 
 ELEMENTS = {element.name: element for element in _TABLE}
-"""The elements by name, floats first, wide ones before narrow ones."""
+"""The elements by name: floats before integers, wide before narrow."""
 
 FLOATS = tuple(element.name for element in _TABLE if element.is_float)
 
 
 def widens(start: str, end: str) -> bool:
-    """Whether an element has all numbers of another, smaller one: both floats, or integers."""
+    """Return whether ``end`` represents all numbers of ``start``; both are floats or both
+    integers."""
     a, b = ELEMENTS[start], ELEMENTS[end]
     kinds = (a.kind, b.kind) == ("unsigned", "signed") or (a.kind == b.kind)
     return kinds and a.bits < b.bits

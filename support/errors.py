@@ -10,7 +10,7 @@ from typing import Self
 class TessellaError(Exception):
     """Base of all errors that tessella raises on purpose.
 
-    The message reads ``what``, then one indented line each for the parts that are known.
+    The message is ``what``, followed by one indented line for each part that is known.
     """
 
     def __init__(
@@ -36,26 +36,25 @@ class TessellaError(Exception):
         super().__init__("\n".join(lines))
 
     def at(self, where: str) -> Self:
-        """The error itself, now with the place where it was found."""
+        """Return the error itself, with its location set."""
         self.where = where
         self._tell()
         return self
 
 
 class InvalidModelError(TessellaError):
-    """The model's file or graph is broken: it cannot be read, or breaks the format's own rules."""
+    """A model's file or graph is broken: it cannot be read, or violates the format's rules."""
 
 
 class ShapeError(TessellaError):
-    """Shapes or element types that do not fit together, or a shape that cannot be known."""
+    """Shapes or element types do not match, or a shape cannot be determined."""
 
 
 class UnknownValueError(ShapeError):
-    """Something that has to be known, such as a shape, depends on values of inputs.
+    """A specialised quantity, such as a shape, depends on values of inputs that are not known.
 
-    ``value`` says what it is, and ``names`` are these inputs: none where it is not they that
-    determine it. ``is_computed`` is whether it is computed from data, whose values hardly ever
-    return.
+    ``value`` describes the quantity. ``names`` are the inputs that determine it; they are empty if
+    no inputs do. ``is_computed`` is set if it is computed from data, whose values rarely recur.
     """
 
     def __init__(
@@ -82,19 +81,19 @@ class UnknownValueError(ShapeError):
 
 
 class InputError(TessellaError):
-    """A call with wrong names, shapes, element types or number of arrays."""
+    """A call has wrong names, shapes, element types or number of arrays."""
 
 
 class OptionError(TessellaError):
-    """An option, target, place or stage that does not exist or does not apply."""
+    """An option, target, place or stage does not exist or does not apply."""
 
 
 class ResourceError(TessellaError):
-    """Something that would take more memory or work than is allowed or than there is."""
+    """An operation needs more memory or work than allowed or available."""
 
 
 class CompileTimeoutError(TessellaError):
-    """A compilation takes longer than `timeout` allows, or a worker process does not answer."""
+    """A compilation exceeds `timeout`, or a worker process does not answer."""
 
 
 class ExecutionError(TessellaError):
@@ -102,7 +101,7 @@ class ExecutionError(TessellaError):
 
 
 class TileError(TessellaError):
-    """A program in the Tile language that is wrong, or does not fit its arguments.
+    """A program in the Tile language is wrong, or does not match its arguments.
 
     ``line`` and ``column`` count from 1; the message shows the line with a caret under the column.
     """

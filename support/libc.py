@@ -11,8 +11,7 @@ from tessella.support.errors import ResourceError
 
 @functools.cache
 def function(name: str) -> Any:
-    """A function of the C library, shared by all who ask for it; None where it has none of this
-    name."""
+    """Return a function of the C library, shared by all callers; None if the library lacks it."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):
@@ -20,7 +19,7 @@ def function(name: str) -> Any:
 
 
 def address(name: str) -> int:
-    """The address of a function. Raises ResourceError where the C library has none of this name."""
+    """Return the address of a function. Raises ResourceError if the C library lacks it."""
     found = ctypes.cast(function(name), ctypes.c_void_p).value
     if not found:
         raise ResourceError(

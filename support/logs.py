@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 
 _DEBUG, _INFO = 10, 20
-"""The levels of ``logging``."""
+"""Log levels of ``logging``."""
 
 
 def info(logger: str, message: str, *args: object) -> None:
-    """Log a message."""
+    """Log a message at level INFO."""
     _log(logger, _INFO, message, *args)
 
 
 def debug(logger: str, message: str, *args: object) -> None:
-    """Log a message for who debugs."""
+    """Log a message at level DEBUG."""
     _log(logger, _DEBUG, message, *args)
 
 
 def warning(logger: str, message: str, *args: object) -> None:
-    """Log a warning; Python shows it where nobody listens."""
+    """Log a warning. Python prints it to stderr if the application has not configured logging."""
     _logger(logger).warning(message, *args)
 
 
 def _log(logger: str, level: int, message: str, *args: object) -> None:
-    # who listens has imported it
+    # an application that listens has imported it
     if "logging" in sys.modules:
         _logger(logger).log(level, message, *args)
 

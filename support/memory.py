@@ -1,4 +1,4 @@
-"""Memory of the system: whether there is some, and how it gets some back."""
+"""Memory of the operating system: checking that it is available, and returning it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tessella.support import libc
 
 
 def require(size: int) -> None:
-    """Raise MemoryError unless the system would give this process so many bytes more, by its limits
-    (``RLIMIT_AS``). For libraries that end the process where they get none."""
+    """Raise MemoryError unless the process may allocate ``size`` more bytes under ``RLIMIT_AS``.
+
+    Call it before libraries that abort the process when an allocation fails.
+    """
     try:
         mmap.mmap(-1, size).close()
     except (OSError, ValueError, OverflowError) as error:
@@ -18,16 +20,21 @@ def require(size: int) -> None:
 
 
 def give_back() -> None:
-    """Give the system what the C library keeps for later, where it keeps much: glibc has a heap
-    for each thread, and compiling leaves tens of megabytes there. A few milliseconds."""
+    """Return free heap memory to the operating system, if there is much of it.
+
+    glibc keeps a heap for each thread, and compiling leaves tens of megabytes there. The call takes
+    a few milliseconds.
+    """
     trim = libc.function("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 def discard(start: int, size: int) -> None:
-    """Give the system the whole pages of memory at an address, which stays allocated. It holds
-    undefined values from then on."""
+    """Return the whole pages in a range of memory to the operating system.
+
+    The range stays allocated; its contents are undefined afterwards.
+    """
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
     last = (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
     advise = libc.function("madvise")

@@ -1,4 +1,4 @@
-"""Names: identifiers for those that may hold anything, and suggestions for unknown ones."""
+"""Names: valid identifiers for arbitrary names, and suggestions for unknown ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = ()) -> list[str]:
-    """Identifiers of ASCII letters, digits and underscores, all different, and none reserved."""
+    """Return distinct identifiers of ASCII letters, digits and underscores, none of them in
+    ``reserved``."""
     found: list[str] = []
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"
@@ -22,6 +23,7 @@ def identifiers(names: Iterable[str], reserved: Collection[str] = ()) -> list[st
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint that suggests the known name most like an unknown one; None if none is like it."""
+    """Return a hint that suggests the known name closest to an unknown one; None if none is
+    close."""
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else None

@@ -1,4 +1,4 @@
-"""A function on many items at the same time."""
+"""A parallel map over items."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ Y = TypeVar("Y")
 
 
 def map_on_threads(function: Callable[[X], Y], items: Sequence[X], threads: int) -> list[Y]:
-    """The results of a function for items, in their order. The caller is one of the threads; the
-    others are fewer where the system refuses to start them. Raises what the function raises."""
+    """Return the results of a function for items, in their order, computed on up to ``threads``
+    threads.
+
+    The caller is one of the threads. If the system refuses to start threads, fewer run. Raises what
+    the function raises.
+    """
     left = deque(enumerate(items))
     results: dict[int, Y] = {}
     errors: list[BaseException] = []
@@ -40,9 +44,9 @@ def map_on_threads(function: Callable[[X], Y], items: Sequence[X], threads: int)
 
 
 def _taken(left: deque[tuple[int, X]]) -> Iterator[tuple[int, X]]:
-    """What nobody else takes."""
+    """Yield items until none is left. Each item goes to one thread."""
     while left:
         try:
             yield left.popleft()
-        except IndexError:  # another thread took the last one
+        except IndexError:  # another thread took the last item
             return

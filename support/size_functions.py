@@ -1,4 +1,4 @@
-"""Functions of integers that take sizes too: numbers, and expressions of symbols."""
+"""Integer functions that accept sizes: numbers and expressions of symbols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tessella.support.sizes import Size, symbols_of
 
 
 def truncated(a: Size, b: Size) -> Size:
-    """The quotient, rounded towards zero; 0 where the divisor is 0, as in every program."""
+    """Return the quotient, rounded towards zero; 0 if the divisor is 0, as in compiled programs."""
     if _is_zero(b):
         return 0
     if not symbols_of((a, b)) or (decided(a >= 0) and decided(b > 0)):
@@ -20,7 +20,7 @@ def truncated(a: Size, b: Size) -> Size:
 
 
 def remainder(a: Size, b: Size) -> Size:
-    """The remainder with the sign of the divisor; 0 where that is 0."""
+    """Return the remainder with the sign of the divisor; 0 if the divisor is 0."""
     if _is_zero(b):
         return 0
     if decided(b > 0):
@@ -29,7 +29,7 @@ def remainder(a: Size, b: Size) -> Size:
 
 
 def remainder_of_positive(a: Size, b: Size) -> Size:
-    """The remainder with the sign of the dividend, which has to be 0 or more."""
+    """Return the remainder with the sign of the dividend, which must not be negative."""
     if _is_zero(b):
         return 0
     if decided(a >= 0) and decided(b > 0):
@@ -38,18 +38,17 @@ def remainder_of_positive(a: Size, b: Size) -> Size:
 
 
 def equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal. Raises UndecidedSizeError where they are for some values
-    only."""
+    """Return whether two sizes are equal. Raises UndecidedSizeError if symbols' values decide."""
     return not differs(a, b)
 
 
 def deciding(compare: Callable[[Any, Any], bool | Condition]) -> Callable[[Size, Size], bool]:
-    """A comparison of sizes that raises UndecidedSizeError where it holds for some values only."""
+    """Turn a comparison into one that raises UndecidedSizeError if symbols' values decide it."""
     return lambda a, b: decided(compare(a, b))
 
 
 def where(condition: bool, a: Size, b: Size) -> Size:
-    """One of two sizes."""
+    """Return ``a`` or ``b``."""
     return a if condition else b
 
 

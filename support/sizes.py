@@ -1,17 +1,16 @@
-"""Sizes: ranges of indices, strides, and elements of buffers.
+"""Sizes: index ranges, strides and element counts of buffers.
 
-A size is a number, or an expression of symbols: a sum of products of symbols and of floor divisions
+A size is a number or an expression of symbols: a sum of products of symbols and of floor divisions
 by constants, such as ``64 * seq + 1`` or ``batch * ((seq + 15) floordiv 16)``. A symbol is a
-dimension that a program leaves open, from one number to another.
+dynamic dimension of a program, with a lower and an upper bound.
 
-Code on sizes uses ``+ - * // %`` and the functions here. ``==`` compares expressions: different
-ones may still have the same value. A comparison ``a < b`` is a ``Condition``
-(``support/conditions.py``), which may hold for some values of the symbols only.
-``support/decisions.py`` has the questions on sizes, says what they answer there, and makes the
-number that an ``int`` needs.
+Code computes with sizes by ``+ - * // %`` and the functions in this module. ``==`` compares
+expressions structurally: different expressions may have equal values. ``a < b`` is a ``Condition``
+(``support/conditions.py``), which may be true for some values of the symbols only.
 
-``estimated`` gives the number that costs are modelled for. ``value_of`` gives the number for values
-of the symbols.
+``support/decisions.py`` answers questions on sizes and converts a size to the number that an
+``int`` needs. ``estimated`` returns the number that costs are modelled for. ``value_of`` evaluates
+a size for values of its symbols.
 """
 
 from __future__ import annotations
@@ -28,16 +27,19 @@ from tessella.support.bounds import Factor, bounds_of_terms
 from tessella.support.conditions import Condition, UndecidedSizeError, decided
 
 MOST = (1 << 31) - 1
-"""The greatest value of a symbol without bounds."""
+"""The upper bound of a symbol without declared bounds."""
 MOST_FACTORS, MOST_TERMS = 10, 1024
-"""Of a size. Bounds of a product take as many steps as it has subsets of factors."""
+"""Limits on the factors of a product and the terms of a sum.
+
+Bounding a product takes one step for each subset of its factors.
+"""
 USUAL = 128
-"""What costs are estimated for where a symbol has no narrower bounds."""
+"""The value that costs are estimated for, unless a symbol's bounds exclude it."""
 
 
 @dataclass(frozen=True, order=True)
 class Symbol:
-    """A dimension that a program leaves open, from ``low`` to ``high``, both of which occur."""
+    """A dynamic dimension from ``low`` to ``high``, both inclusive."""
 
     name: str
     low: int
@@ -45,12 +47,12 @@ class Symbol:
 
     @property
     def size(self) -> Size:
-        """The symbol as a size: a number where it has one value."""
+        """The symbol as a size: a number if its bounds are equal."""
         return self.low if self.low == self.high else Expr.of({(self,): 1})
 
     @property
     def range(self) -> str:
-        """The bounds, as users read them."""
+        """The bounds, as messages print them."""
         return f"from {self.low}" + (f" to {self.high}" if self.high < MOST else "")
 
     @property
@@ -99,7 +101,7 @@ class Quotient:
 
 Atom: TypeAlias = "Symbol | Quotient"
 Monomial = tuple[Atom, ...]
-"""Atoms that are multiplied, in the order of their texts; 1 of none."""
+"""Factors of a product, sorted by their text. The empty tuple is 1."""
 
 
 def _monomial(atoms: Monomial) -> Monomial:
@@ -107,7 +109,7 @@ def _monomial(atoms: Monomial) -> Monomial:
 
 
 class Expr:
-    """A sum of products of symbols. It is immutable, and never a plain number."""
+    """A sum of products of symbols: immutable, and never a plain number."""
 
     __slots__ = ("__dict__", "_hash", "terms")
 
@@ -115,7 +117,7 @@ class Expr:
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Expr | int:
-        """The sum of these products with their factors: a number if it depends on no symbol."""
+        """Return the sum of products with coefficients: a number if it has no symbol."""
         left = {atoms: factor for atoms, factor in terms.items() if factor}
         if left.keys() <= {()}:
             return left.get((), 0)
@@ -167,7 +169,7 @@ class Expr:
             return _exact(self, divisor)
         if divisor <= 0:
             raise UndecidedSizeError(f"{self} is divided by {divisor}", self.names)
-        # the division of each factor truncates, so that -n stays -n
+        # Each coefficient is divided with truncation, so that -n stays -n.
         left = {a: c % divisor if c > 0 else -(-c % divisor) for a, c in self.terms.items()}
         whole = Expr.of({a: (c - left[a]) // divisor for a, c in self.terms.items()})
         rest = Expr.of(left)
@@ -195,11 +197,11 @@ class Expr:
     def __abs__(self) -> Size:
         return -self if decided(self < 0) else self
 
-    # ** what holds for all values **
+    # ** bounds and signs **
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """Numbers that no value is below and above."""
+        """A lower and an upper bound of the value."""
         plain = bounds_of_terms(self.terms)
         if not any(_quotient_of(atoms) for atoms in self.terms):
             return plain
@@ -225,11 +227,15 @@ class Expr:
         return _compared(self, "<=", other)
 
     def __bool__(self) -> object:
-        """No `bool`, so that type checkers refuse it: `decided_zero` is the question."""
+        """Return whether the size is not 0.
+
+        The annotated type is not `bool`, so that type checkers refuse ``if size``: call
+        `decided_zero`.
+        """
         return not self.decided_zero()
 
     def decided_zero(self) -> bool:
-        """Whether it is 0. Raises UndecidedSizeError where it is for some values only."""
+        """Return whether the value is 0. Raises UndecidedSizeError if symbols' values decide."""
         low, high = self.bounds
         if low > 0 or high < 0:
             return False
@@ -237,13 +243,14 @@ class Expr:
 
     @property
     def negative(self) -> bool | None:
-        """Whether it is below 0, for all values or for none; None if neither is known."""
+        """Whether the value is below 0: true or false for all values, None if neither is known."""
         low, high = self.bounds
         return high < 0 if high < 0 or low >= 0 else None
 
     @property
     def sign_changes(self) -> int | None:
-        """The value of its one symbol from which on it is negative, or is not any more."""
+        """The value of the single symbol at which the sign changes; None if there is no such
+        value."""
         match _linear(self):
             case (_, factor, number):
                 return -(number // factor) if factor > 0 else number // -factor + 1
@@ -253,9 +260,9 @@ class Expr:
     # ** numbers **
 
     def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
-        """The number for the values that a function gives to symbols."""
+        """Evaluate the expression for the values that a function gives to symbols."""
         total = 0
-        for atoms, product in self.terms.items():  # twice as fast as sums of generators
+        for atoms, product in self.terms.items():  # loops are twice as fast as generators
             for atom in atoms:
                 product *= atom.evaluate(symbol)
             total += product
@@ -298,7 +305,8 @@ class Expr:
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        """As a dimension, ``d``, an expression stands in brackets: ``tensor<[n]x64xf32>``."""
+        """Format a size. The format ``d`` puts an expression in brackets, as in
+        ``tensor<[n]x64xf32>``."""
         return f"[{self}]" if spec == "d" else format(str(self), spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -318,59 +326,60 @@ Size: TypeAlias = int | Expr
 
 
 def terms_of(size: Size) -> Mapping[Monomial, int]:
-    """The products that a size is the sum of, with their factors."""
+    """Return the products of a sum with their coefficients."""
     return size.terms if isinstance(size, Expr) else {(): operator.index(size)}
 
 
 def expression(size: object) -> Expr | None:
-    """The size as an expression; None for a number."""
+    """Return the size as an expression; None for a number."""
     return size if isinstance(size, Expr) else None
 
 
 def bounds_of(size: Size) -> tuple[int, int]:
-    """Numbers that no value of a size is below and above."""
+    """Return a lower and an upper bound of a size."""
     return size.bounds if isinstance(size, Expr) else (size, size)
 
 
 def symbols_of(sizes: Iterable[object]) -> frozenset[Symbol]:
-    """The symbols in sizes."""
+    """Return the symbols in sizes."""
     return frozenset(s for size in sizes if isinstance(size, Expr) for s in size.symbols)
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """All sizes multiplied; 1 of none."""
+    """Return the product of sizes; 1 for no sizes."""
     return reduce(lambda a, b: a * b, sizes, cast(Size, 1))
 
 
 def total(sizes: Iterable[Size]) -> Size:
-    """The sum of sizes; 0 of none."""
+    """Return the sum of sizes; 0 for no sizes."""
     return reduce(lambda a, b: a + b, sizes, cast(Size, 0))
 
 
 N = TypeVar("N", int, "int | Expr")
-"""A number, or a size that may be one."""
+"""The type of a size: an ``int`` stays an ``int``."""
 
 
 def ceil_div(size: N, divisor: N) -> N:
-    """How many parts of a divisor cover a size."""
+    """Return the quotient rounded up: the number of tiles of length ``divisor`` that cover a
+    size."""
     return (size + divisor - 1) // divisor
 
 
 def round_up(size: N, multiple: N) -> N:
-    """The next multiple from a size on."""
+    """Round a size up to a multiple of ``multiple``."""
     return ceil_div(size, multiple) * multiple
 
 
 def estimated(size: Size) -> int:
-    """The number that stands for a size where costs are compared."""
-    if type(size) is int:  # as most are
+    """Return the number that represents a size where costs are compared."""
+    if type(size) is int:  # the common case
         return size
     return size.evaluate(lambda symbol: symbol.usual) if isinstance(size, Expr) else size
 
 
 def value_of(size: Size, values: Mapping[str, int]) -> int:
-    """The number for values of the symbols, by name."""
-    if type(size) is int:  # as most are, at each call of a new size
+    """Evaluate a size for values of its symbols, by name."""
+    if type(size) is int:  # the common case, at each call with a new size
         return size
     if isinstance(size, Expr):
         return size.evaluate(lambda symbol: values[symbol.name])
@@ -378,7 +387,7 @@ def value_of(size: Size, values: Mapping[str, int]) -> int:
 
 
 def with_symbols(size: Size, replaced: Mapping[str, Size]) -> Size:
-    """The size with other sizes for symbols, by name."""
+    """Substitute sizes for symbols, by name."""
     if not isinstance(size, Expr):
         return size
     total: Size = 0
@@ -409,7 +418,7 @@ def _product(atoms: Monomial, factor: int) -> str:
 
 
 def _quotient(numerator: Expr, divisor: int) -> Quotient:
-    """Common factors cancel."""
+    """Return the quotient with common factors cancelled."""
     common = math.gcd(divisor, *numerator.terms.values())
     reduced = Expr.of({atoms: factor // common for atoms, factor in numerator.terms.items()})
     assert isinstance(reduced, Expr)
@@ -417,7 +426,7 @@ def _quotient(numerator: Expr, divisor: int) -> Quotient:
 
 
 def _exact(dividend: Expr, divisor: Expr) -> Size:
-    """The quotient of two polynomials. Raises UndecidedSizeError if there is a remainder."""
+    """Return the quotient of two polynomials. Raises UndecidedSizeError if a remainder is left."""
     lead, factor = min(divisor.terms.items(), key=_order)
     rest: Size = dividend
     found: Size = 0
@@ -434,7 +443,7 @@ def _exact(dividend: Expr, divisor: Expr) -> Size:
 
 
 def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | None:
-    """A product divided by another one; None if that is no product."""
+    """Divide a product by another one; None if the quotient is no product."""
     left = list(atoms)
     for atom in lead:
         if atom not in left:
@@ -447,7 +456,8 @@ def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | 
 
 
 def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
-    """The symbol, the factor and the number of a size that is ``factor * symbol + number``."""
+    """Return symbol, coefficient and constant of a size of the form ``factor * symbol +
+    number``."""
     match sorted(size.terms.items(), key=_order):
         case [((Symbol() as symbol,), factor)]:
             return symbol, factor, 0
@@ -458,7 +468,8 @@ def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
 
 
 def _is_zero_at(size: Expr) -> int | None:
-    """The value of its one symbol for which a size is 0; the next one, if this is the least."""
+    """Return the value of the single symbol at which a size is 0, or the next value if this is the
+    least."""
     match _linear(size):
         case (symbol, factor, number):
             root = -number // factor
@@ -471,15 +482,18 @@ def _is_zero_at(size: Expr) -> int | None:
 
 
 def _quotient_of(atoms: Monomial) -> Quotient | None:
-    """The quotient that is a term by itself."""
+    """Return the quotient if a product consists of one alone."""
     return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Quotient) else None
 
 
 def _without_quotients(
     terms: Mapping[Monomial, int],
 ) -> tuple[Mapping[Monomial, Factor], Fraction, Fraction]:
-    """The sum with ``n / d - r / d`` for each ``n floordiv d`` that is a term of its own, where the
-    remainder ``r`` is from 0 to ``d - 1``: then what cancels is seen."""
+    """Replace each term ``n floordiv d`` by ``n / d - r / d``, with a remainder ``r`` in ``[0, d -
+    1]``.
+
+    The replacement lets terms cancel.
+    """
     found: dict[Monomial, Factor] = {}
     least = most = Fraction(0)
     for atoms, factor in terms.items():

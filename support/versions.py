@@ -1,4 +1,4 @@
-"""The versions that a report needs."""
+"""The versions that a bug report needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PACKAGES = ("tessella", "xdsl", "llvmlite", "numpy", "onnx")
 
 
 def versions() -> str:
-    """Of tessella and of what it is built on, in a line."""
+    """Return the versions of tessella and of its dependencies, in one line."""
     return ", ".join(map(_version, _PACKAGES))
 
 

@@ -1,4 +1,4 @@
-"""What a machine is: vectors, registers, caches, features. Facts only; imports nothing of LLVM."""
+"""Facts about machines: vectors, registers, caches, features. Imports nothing of LLVM."""
 
 from tessella.targets.machine import can_run, native, resolve
 from tessella.targets.table import get, names

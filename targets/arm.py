@@ -27,7 +27,9 @@ NEON = Target(
     converts_long=True,
     loads_pairs=True,
     table_lanes=0,
-    scales_by_powers=False,
+    takes_lanes=(),
+    scales_by_powers="",
+    narrows_bf16=None,
     loop_ops=160,
     refill_cycles=12.0,
     barrier_cycles=1500,
@@ -57,7 +59,7 @@ def _pages(word: int, at: int, target: int) -> int:
 
 
 def _low(shift: int) -> Patch:
-    """The offset in its page, in units of ``1 << shift`` bytes."""
+    """Return the patch for an offset within a page, in units of ``1 << shift`` bytes."""
     return lambda word, at, target: word | (target & 0xFFF) >> shift << 10
 
 
@@ -70,7 +72,7 @@ FAMILY = Family(
     levels=(Level(NEON, frozenset(("asimd",)), frozenset(_FEATURES.values())),),
     features=_FEATURES,
     steady=frozenset(),
-    # the generic timer's register, which users may read
+    # the generic timer's register, which user code may read
     counter='@llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',
     pause="@llvm.aarch64.isb(i32 15)",
     futex=98,
@@ -78,7 +80,7 @@ FAMILY = Family(
     saturates=True,
     flushes_code=True,
     elf=183,
-    code_alignment=4096,  # code counts distances in pages
+    code_alignment=4096,  # code addresses memory relative to pages
     # ELF for the Arm 64-bit Architecture, 5.7: PREL32, ADR_PREL_PG_HI21, ADD_ABS_LO12_NC,
     # LDST*_ABS_LO12_NC, JUMP26, CALL26
     patches={

@@ -1,12 +1,12 @@
-"""Times of kernels that were measured, in a file that can be shipped, merged and read by others.
+"""Measured kernel times, in a file that can be shipped, merged and shared.
 
 The file is JSON. An entry is a kernel for an op at a place, on a processor and for a target; it has
-cycles, and how well they were measured:
+cycles and the quality of the measurement:
 
     {"format": "tessella times", "version": 1, "machines": [
-      {"processor": "...", "target": "avx512", "kernels": {"nn.conv ...": [81230.5, 0.02, 25]}}]}
+       {"processor": "...", "target": "avx512", "kernels": {"nn.conv ...": [81230.5, 0.02, 25]}}]}
 
-What is read is bounded and checked. It decides between kernels, and nothing else.
+Reading is bounded and checked. The times decide between kernels, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from tessella.targets import machine
 from tessella.targets.target import Target
 
 FORMAT, VERSION = "tessella times", 1
-"""A file of another version is refused: keys and the way of measuring may differ."""
+"""A file of another version is refused: keys and the method of measuring may differ."""
 
 MAX_BYTES = 64 << 20
-"""Bytes of a database that is read."""
+"""The most bytes of a database."""
 MAX_ENTRIES = 1 << 18
-"""Measured times of a database that is read."""
+"""The most entries of a database."""
 MAX_TEXT = 1 << 13
-"""Characters of a key, and of the name of a processor or target."""
+"""The most characters of a key, and of the name of a processor or target."""
 MAX_CYCLES = 1e15
-"""Cycles of a measured kernel; more are not plausible."""
+"""The most cycles of a kernel; more are not plausible."""
 MAX_RUNS = 1 << 20
-"""Runs of a measurement; more are not plausible."""
+"""The most runs of a measurement; more are not plausible."""
 PATIENCE, PAUSE = 10.0, 0.01
-"""Seconds to wait for others that write, and between two tries."""
+"""Seconds to wait for other writers, and between two attempts."""
 KNOB = "TESSELLA_DB"
-"""The environment variable that names the file where no option does."""
+"""The environment variable that names the file if no option does."""
 
 
 class Timing(NamedTuple):
-    """How long a kernel takes on one thread, with its weights not in the caches."""
+    """The time of a kernel on one thread, with its weights outside the caches."""
 
     cycles: float
     spread: float
-    """How far apart the runs were, as a share of the cycles."""
+    """The spread of the runs as a fraction of the cycles."""
     runs: int
 
     def better(self, other: Timing) -> Timing:
-        """The one that was measured better: in more runs, then with less spread."""
+        """Return the better measurement: the one with more runs, then with less spread."""
         return max(self, other, key=lambda t: (t.runs, -t.spread, -t.cycles))
 
 
@@ -65,7 +65,7 @@ Times = Mapping[str, Timing]
 
 
 class Machine(NamedTuple):
-    """What times belong to."""
+    """The machine that times belong to."""
 
     processor: str
     target: str
@@ -80,11 +80,11 @@ class Database:
     )
 
     def of(self, where: Machine) -> Times:
-        """The times of a machine."""
+        """Return the times of a machine."""
         return self.machines.get(where, {})
 
     def add(self, where: Machine, times: Times) -> None:
-        """Add times; of two of a kernel the better one stays."""
+        """Add times; the better one of two for a kernel stays."""
         known = self.machines.setdefault(where, {})
         for key, timing in times.items():
             known[key] = timing.better(known[key]) if key in known else timing
@@ -96,7 +96,7 @@ class Database:
 
 
 def this_machine(target: Target) -> Machine:
-    """This machine, as it runs code for a target."""
+    """Return this machine, running code for a target."""
     digest = hashlib.sha256(machine.processor().encode()).hexdigest()[:16]
     return Machine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
 
@@ -107,17 +107,17 @@ def _model() -> str:
 
 
 def of_this_machine(path: str, target: Target) -> Times:
-    """The times of this machine in a file; none if it is `""`. Raises OptionError."""
+    """Return the times of this machine in a file; none if it is `""`. Raises OptionError."""
     return read(path).of(this_machine(target)) if path else {}
 
 
 def digest(path: str) -> str:
-    """Changes with the content of a file; empty for no file."""
+    """Return a digest of a file's content; empty for no file."""
     return hashlib.sha256(_content(Path(path))).hexdigest() if path else ""
 
 
 def read(path: str | Path) -> Database:
-    """The database in a file. Raises OptionError if it is not there, or is no such file."""
+    """Read a database. Raises OptionError if the file is missing or malformed."""
     file = Path(path)
     try:
         status = file.stat()
@@ -133,7 +133,7 @@ def _read(file: Path, _modified: int, _size: int) -> Database:
 
 def _content(file: Path) -> bytes:
     try:
-        if not file.is_file():  # nor a pipe, which would keep us waiting
+        if not file.is_file():  # opening a pipe would block
             raise _refused(file, "cannot be read", "no regular file")
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -145,7 +145,7 @@ def _content(file: Path) -> bytes:
 
 
 def parse(content: bytes, where: str = "") -> Database:
-    """A database from the content of a file. Raises OptionError for anything else."""
+    """Parse the content of a file. Raises OptionError if it is malformed."""
     try:
         found: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -191,7 +191,7 @@ def _is_text(value: object) -> bool:
 
 
 def write(path: str | Path, database: Database) -> None:
-    """Put a database in place of a file, whole or not at all. Raises OptionError."""
+    """Replace a file by a database atomically. Raises OptionError."""
     machines = [
         {"processor": m.processor, "target": m.target, "kernels": dict(sorted(times.items()))}
         for m, times in sorted(database.machines.items())
@@ -206,9 +206,9 @@ def write(path: str | Path, database: Database) -> None:
 
 
 def update(path: str | Path, added: Database) -> None:
-    """Add times to the database in a file, or to a new one. Raises OptionError.
+    """Add times to the database in a file, which may be new. Raises OptionError.
 
-    Processes that do so at once wait for each other: none loses what another one adds.
+    Concurrent processes wait for each other: none loses what another one adds.
     """
     file, merged = Path(path), Database()
     with _alone(file):
@@ -220,8 +220,11 @@ def update(path: str | Path, added: Database) -> None:
 
 @contextlib.contextmanager
 def _alone(file: Path) -> Generator[None]:
-    """Keep the other writers of a file's folder waiting. The lock ends with the process; where
-    there are no locks, or one is held for too long, times that others add meanwhile may be lost."""
+    """Lock a folder against other writers.
+
+    The lock ends with the process. Without locks, or if one is held for too long, concurrent
+    additions may be lost.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(file.parent, os.O_RDONLY)

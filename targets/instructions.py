@@ -1,10 +1,11 @@
-"""The instructions that add several products of narrow numbers to each lane of an accumulator.
+"""Instructions that add several products of narrow numbers to each lane of an accumulator.
 
 A row computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n`` columns and
-``k`` values. Most have one row: of one operand a group of ``k`` values that all lanes share, of the
-other a group for each lane. An accumulator of several rows has the columns of each side by side. A
-multiply-add has ``k = 1``: it needs a row only if it widens its operands. Packing, schedules, costs
-and code follow from the row, so that a further instruction is a row and a test.
+``k`` values. Most have one row: one operand has a group of ``k`` values that all lanes share, the
+other a group for each lane. An accumulator of several rows stores the columns of each row
+contiguously. A multiply-add has ``k = 1``: it needs a row only if it widens its operands.
+
+Packing, schedules, costs and code follow from the row. A further instruction is a row and a test.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ Elements = tuple[str, str]
 
 
 class Form(NamedTuple):
-    """An instruction for vectors of some length."""
+    """An instruction for vectors of one length."""
 
     callee: str
     """LLVM's intrinsic."""
     feature: str = ""
-    """LLVM's name of the feature that a target needs; empty where all targets of the architecture
-    with such vectors have the instruction."""
+    """LLVM's name of the required feature; empty if all targets with such vectors have the
+    instruction."""
 
 
 @dataclass(frozen=True)
@@ -37,56 +38,55 @@ class Instruction:
     name: str
     arch: str
     operands: tuple[Elements, ...]
-    """The pairs of elements that it multiplies, in LLVM's order of the operands."""
+    """The pairs of elements that it multiplies, in LLVM's operand order."""
     accumulates: str
     """The element of its accumulators."""
     k: int
     """Products that it adds to each lane."""
     forms: Mapping[int, Form]
-    """The intrinsics, keyed by the width of a vector in bits."""
+    """The intrinsics, keyed by vector width in bits."""
     m: int = 1
-    """Rows of its tile, a power of two. If there are several, the first operand has theirs."""
+    """Rows of its tile, a power of two. If there are several, they are the first operand's."""
     takes: str = ""
-    """The element to which operands are widened, where they are packed or when they are read; empty
-    where they are taken as they are."""
+    """The element to which operands are widened when they are packed or read; empty if they are not
+    widened."""
     sums: bool = False
-    """Whether the intrinsic returns the sum of the products, which another instruction adds to the
-    accumulator."""
+    """Whether the intrinsic returns the sum of the products, which a further instruction
+    accumulates."""
     from_halves: bool = False
-    """Whether the intrinsic takes vectors twice as long as it needs, of which it reads the first
-    half."""
+    """Whether the intrinsic takes vectors of twice the length, and reads their first half."""
     rate: float = 1.0
-    """How many start in the time of a multiply-add of floats, on most CPUs."""
+    """Throughput relative to a float multiply-add on most CPUs."""
 
     def __hash__(self) -> int:
         return hash(self.name)
 
     def runs_on(self, target: Target) -> bool:
-        """Whether a target has the instruction for its vectors."""
+        """Return whether a target has the instruction for its vectors."""
         form = self.forms.get(target.vector_bits)
         if form is None or self.arch != target.arch:
             return False
         return form.feature in ("", *target.features)
 
     def rate_on(self, target: Target) -> float:
-        """How many start in the time of a multiply-add on a target."""
+        """Return the throughput relative to a float multiply-add on a target."""
         return dict(target.rates).get(self.name, self.rate)
 
     def columns(self, lanes: int) -> int:
-        """Columns of its tile, of which accumulators of so many lanes have all rows."""
+        """Return the columns of its tile for accumulators with this many lanes."""
         return lanes // self.m
 
     def taken(self, lanes: int) -> int:
-        """Values of each vector that the intrinsic takes, for accumulators of so many lanes."""
+        """Return the values of each operand vector for accumulators with this many lanes."""
         return self.k * self.columns(lanes) * (2 if self.from_halves else 1)
 
     def widens(self, element: str) -> bool:
-        """Whether values of an element are widened first."""
+        """Return whether values of an element are widened first."""
         return self.takes not in ("", element)
 
     def swaps(self, a: str, b: str) -> bool | None:
-        """Whether the operands of a product of these elements change places, as the instruction
-        takes the second one first; None if it does not multiply them."""
+        """Return whether the instruction takes the product's second operand first; None if it does
+        not apply."""
         if (a, b) in self.operands:
             return False
         return True if (b, a) in self.operands else None
@@ -214,12 +214,14 @@ _ROWS = (
 )
 
 INSTRUCTIONS = {row.name: row for row in _ROWS}
-"""The rows by name, those that take the least time first."""
+"""The rows by name, fastest first."""
 
 
 def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[Elements]:
-    """The pairs of these elements that a target multiplies the fastest, in the order of the
-    instructions' operands; all pairs, where no instruction does."""
+    """Return the pairs of these elements that a target multiplies fastest, in operand order.
+
+    Without a matching instruction, return all pairs.
+    """
     pairs = [(a, b) for a in elements for b in elements]
     speeds = [
         max(
@@ -233,12 +235,13 @@ def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[
 
 
 def _in_order(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
-    """The instructions that take these operands as they are."""
+    """Yield the instructions that take these operands without widening."""
     return (row for row in of_product(a, b, accumulated, target) if not row.swaps(a, b))
 
 
 def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
-    """The instructions of a target that multiply these elements and add up those."""
+    """Yield the instructions of a target that multiply these elements and accumulate in that
+    one."""
     for row in INSTRUCTIONS.values():
         if row.accumulates == accumulated and row.swaps(a, b) is not None and row.runs_on(target):
             yield row

@@ -1,4 +1,4 @@
-"""This machine as a target: found from /proc and /sys on Linux, by a safe guess elsewhere."""
+"""This machine as a target: from /proc and /sys on Linux, and a safe guess elsewhere."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tessella.targets.target import Target
 from tessella.targets.x86 import RATES
 
 KNOB = "TESSELLA_TARGET"
-"""The environment variable that names the native target, instead of finding it."""
+"""The environment variable that names the native target, overriding detection."""
 
 _IDENTITY = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
 )
-"""The lines of /proc/cpuinfo that say which processor it is, on x86 and on Arm."""
+"""The lines of /proc/cpuinfo that identify the processor, on x86 and on Arm."""
 
 _CACHE_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 _CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 def native() -> Target:
-    """This machine, or the target that the environment variable TESSELLA_TARGET names.
+    """Return this machine, or the target that TESSELLA_TARGET names.
 
-    Raises OptionError where that is unknown or has instructions that this machine lacks.
+    Raises OptionError if that is unknown or has instructions that this machine lacks.
     """
     name = os.environ.get(KNOB)
     if not name:
@@ -54,12 +54,13 @@ def native() -> Target:
 
 
 def resolve(name: str) -> Target:
-    """The target of this name; `native` is this machine. Raises OptionError where there is none."""
+    """Return the target with a name; `native` is this machine. Raises OptionError if there is
+    none."""
     return native() if name == "native" else get(name)
 
 
 def sources() -> dict[str, str]:
-    """Where each field of `native()` comes from: `table`, `system` or `measured`."""
+    """Return the source of each field of `native()`: `table`, `system` or `measured`."""
     table = get(native().name)
     origins = {"system": _system_facts(table), "measured": _figures(table.name)}
     known = {field: origin for origin, facts in origins.items() for field in facts}
@@ -67,13 +68,13 @@ def sources() -> dict[str, str]:
 
 
 def forget() -> None:
-    """Read the measured figures again when `native` is next called."""
+    """Drop cached figures: the next call of `native` reads them again."""
     for cached in (_detect, _figures):
         cached.cache_clear()
 
 
 def can_run(target: Target) -> bool:
-    """Whether this machine has the target's architecture and all of its instructions."""
+    """Return whether this machine has the target's architecture and all of its instructions."""
     own = family()
     if own is None or target.arch != own.name:
         return False
@@ -87,26 +88,26 @@ def can_run(target: Target) -> bool:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """What /proc/cpuinfo lists for the first core; empty where there is no such file."""
+    """Return the first core's flags in /proc/cpuinfo; empty without such a file."""
     return parse_flags(_cpu_lines())
 
 
 def has_steady_counter() -> bool:
-    """Whether code can read a counter that all cores share, and that neither stops nor changes its
-    rate."""
+    """Return whether code can read a counter shared by all cores, with a constant rate and no
+    stops."""
     own = family()
     return own is not None and cpu_flags() >= own.steady
 
 
 def processor() -> str:
-    """The first core's maker, model, stepping and flags: what measured figures belong to."""
+    """Return the first core's maker, model, stepping and flags, which identify measured figures."""
     lines = [line for line in _cpu_lines() if line.partition(":")[0].strip() in _IDENTITY]
     return "\n".join(lines) or f"{platform.machine()} {platform.processor()}"
 
 
 @functools.cache
 def _cpu_lines() -> list[str]:
-    """/proc/cpuinfo about the first core: up to the first empty line."""
+    """Return the lines of /proc/cpuinfo for the first core."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -115,7 +116,7 @@ def _cpu_lines() -> list[str]:
 
 
 def parse_flags(lines: list[str]) -> frozenset[str]:
-    """The flags in lines of /proc/cpuinfo: `flags : ...` on x86, `Features : ...` on Arm."""
+    """Parse the flags in lines of /proc/cpuinfo: `flags : ...` on x86, `Features : ...` on Arm."""
     for line in lines:
         key, _, value = line.partition(":")
         if key.strip() in ("flags", "Features"):
@@ -124,7 +125,7 @@ def parse_flags(lines: list[str]) -> frozenset[str]:
 
 
 def parse_size(text: str) -> int:
-    """Bytes from the size file of a cache, such as `48K`; 0 where it cannot be read."""
+    """Parse a cache's size file, such as `48K`; 0 if it is malformed."""
     text = text.strip()
     unit = _CACHE_UNITS.get(text[-1:], 1)
     digits = text.rstrip("KMG")
@@ -145,23 +146,23 @@ def _detect() -> Target:
 
 
 def family() -> Family | None:
-    """The family of this machine; None where code cannot be generated for it."""
+    """Return the family of this machine; None if code cannot be generated for it."""
     name = platform.machine().lower()
     return next((each for each in FAMILIES.values() if name in each.machines), None)
 
 
 def _features(family: Family) -> set[str]:
-    """LLVM's names of the features that this machine has beyond its level."""
+    """Return LLVM's names of the features that this machine has beyond its level."""
     return {llvm for flag, llvm in family.features.items() if flag in cpu_flags()}
 
 
 def _with_facts(target: Target) -> Target:
-    """The target with what this machine tells, and what was measured on it, put in."""
+    """Return the target with this machine's facts and measured figures."""
     return replace(target, **_system_facts(target), **_figures(target.name))
 
 
 def _system_facts(target: Target) -> dict[str, Any]:
-    """This machine's triple, further features and cache sizes, by the target's fields."""
+    """Return this machine's triple, further features and cache sizes, by the target's fields."""
     known = family_of(target)
     present = _features(known) & LEVELS[target.name].extras
     extra = [llvm for llvm in known.features.values() if llvm in present]
@@ -174,7 +175,7 @@ def _system_facts(target: Target) -> dict[str, Any]:
 
 
 def _vendor() -> str:
-    """The first core's maker, as /proc/cpuinfo of x86 names it; empty elsewhere."""
+    """Return the first core's maker, as x86's /proc/cpuinfo names it; empty elsewhere."""
     named = (line.partition(":") for line in _cpu_lines())
     return next((value.strip() for key, _, value in named if key.strip() == "vendor_id"), "")
 
@@ -186,7 +187,7 @@ def _figures(target: str) -> Mapping[str, Any]:
 
 @functools.cache
 def _caches() -> dict[int, int]:
-    """Bytes of data cache by level, of the first core; empty where /sys does not tell."""
+    """Return the first core's data cache sizes by level, in bytes; empty if /sys does not say."""
     sizes: dict[int, int] = {}
     for index in sorted(_CACHE_ROOT.glob("index*")):
         try:

@@ -1,7 +1,7 @@
-"""Figures of this machine that were measured once and stored: here they are only read.
+"""Measured figures of this machine: reading and validation.
 
-`tessella targets --measure` measures (``driver/calibrate.py``). The file is JSON in the user's
-cache folder; one that is broken, too large or implausible counts as not being there.
+`tessella targets --measure` writes them (``driver/calibrate.py``). The file is JSON in the user's
+cache folder; a file that is malformed, too large or implausible is ignored.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple, TypeGuard, cast
 from tessella.support import disk
 
 VERSION = 1
-"""Of the way in which figures are measured; those of another version are not read."""
+"""The version of the measuring method; figures of other versions are ignored."""
 
 MAX_BYTES = 16 * 1024
-"""A larger file is none of ours."""
+"""The most bytes of the file."""
 
 
 class Bounds(NamedTuple):
-    """What a figure can be, at the least and at the most."""
+    """The bounds of a plausible figure."""
 
     type: type[int] | type[float]
     least: float
@@ -49,8 +49,10 @@ Figures = Mapping[str, int | float]
 
 
 def path(target: str, processor: str) -> Path | None:
-    """The file of a target's figures on a processor, as ``machine.processor`` describes it; None
-    where TESSELLA_CACHE is off."""
+    """Return the file of a target's figures on a processor; None if TESSELLA_CACHE is off.
+
+    ``processor`` is the description by ``machine.processor``.
+    """
     folder = disk.folder()
     if folder is None:
         return None
@@ -59,13 +61,13 @@ def path(target: str, processor: str) -> Path | None:
 
 
 def document(target: str, processor: str, figures: Figures) -> dict[str, object]:
-    """What the file holds."""
+    """Return the file's content."""
     key = {"version": VERSION, "target": target, "processor": processor}
     return {**key, "figures": dict(figures)}
 
 
 def read(target: str, processor: str) -> Figures:
-    """The stored figures by field; empty where there are none that can be used."""
+    """Return the stored figures by field; empty if none are usable."""
     file = path(target, processor)
     if file is None:
         return {}
@@ -80,7 +82,7 @@ def read(target: str, processor: str) -> Figures:
 
 
 def is_plausible(figures: object) -> TypeGuard[Figures]:
-    """Whether this is a mapping of every figure to a number within its bounds."""
+    """Return whether this maps every figure to a number within its bounds."""
     if not isinstance(figures, Mapping):
         return False
     values = cast(Mapping[object, object], figures)
@@ -96,8 +98,8 @@ def _within(value: object, bounds: Bounds) -> bool:
 
 
 def _load(file: Path) -> dict[str, object]:
-    """What the file holds, if that is an object of JSON."""
-    if not file.is_file():  # nor a pipe, which would keep us waiting
+    """Return the file's JSON object; empty if it has none."""
+    if not file.is_file():  # opening a pipe would block
         return {}
     with file.open("rb") as stream:
         content = stream.read(MAX_BYTES + 1)

@@ -36,10 +36,10 @@ from tessella.targets.family import Family
 from tessella.targets.target import Target
 
 FAMILIES = {family.name: family for family in (x86.FAMILY, arm.FAMILY)}
-"""The families of CPUs by name."""
+"""The CPU families by name."""
 
 LEVELS = {level.target.name: level for family in FAMILIES.values() for level in family.levels}
-"""The targets and the machines that run their code, by the target's name."""
+"""The targets with their machines, by the target's name."""
 
 TARGETS = {name: level.target for name, level in LEVELS.items()}
 """By name, best first within an architecture."""
@@ -48,18 +48,21 @@ ALIASES = {"aarch64": "neon", "arm64": "neon"}
 
 
 def family_of(target: Target) -> Family:
-    """The family that a target belongs to."""
+    """Return the family that a target belongs to."""
     return FAMILIES[target.arch]
 
 
 def names() -> tuple[str, ...]:
-    """Every name that `get` knows, aliases included."""
+    """Return every name that `get` accepts, aliases included."""
     return (*TARGETS, *ALIASES)
 
 
 def get(name: str) -> Target:
-    """The target of that name, such as `avx512`, or with features that not all of its machines
-    have: `avx512+avx512vnni`. Raises OptionError, which lists the known names."""
+    """Return the target with a name, such as `avx512`, or `avx512+avx512vnni` with an optional
+    feature.
+
+    Raises OptionError, which lists the known names.
+    """
     base, *features = name.split("+")
     level = LEVELS.get(ALIASES.get(base, base))
     if level is None:

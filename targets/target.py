@@ -1,19 +1,31 @@
-"""The description of a machine that kernels, the tile model and code generation read."""
+"""The description of a machine for kernels, the tile model and code generation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 KIB = 1024
 """Bytes."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """A machine to generate code for. All sizes are in bytes unless a name says bits."""
+class NarrowingIntrinsic(NamedTuple):
+    """One of LLVM's intrinsics that make narrow elements of f32."""
 
     name: str
-    """The name by which `get` finds it: `avx512`, `avx2`, `sse`, `neon`."""
+    """`{bits}` is those of the vector that it takes."""
+    feature: str
+    """LLVM's name of the feature that a target needs."""
+    bits: tuple[int, ...]
+    """The sizes of vectors all of whose lanes it narrows."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine to generate code for. Sizes are in bytes unless a name says bits."""
+
+    name: str
+    """The name that `get` accepts: `avx512`, `avx2`, `sse`, `neon`."""
 
     arch: str
     """The target part of a place: `x86` or `arm`."""
@@ -24,65 +36,74 @@ class Target:
     """LLVM's name of the instruction set level, not of a product: `x86-64-v4`."""
 
     features: tuple[str, ...]
-    """LLVM's names of what the machine has beyond ``cpu``, such as `avx512vnni`."""
+    """LLVM's names of features beyond ``cpu``, such as `avx512vnni`."""
 
     vector_bits: int
     vector_registers: int
     mask_registers: int
-    """Registers that hold nothing but lane masks; 0 where masks live in vector registers."""
+    """Dedicated mask registers; 0 if masks live in vector registers."""
 
     fused_multiply_add: bool
     fma_ports: int
-    """Vector multiply-adds that can start in one cycle."""
+    """Vector multiply-adds that can start in a cycle."""
 
     fma_latency: int
     """Cycles from a multiply-add's start to its result."""
 
     load_ports: int
-    """Vector loads that can start in one cycle."""
+    """Vector loads that can start in a cycle."""
 
     store_ports: int
-    """Vector stores that can start in one cycle."""
+    """Vector stores that can start in a cycle."""
 
     shuffle_ports: int
-    """Shuffles of lanes of two vectors that can start in one cycle."""
+    """Two-operand lane shuffles that can start in a cycle."""
 
     converts_half: bool
     """Whether instructions convert between f16 and f32."""
 
     converts_long: bool
-    """Whether instructions convert vectors of floats to i64."""
+    """Whether instructions convert float vectors to i64."""
 
     loads_pairs: bool
-    """Whether one instruction loads two elements, one after the other, into two registers."""
+    """Whether one instruction loads two adjacent elements into two registers."""
 
     table_lanes: int
-    """Lanes of f32 of a vector, or of two, that one instruction takes lanes of by number; 0 where
-    none takes enough for a table."""
+    """f32 table entries that one instruction selects by index, from one vector or two; 0 if it is
+    too few."""
 
-    scales_by_powers: bool
-    """Whether an instruction scales by powers of two, to 0 and infinity too."""
+    takes_lanes: tuple[str, ...]
+    """LLVM's intrinsics that take these lanes, of one vector and of two: `{bits}` is those of the
+    vector. They take a vector, the numbers, and the second vector."""
+
+    scales_by_powers: str
+    """LLVM's intrinsic that scales by powers of two, to 0 and infinity too; empty where there is
+    none. `{type}` is `s` or `d`, `{bits}` those of the vector. It takes the numbers, the powers,
+    what masked lanes get, the mask, and for 512 bits the rounding."""
+
+    narrows_bf16: NarrowingIntrinsic | None
+    """The intrinsic that narrows f32 to bf16, and makes zeros of denormal numbers."""
 
     loop_ops: int
-    """Instructions of a loop that runs out of the cache of decoded instructions."""
+    """Instructions of a loop that fits into the cache of decoded instructions."""
 
     refill_cycles: float
-    """Cycles until the pipeline is full again after a branch that was predicted badly."""
+    """Cycles to refill the pipeline after a mispredicted branch."""
 
     barrier_cycles: int
     """Cycles until threads on two cores know that both are at a barrier."""
 
     wake_cycles: int
-    """Cycles until a thread that sleeps runs."""
+    """Cycles until a parked thread runs."""
 
     page: int
     """Bytes of a page of memory."""
 
     tlb_entries: int
-    """Pages whose translations the first-level buffer for data holds."""
+    """Entries of the first-level data TLB."""
 
     tlb_miss_cycles: float
-    """Cycles until a translation comes from the second-level buffer."""
+    """Cycles of a hit in the second-level TLB."""
 
     l1: int
     l2: int
@@ -94,29 +115,35 @@ class Target:
     l2_bandwidth: float
     l3_bandwidth: float
     memory_bandwidth: float
-    """Bytes per cycle that one core sustains when it reads, one after the other, what this level
-    holds and no level before it."""
+    """Bytes per cycle that one core sustains in sequential reads from this level."""
 
     ghz: float
-    """Clock under vector load, for cost estimates; not a promise."""
+    """Clock under vector load, for cost estimates; not a guarantee."""
 
     rates: tuple[tuple[str, float], ...] = ()
-    """How many of an instruction of `targets.instructions` start in the time of a multiply-add, by
-    its name, where the CPU differs from the table."""
+    """Throughputs of `targets.instructions` relative to a multiply-add, by name, where the CPU
+    differs from the table."""
 
     def converts(self, element: str) -> bool:
-        """Whether instructions convert between an element that is only stored and f32: those that
-        narrow to bf16 make zeros of denormal numbers."""
-        return self.converts_half if element == "f16" else "avx512bf16" in self.features
+        """Whether instructions convert between an element that is only stored and f32."""
+        if element == "f16":
+            return self.converts_half
+        narrows = self.narrows_bf16
+        return element == "bf16" and narrows is not None and narrows.feature in self.features
 
     def bandwidth(self, size: int) -> float:
-        """Bytes per cycle at which one core reads so many bytes, one after the other: those of the
-        first level of memory of which they are at most half, as others use it too."""
+        """Return the bytes per cycle of one core's sequential reads.
+
+        The rate is that of the first memory level at least twice the size, as other data uses the
+        level too.
+        """
         return self.bandwidth_of_all(2 * size)
 
     def bandwidth_of_all(self, size: int) -> float:
-        """Bytes per cycle at which one core reads so many bytes again and again: those of the first
-        level of memory that holds them."""
+        """Return the bytes per cycle at which one core reads data repeatedly.
+
+        The rate is that of the first memory level that holds all of it.
+        """
         levels = (
             (self.l1, self.l1_bandwidth),
             (self.l2, self.l2_bandwidth),
@@ -126,20 +153,19 @@ class Target:
         return next(found, self.memory_bandwidth)
 
     def is_far(self, size: int) -> bool:
-        """Whether so many bytes are used up by the time that they are needed again: they come from
-        beyond the second level of cache."""
+        """Return whether data of this size has left the second cache level before it is reused."""
         return 2 * size > self.l2
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of one vector register."""
+        """Bytes of a vector register."""
         return self.vector_bits // 8
 
     def lanes(self, element_bits: int) -> int:
-        """Elements of ``element_bits`` bits in one vector register; at least 1."""
+        """Return the elements of this width in a vector register; at least 1."""
         return max(1, self.vector_bits // max(8, element_bits))
 
     @property
     def feature_string(self) -> str:
-        """``features`` as LLVM writes them: `+avx512vnni,+avx512bf16`."""
+        """``features`` in LLVM's syntax: `+avx512vnni,+avx512bf16`."""
         return ",".join(f"+{feature}" for feature in self.features)

@@ -1,4 +1,4 @@
-"""How many threads run a program where nobody says so: see docs/threads.md."""
+"""The default number of threads: see docs/threads.md."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 from tessella.support.errors import OptionError
 
 MOST = 1024
-"""Threads that a user may ask for."""
+"""The most threads that a user may request."""
 
 VARIABLES = ("TESSELLA_THREADS", "OMP_NUM_THREADS")
-"""Environment variables that give the number, the first one first."""
+"""Environment variables that set the number, in order of precedence."""
 
 _UNITS = "a whole number of threads from 1 to 1024"
 
@@ -39,7 +39,8 @@ def check(threads: object, where: str) -> int:
 
 
 def default() -> int:
-    """The number of threads by the environment, else as many as this process may have cores.
+    """Return the number of threads in the environment, or the number of cores available to this
+    process.
 
     Raises OptionError for a variable that is no number.
     """
@@ -51,7 +52,7 @@ def default() -> int:
 
 
 def _number(name: str, text: str) -> int:
-    # OpenMP allows a list, for threads that start threads
+    # OpenMP allows a list, for nested parallelism.
     first = text.partition(",")[0].strip() if name == "OMP_NUM_THREADS" else text
     if first.isascii() and first.isdigit() and len(first) < 10:
         return int(first)
@@ -59,12 +60,12 @@ def _number(name: str, text: str) -> int:
 
 
 def available() -> int:
-    """The cores whose time this process gets."""
+    """Return the cores whose time this process gets."""
     return min(cores(), quota())
 
 
 def cores() -> int:
-    """The cores that this process may run on."""
+    """Return the cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -72,14 +73,17 @@ def cores() -> int:
 
 @functools.cache
 def quota(root: Path = Path("/")) -> int:
-    """How many cores' time the control groups of this process get, rounded up; MOST where there is
-    no limit. Of the groups around a group, the strictest counts."""
+    """Return the CPU quota of this process's control groups in cores, rounded up; MOST without a
+    limit.
+
+    The strictest of the enclosing groups counts.
+    """
     limits = (limit for group in _groups(root) for limit in _limits(group))
     return max(1, math.ceil(min(limits, default=MOST)))
 
 
 class _Mount(NamedTuple):
-    """Where the tree of control groups is mounted, and which group of it is the mount's root."""
+    """The mount point of the control group tree, and the group at the mount's root."""
 
     folder: Path
     group: PurePosixPath
@@ -87,7 +91,7 @@ class _Mount(NamedTuple):
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """The folders of the control groups that limit this process, each after those inside it."""
+    """Yield the folders of the control groups that limit this process, inner ones first."""
     # HIERARCHY:CONTROLLERS:GROUP
     entries = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
     for mount in _mounts(root):
@@ -97,7 +101,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _inside(mount: _Mount, group: PurePosixPath) -> Iterator[Path]:
-    # a container may see the name that the group has outside
+    # A container may see the group's name from outside.
     inner = PurePosixPath()
     if group.is_relative_to(mount.group):
         inner = group.relative_to(mount.group)
@@ -116,7 +120,7 @@ def _mounts(root: Path) -> Iterator[_Mount]:
 
 
 def _limits(group: Path) -> Iterator[float]:
-    """The limits of one group, in cores."""
+    """Yield the limits of one group, in cores."""
     v1 = [line for name in ("quota", "period") for line in _lines(group / f"cpu.cfs_{name}_us")]
     for numbers in (" ".join(_lines(group / "cpu.max")).split(), v1):
         match numbers:

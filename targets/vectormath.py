@@ -1,9 +1,9 @@
-"""Which ops have vector code, and how accurate it is: facts for the choice of kernels."""
+"""Ops with vector code, and their accuracy: facts for the choice of kernels."""
 
 from __future__ import annotations
 
 EXACT = 0.5
-"""ULP of a result that is rounded correctly."""
+"""The error of a correctly rounded result, in ULP."""
 
 BOUNDS: dict[str, dict[int, float]] = {
     "arith.remf": {32: 0.0, 64: 0.0},
@@ -39,15 +39,15 @@ BOUNDS: dict[str, dict[int, float]] = {
     "math.atan": {32: 1.9, 64: 2.5},
     "math.powf": {32: 0.7, 64: 1.1},
 }
-"""The largest error in units in the last place, by the op's name and the bits of its elements.
+"""The largest error in ULP, by op name and element width in bits.
 
-Over all arguments, huge angles and denormals too: f32 was measured on one in sixty of all floats.
-On AVX-512, which looks coefficients up by interval, f32 is closer: erf by 1.3, tanh by 1.7. On
-machines without fused multiply-add (`sse`) functions may be off by one unit more. Infinities,
+The bounds hold for all arguments, huge angles and denormals included; f32 was measured on one in
+sixty of all floats. On AVX-512, which looks coefficients up by interval, f32 is more accurate: erf
+by 1.3, tanh by 1.7. Without fused multiply-add (`sse`), errors may be one unit larger. Infinities,
 NaN and the sign of zero follow IEEE 754 and C's math.h.
 """
 
 
 def supports(name: str, element_bits: int) -> bool:
-    """Whether the op, such as `math.exp`, has vector code for floats of that many bits."""
+    """Return whether an op, such as `math.exp`, has vector code for floats of this width."""
     return element_bits in BOUNDS.get(name, {})

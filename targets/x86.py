@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tessella.targets.family import Family, Jump, Level, distance
-from tessella.targets.target import KIB, Target
+from tessella.targets.target import KIB, NarrowingIntrinsic, Target
 
 _TRIPLES = {
     "Linux": "x86_64-unknown-linux-gnu",
@@ -42,7 +42,11 @@ AVX512 = Target(
     converts_long=True,
     loads_pairs=False,
     table_lanes=16,
-    scales_by_powers=True,
+    takes_lanes=("llvm.x86.avx512.permvar.sf.{bits}", "llvm.x86.avx512.vpermi2var.ps.{bits}"),
+    scales_by_powers="llvm.x86.avx512.mask.scalef.p{type}.{bits}",
+    narrows_bf16=NarrowingIntrinsic(
+        "llvm.x86.avx512bf16.cvtneps2bf16.{bits}", "avx512bf16", (256, 512)
+    ),
     loop_ops=160,
     refill_cycles=12.0,
     barrier_cycles=1500,
@@ -79,7 +83,9 @@ AVX2 = Target(
     converts_long=False,
     loads_pairs=False,
     table_lanes=0,
-    scales_by_powers=False,
+    takes_lanes=(),
+    scales_by_powers="",
+    narrows_bf16=None,
     loop_ops=160,
     refill_cycles=12.0,
     barrier_cycles=1500,
@@ -116,7 +122,9 @@ SSE = Target(
     converts_long=False,
     loads_pairs=False,
     table_lanes=0,
-    scales_by_powers=False,
+    takes_lanes=(),
+    scales_by_powers="",
+    narrows_bf16=None,
     loop_ops=160,
     refill_cycles=12.0,
     barrier_cycles=1500,
@@ -136,8 +144,10 @@ SSE = Target(
 )
 
 RATES: Mapping[str, tuple[tuple[str, float], ...]] = {"GenuineIntel": (("vdpbf16ps", 0.25),)}
-"""The rates of dot products that differ from the table of instructions, by the maker: Intel's cores
-leave bf16 to AMX, for which there is no code."""
+"""Throughputs of dot products that differ from the table of instructions, by maker.
+
+Intel's cores leave bf16 to AMX, which code generation does not use.
+"""
 
 FAMILY = Family(
     name="x86",

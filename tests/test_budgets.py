@@ -15,7 +15,10 @@ def test_every_folder_has_a_budget() -> None:
 
 
 def test_a_folder_over_its_budget_is_named() -> None:
-    times = [("tests/docs/test_x.py::test_a", 1.5), ("tests/docs/a/test_y.py::test_b[c::d]", 2.0)]
+    times = [
+        ("tests/targets/test_x.py::test_a", 1.5),
+        ("tests/targets/a/test_y.py::test_b[c::d]", 2.0),
+    ]
     assert not [*exceeded(times[:1])]
-    assert [*exceeded(times)] == ["tests/docs: 4 s, its budget is 2 s (tests/budgets.py)"]
+    assert [*exceeded(times)] == ["tests/targets: 4 s, its budget is 2 s (tests/budgets.py)"]
     assert not [*exceeded(times, slow=True)]

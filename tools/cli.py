@@ -1,7 +1,7 @@
 """`tessella`: models on the command line.
 
-Exit codes: 0; 1 where outputs differ (`run`) or something is not supported (`check`); 2 for a wrong
-command line and for errors, which say on stderr what is wrong, where, and what to do.
+Exit codes: 0; 1 if outputs differ (`run`) or something is not supported (`check`); 2 for a wrong
+command line and for errors, which stderr describes: what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ COMMANDS = {
     "targets": "list the machines that code can be made for",
     "cache": "show or clear what is kept on disk",
 }
-"""Each is a module in ``commands``."""
+"""Each command is a module in ``commands``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The tool; the exit code."""
+    """Run the tool and return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     shows_traceback = False
     try:
@@ -56,17 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: there is not enough memory", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # whoever read our output has enough; Python must not complain when it flushes the rest
+        # The reader closed the pipe; Python must not complain when it flushes the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
-    except SystemExit as stop:  # of argparse
+    except SystemExit as stop:  # from argparse
         return int(stop.code or 0)
 
 
 class _StoreOnce(argparse.Action):
-    """Stores a value. An option that is given twice is an error: only one of them would count."""
+    """Stores a value. Giving the option twice is an error, as only one value would count."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
         super().__init__(option_strings, dest, **settings)
@@ -113,7 +113,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         with _logged(args.verbose):
             code: int = module.run(args)
-        print(end="", flush=True)  # while an error can still be told
+        print(end="", flush=True)  # while an error can still be reported
         return code
     except (TessellaError, BrokenPipeError, MemoryError):
         raise
@@ -130,11 +130,11 @@ def _run(argv: Sequence[str]) -> int:
 
 @contextmanager
 def _logged(verbose: int) -> Generator[None]:
-    """Show what is logged in the block. Without -v that is what Python shows anyway: warnings."""
+    """Show log messages of the block. Without -v, only warnings, which Python shows anyway."""
     if not verbose:
         yield
         return
-    import logging  # it takes its time
+    import logging  # imported here, as the import is slow
 
     logger, handler = logging.getLogger("tessella"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
@@ -149,7 +149,8 @@ def _logged(verbose: int) -> Generator[None]:
 
 
 def _command(name: str | None) -> ModuleType | None:
-    """The module of a command. Only that is imported: others need more, and time."""
+    """Return the module of a command. Only that one is imported, as others need more packages and
+    time."""
     return import_module(f"tessella.tools.commands.{name}") if name in COMMANDS else None
 
 

@@ -1,4 +1,4 @@
-"""What `tessella diff` says of a difference."""
+"""The report of `tessella diff` about a difference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Described = Mapping[str, Any]
 
 
 def as_json(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> Described:
-    """All of it; without ``node`` and what follows where nothing differs."""
+    """Return the report as JSON; without ``node`` and what follows if nothing differs."""
     report: dict[str, Any] = {"same": not finding.outputs, "outputs": finding.outputs}
     if finding.outputs:
         node = graph.node_of(finding.value)
@@ -36,7 +36,7 @@ def as_json(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> Described:
 
 
 def lines(finding: Finding, graph: OnnxGraph, feeds: Arrays, against: str) -> Iterator[str]:
-    """The same as text."""
+    """Yield the report as text."""
     if not finding.outputs:
         yield f"the outputs are those of {against}"
         return
@@ -63,7 +63,7 @@ def lines(finding: Finding, graph: OnnxGraph, feeds: Arrays, against: str) -> It
 
 
 def kernels(finding: Finding, graph: OnnxGraph) -> list[dict[str, Any]]:
-    """The kernels of the group that has the node."""
+    """Return the kernels of the group that contains the node."""
     names = {graph.node_of(finding.value).name, *finding.fused}
     for fusion in finding.explanation.fusions:
         nodes = {consumed.partition("@")[2] for consumed in fusion["consumed"]}
@@ -76,12 +76,12 @@ def kernels(finding: Finding, graph: OnnxGraph) -> list[dict[str, Any]]:
 
 
 def _is_of(entry: Entry, names: set[str]) -> bool:
-    """Whether an op is of one of these nodes, or of the body of one that is a function."""
+    """Return whether an op belongs to one of these nodes, or to the body of a function node."""
     return entry["node"] in names or any(entry["node"].startswith(f"{n}/") for n in names)
 
 
 def inputs(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> list[Described]:
-    """Of each value that the node reads, or the kernel if that is at fault: what it is."""
+    """Describe each value that the node reads, or that the kernel reads if that is at fault."""
     weights = {tensor.name: tensor for tensor in graph.model.graph.initializer}
     reads = graph.node_of(finding.value).reads
     if finding.fused:
@@ -101,7 +101,7 @@ def inputs(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> list[Described]
 
 
 def describe(array: Array) -> Described:
-    """Element type, shape, range, and what is not finite."""
+    """Return element type, shape, range, and the number of non-finite elements."""
     numbers = np.asarray(widened(array), np.float64) if array.dtype.kind in "biufV" else array
     known: dict[str, Any] = {"dtype": dtype_name(array.dtype), "shape": list(array.shape)}
     if numbers.dtype.kind != "f" or not array.size:

@@ -24,13 +24,13 @@ class Expected:
     """One comment."""
 
     line: int | None
-    """Where the error is expected; None for an error of no known line."""
+    """The expected line; None for an error of unknown line."""
 
     text: str
     comment_line: int
 
     def matches(self, problem: Problem) -> bool:
-        """Whether this is the error that was expected."""
+        """Return whether this is the expected error."""
         return self.line == problem.line and self.text in " ".join(problem.message.split())
 
 
@@ -40,10 +40,10 @@ class Expectations:
 
     expected: list[Expected] = field(default_factory=list[Expected])
     complaints: list[Problem] = field(default_factory=list[Problem])
-    """Comments that cannot be read."""
+    """Comments that cannot be parsed."""
 
     def compare(self, problems: Sequence[Problem]) -> list[Problem]:
-        """What is wrong with the comments: unexpected errors, and missing ones."""
+        """Return unexpected errors and missing ones."""
         missing = list(self.expected)
         wrong = list(self.complaints)
         for problem in problems:
@@ -60,7 +60,7 @@ class Expectations:
 
 
 def read_expectations(text: str, first_line: int) -> Expectations:
-    """The comments in a chunk that starts at a line of its file."""
+    """Parse the comments in a chunk that starts at a line of its file."""
     lines = text.split("\n")
     marked = [_MARK.search(line) is not None for line in lines]
     result = Expectations()
@@ -84,7 +84,7 @@ def read_expectations(text: str, first_line: int) -> Expectations:
 
 
 def _line(where: str | None, here: int, marked: Sequence[bool]) -> int | None:
-    """The index of the line that a comment on line ``here`` means."""
+    """Return the index of the line that a comment on line ``here`` refers to."""
     match where:
         case None:
             return here

@@ -1,7 +1,7 @@
-"""The first value of a graph at which two implementations part.
+"""The first value of a graph at which two implementations differ.
 
-A value that becomes an output is not fused any more. So the search looks first at values that
-kernels write anyway, a few in each run; then inside the kernel that is at fault.
+A value that becomes an output is no longer fused. The search therefore first examines values that
+kernels write anyway, several in each run, and then the values inside the kernel at fault.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from tessella.runtime.explanation import Explanation
 from tessella.tools.onnx_values import Arrays, OnnxGraph, Oracle, Tessella
 
 _AT_ONCE = 8
-"""Values that a run looks at."""
+"""Values that a run examines."""
 
 Compare = Callable[[Array, Array], str | None]
-"""How an array differs from what was expected; None where it does not."""
+"""Returns how an array differs from the expected one; None if it does not."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the search has found."""
+    """The result of the search."""
 
     outputs: Mapping[str, str]
-    """How the outputs of the model as it is differ, by name."""
+    """How the outputs of the unchanged model differ, by name."""
     explanation: Explanation
-    """How the model as it is runs."""
+    """The explanation of the unchanged model."""
     value: str = ""
     """The first value that differs."""
     difference: str | None = None
-    """How it does where it, and what its node reads, are outputs; None where it then does not."""
+    """Its difference when it and its node's operands are outputs; None if it does not differ
+    then."""
     fused: tuple[str, ...] = ()
-    """The nodes of the kernel that makes the value, if the value is wrong only as long as they are
-    one."""
+    """The nodes of the kernel that computes the value, if the value is wrong only while they are
+    fused."""
     shown: tuple[str, ...] = ()
-    """The values that were made outputs to look at the value."""
+    """The values that were made outputs to examine it."""
     found: Arrays = field(default_factory=dict[str, Array])
     expected: Arrays = field(default_factory=dict[str, Array])
 
@@ -58,10 +59,10 @@ class Search:
         self.compare = compare
         self.tell = tell
         self.written: set[str] = set()
-        """The values that kernels write, so that to look at them changes nothing."""
+        """The values that kernels write; making them outputs changes nothing."""
 
     def run(self) -> Finding:
-        """The finding; without differences where the outputs of the model agree."""
+        """Return the finding; it has no differences if the model's outputs agree."""
         graph = self.graph
         found, explanation = self.ours.run([])
         outputs = self._differences([o for o in graph.outputs if o in graph.maker], found)
@@ -82,8 +83,10 @@ class Search:
         return self._finding(outputs, explanation, value, sorted(around), fused)
 
     def _narrowed(self, value: str) -> str:
-        """The first value upstream of a wrong one that is wrong itself, of those that kernels
-        write: the nearest upstream of it are right."""
+        """Return the first wrong value upstream of a wrong one, among those that kernels write.
+
+        The nearest ones upstream of it are right.
+        """
         good: set[str] = set()
         while True:
             upstream = (self.graph.upstream(value) & self.written) - good
@@ -100,7 +103,7 @@ class Search:
             value = self.graph.ordered(wrong)[0] if wrong else value
 
     def _hiding(self, values: Sequence[str]) -> str:
-        """Of values that make the outputs right when they are outputs too, one that does."""
+        """Return one of the values that make the outputs right when they become outputs too."""
         while len(values) > 1:
             half = values[: len(values) // 2]
             _, hidden = self._looked(half)
@@ -108,8 +111,10 @@ class Search:
         return values[0]
 
     def _looked(self, values: Sequence[str]) -> tuple[Mapping[str, str], bool]:
-        """Which of some values differ when they are outputs; and whether nothing differs then, not
-        even the outputs of the model."""
+        """Return which values differ when they are outputs, and whether nothing differs then.
+
+        In the second case, the model's outputs agree too.
+        """
         found, _ = self.ours.run(values)
         own = [name for name in self.graph.outputs if name in self.graph.maker]
         every = self._differences([*dict.fromkeys([*values, *own])], found)
@@ -131,7 +136,7 @@ class Search:
         reads: Sequence[str],
         fused: tuple[str, ...] = (),
     ) -> Finding:
-        """The finding, with what is computed where just what the value is made from is shown."""
+        """Return the finding, with the result if only the value's operands are outputs."""
         shown = [*reads, *([] if value in reads else [value])]
         found, _ = self.ours.run(shown)
         difference = self._differences([value], found).get(value)
@@ -143,14 +148,15 @@ class Search:
 
 
 def _spaced(values: Sequence[str]) -> list[str]:
-    """Some values, evenly spaced."""
+    """Return some values, evenly spaced."""
     if len(values) <= _AT_ONCE:
         return list(values)
     return [values[i * len(values) // _AT_ONCE] for i in range(_AT_ONCE)]
 
 
 def inside_kernels(explanation: Explanation, graph: OnnxGraph) -> set[str]:
-    """The values that no kernel writes: a node of the same kernel reads them from registers."""
+    """Return the values that no kernel writes: another node of the same kernel reads them from
+    registers."""
     inner = {
         node
         for fusion in explanation.fusions

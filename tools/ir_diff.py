@@ -1,4 +1,4 @@
-"""What changed in the text of a program, as `diff -u` shows it."""
+"""Changes of a program's text, in the style of `diff -u`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ _NUMBER = re.compile(r"%\d+\b")
 
 
 def ir_diff(before: str, after: str, context: int = 2) -> Iterator[str]:
-    """The lines that changed, with those around them. Values that only have another number now, as
-    something above them went or came, are no change."""
+    """Yield the changed lines with context.
+
+    Renumbered values do not count as changes.
+    """
     old, new = before.splitlines(), after.splitlines()
     plain = [[_NUMBER.sub("%", line) for line in lines] for lines in (old, new)]
     matcher = SequenceMatcher(None, plain[0], plain[1], autojunk=False)

@@ -17,10 +17,11 @@ PassFactory = Callable[[], type[ModulePass]]
 
 
 def describe_passes(passes: Mapping[str, Mapping[str, PassFactory]]) -> Iterator[str]:
-    """The lines of the list of passes by origin. A pass has a line with its declarations and its
-    summary, then its options, indented.
+    """Yield the list of passes by origin.
 
-    ``pack-for-fma [statement; at placed; for x86; needs nn.conv]: Pack weights.``
+    A pass has a line with its declarations and its summary, then its options, indented.
+
+        pack-for-fma [statement; at placed; for x86; needs nn.conv]: Pack weights.
     """
     for origin, those in passes.items():
         yield f"// passes of {origin}"
@@ -55,10 +56,10 @@ def _declaration(cls: type[ModulePass]) -> Iterator[str]:
 
 
 def _summary(cls: type[ModulePass]) -> str:
-    """The docstring's first sentence, on one line."""
+    """Return the docstring's first sentence on one line."""
     doc = (cls.__doc__ or "").strip()
     if doc.startswith(f"{cls.__name__}("):
-        return ""  # dataclass writes a signature where there is no docstring
+        return ""  # @dataclass generates a signature if there is no docstring.
     paragraph = " ".join(doc.partition("\n\n")[0].split())
     return re.split(r"(?<=\.) ", paragraph, maxsplit=1)[0]
 
@@ -78,7 +79,7 @@ def _default(field: dataclasses.Field[Any]) -> object:
 
 
 def _text(value: object) -> str:
-    """A value as it is written in a pipeline."""
+    """Return a value in the syntax of a pipeline."""
     match value:
         case None | bool():
             return str(value).lower()

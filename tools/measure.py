@@ -1,4 +1,4 @@
-"""Timing that is fair to all: same inputs, turn by turn, medians."""
+"""Fair timing: equal inputs, interleaved turns, medians."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from tessella.targets import threads
 Array = npt.NDArray[Any]
 
 _WINDOW, _LONGEST = 0.005, 1.0
-"""Seconds: how long a process is looked at, and waited for."""
+"""Seconds for which a process is observed, and waited for."""
 
 _IDLE = 0.05
-"""The share of a core that an idle process takes at most."""
+"""The fraction of a core that an idle process uses at most."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of a call, in seconds: one of each turn."""
+    """Times of a call in seconds, one for each turn."""
 
     seconds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """Half of the calls took no longer than this, in seconds."""
+        """The median in seconds."""
         return median(self.seconds)
 
     @property
     def p90(self) -> float:
-        """Nine calls of ten took no longer than this, in seconds."""
+        """The 90th percentile in seconds."""
         return float(np.percentile(self.seconds, 90))
 
     @property
     def spread(self) -> float:
-        """The distance between the quartiles, as a fraction of the median."""
+        """The interquartile range as a fraction of the median."""
         if len(self.seconds) < 2:
             return 0.0
         low, _, high = quantiles(self.seconds, n=4)
@@ -53,8 +53,11 @@ class Timing:
 
 
 def settle() -> None:
-    """Wait until the process is idle: after their work, the threads of some runtimes look for more
-    of it before they sleep, for up to some 50 ms, on the cores that the next one needs."""
+    """Wait until the process is idle.
+
+    After their work, some runtimes' threads spin for up to 50 ms, on cores that the next contestant
+    needs.
+    """
     end = time.perf_counter() + _LONGEST
     while time.perf_counter() < end:
         used, began = time.process_time(), time.perf_counter()
@@ -71,12 +74,12 @@ def interleave(
     turn: float = 0.0,
     evict: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """Time ``repeat`` turns of each contestant, one each in turn, after ``warmup`` untimed rounds.
+    """Time ``repeat`` turns of each contestant, interleaved, after ``warmup`` untimed rounds.
 
-    Interleaved, a disturbance of the machine hits all of them. A turn is a pause, untimed calls,
-    which take the caches back from the one before, and as many timed ones: one each, or as many as
-    fit into ``turn`` seconds, so that short calls are timed together. With ``evict``, that is
-    called instead of the untimed ones, and one call is timed, which finds nothing in the caches.
+    Interleaving exposes all contestants to a disturbance of the machine. A turn is a pause, untimed
+    calls that refill the caches, and as many timed calls: one of each, or as many as fit into
+    ``turn`` seconds, so that short calls are timed together. ``evict`` is called instead of the
+    untimed calls; one call is then timed, with cold caches.
     """
     counts = {name: 1 if evict else _calls_in(turn, call) for name, call in contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -94,7 +97,7 @@ def interleave(
 
 
 def _seconds(call: Callable[[], object], count: int) -> float:
-    """Of one call, on the average of so many."""
+    """Return the seconds of one call, averaged over ``count`` calls."""
     start = time.perf_counter()
     for _ in range(count):
         call()
@@ -102,7 +105,7 @@ def _seconds(call: Callable[[], object], count: int) -> float:
 
 
 def _calls_in(seconds: float, call: Callable[[], object]) -> int:
-    """How many calls take about so long; 1 where one takes longer."""
+    """Return how many calls take this time; 1 if one takes longer."""
     if not seconds:
         return 1
     once = min(_seconds(call, 1) for _ in range(3))
@@ -110,7 +113,7 @@ def _calls_in(seconds: float, call: Callable[[], object]) -> int:
 
 
 def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
-    """The largest difference over the largest value of an output; infinite for other shapes."""
+    """Return the largest difference over an output's largest value; infinite if shapes differ."""
     if [output.shape for output in found] != [output.shape for output in expected]:
         return math.inf
     pairs = zip(found, expected, strict=True)
@@ -118,12 +121,12 @@ def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers, at least one."""
+    """Return the geometric mean of positive numbers, at least one."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on: the processor, the load on it, and versions."""
+    """Return what figures depend on: the processor, its load, and versions."""
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
         "cpu": _cpu_name(),
@@ -136,7 +139,7 @@ def machine() -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    """The processor's name, as Linux tells it."""
+    """Return the processor's name from Linux."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -151,9 +154,9 @@ def _version(package: str) -> str | None:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had resident so far, in bytes.
+    """Return the peak resident memory of this process in bytes.
 
-    Not ``getrusage``: there, a process starts with the peak of the one that launched it.
+    ``getrusage`` is unsuitable: there, a process starts with the peak of its parent.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

@@ -1,5 +1,4 @@
-"""The values of an ONNX graph: which node makes each, from which others, and what they are when it
-runs."""
+"""The values of an ONNX graph: their nodes, their operands, and their contents at run time."""
 
 from __future__ import annotations
 
@@ -31,15 +30,15 @@ class OnnxNode:
     """A node of the graph."""
 
     name: str
-    """As tessella names it: ``<OpType>_<index>`` for one without a name."""
+    """Its name in tessella: ``<OpType>_<index>`` for a node without a name."""
     op: str
     reads: tuple[str, ...]
-    """Values, those that its subgraphs capture too."""
+    """The values it reads, including those that its subgraphs capture."""
     makes: tuple[str, ...]
 
 
 class OnnxGraph:
-    """The nodes of a model in order, and who makes which value."""
+    """The nodes of a model in order, and the producer of each value."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
@@ -48,19 +47,19 @@ class OnnxGraph:
         self.maker = {name: i for i, node in enumerate(self.nodes) for name in node.makes}
 
     def node_of(self, value: str) -> OnnxNode:
-        """The node that makes a value."""
+        """Return the node that produces a value."""
         return self.nodes[self.maker[value]]
 
     def inputs_of(self, value: str) -> list[str]:
-        """The values that the node of a value reads, and that other nodes make."""
+        """Return the values that a value's node reads and other nodes produce."""
         return [name for name in dict.fromkeys(self.node_of(value).reads) if name in self.maker]
 
     def upstream(self, value: str) -> set[str]:
-        """The values that a value is made from, by however many nodes."""
+        """Return all values that a value depends on."""
         return self.reached(value, ())
 
     def reached(self, value: str, stops: Container[str]) -> set[str]:
-        """What is reached upstream of a value without going through any of the stops."""
+        """Return the values upstream of a value that are reached without passing a stop."""
         found: set[str] = set()
         queue = [value]
         while queue:
@@ -70,15 +69,15 @@ class OnnxGraph:
         return found
 
     def nearest(self, value: str, stops: AbstractSet[str]) -> set[str]:
-        """The stops upstream of a value that no other stop is between."""
+        """Return the stops upstream of a value without another stop in between."""
         return self.reached(value, stops) & stops
 
     def ordered(self, values: Iterable[str]) -> list[str]:
-        """Values in the order in which they are made."""
+        """Sort values in the order in which they are produced."""
         return sorted(values, key=lambda name: self.maker[name])
 
     def with_outputs(self, values: Sequence[str]) -> onnx.ModelProto:
-        """The model with these values as outputs after its own."""
+        """Return the model with these values as further outputs."""
         copy = onnx.ModelProto()
         copy.CopyFrom(self.model)
         more = [name for name in values if name not in self.outputs]
@@ -93,7 +92,7 @@ def _node(index: int, node: onnx.NodeProto) -> OnnxNode:
 
 
 def _captured(node: onnx.NodeProto) -> Iterator[str]:
-    """What the subgraphs of a node read; names of their own among it do no harm."""
+    """Yield what the subgraphs of a node read; their own names among it do no harm."""
     graphs = [a.g for a in node.attribute if a.HasField("g")]
     for graph in [*graphs, *(g for a in node.attribute for g in a.graphs)]:
         for inner in graph.node:
@@ -109,12 +108,12 @@ class Oracle(Protocol):
     """Another implementation."""
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """The arrays of values, but for those that are no tensors."""
+        """Return the arrays of values, except those that are no tensors."""
         ...
 
 
 class OnnxRuntime:
-    """ONNX Runtime on the CPU, without its optimizations: each node computes what it says."""
+    """ONNX Runtime on the CPU without optimizations: each node is computed as written."""
 
     def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
         self._runtime: Any = _imported("onnxruntime")
@@ -122,7 +121,7 @@ class OnnxRuntime:
         self._feeds = feeds
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """See ``Oracle``. Raises ExecutionError with what ONNX Runtime says."""
+        """Return arrays: see ``Oracle``. Raises ExecutionError with ONNX Runtime's message."""
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -131,7 +130,7 @@ class OnnxRuntime:
         try:
             session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
             found = session.run(list(names), dict(self._feeds))
-        except Exception as error:  # it has many, and none that they share
+        except Exception as error:  # it raises many types without a common base
             raise ExecutionError(
                 f"ONNX Runtime cannot run the model: {error}", hint="--against reference"
             ) from error
@@ -139,7 +138,7 @@ class OnnxRuntime:
 
 
 class Reference:
-    """The reference implementation of the package onnx, in Python."""
+    """The reference evaluator of the package onnx, in Python."""
 
     def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
         self._evaluator: Any = _imported("onnx.reference").ReferenceEvaluator(graph.model)
@@ -147,7 +146,7 @@ class Reference:
         self._found: Arrays | None = None
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """See ``Oracle``. Raises ExecutionError with what it says."""
+        """Return arrays: see ``Oracle``. Raises ExecutionError with its message."""
         if self._found is None:
             try:
                 with np.errstate(all="ignore"):
@@ -162,14 +161,14 @@ class Reference:
 
 
 class NumPy:
-    """Our NumPy kernels on the program as it is imported, before any pass."""
+    """tessella's NumPy kernels on the imported program, before any pass."""
 
     def __init__(self, graph: OnnxGraph, feeds: Arrays) -> None:
         self._graph = graph
         self._feeds = feeds
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """See ``Oracle``."""
+        """Return arrays: see ``Oracle``."""
         source = open_source(self._graph.with_outputs(names))
         graph, taken = specialised(source, self._feeds)
         found = interpret(whole(graph), taken)
@@ -177,7 +176,7 @@ class NumPy:
 
 
 class Tessella:
-    """Compiled."""
+    """The compiled model."""
 
     def __init__(self, graph: OnnxGraph, feeds: Arrays, options: CheckedOptions) -> None:
         self._graph = graph
@@ -185,7 +184,7 @@ class Tessella:
         self._options = options
 
     def run(self, names: Sequence[str]) -> tuple[Arrays, Explanation]:
-        """The outputs of the model and other values; and how they were computed."""
+        """Return the model's outputs and other values, and the explanation."""
         model = Model(open_source(self._graph.with_outputs(names)), self._options)
         arrays = model.run(None, dict(self._feeds))
         outputs = [info.name for info in model.outputs]
@@ -200,7 +199,7 @@ _ORACLES: Mapping[str, Callable[[OnnxGraph, Arrays], Oracle]] = {
 
 
 def oracle(name: str, graph: OnnxGraph, feeds: Arrays) -> Oracle:
-    """Who the values are compared with."""
+    """Return the implementation that values are compared with."""
     return _ORACLES[name](graph, feeds)
 
 
@@ -215,7 +214,7 @@ def _imported(module: str) -> Any:
 
 
 def _tensors(names: Sequence[str], found: Sequence[Any]) -> Arrays:
-    """The arrays of elements that tessella has."""
+    """Return the arrays whose elements tessella supports."""
     pairs = zip(names, found, strict=True)
     arrays = {name: np.asarray(x) for name, x in pairs if isinstance(x, np.ndarray | np.generic)}
     return {name: tagged(x) for name, x in arrays.items() if element_of(x.dtype) is not None}

@@ -1,9 +1,9 @@
-"""`tessella-opt`: read IR, run passes on it, print it. Behaves as `mlir-opt` does.
+"""`tessella-opt`: read IR, run passes on it, print it, as `mlir-opt` does.
 
-On top of xDSL's own tool: all of its dialects, passes and targets, and ours. What differs from
-`xdsl-opt`: errors name their line, all errors of a file are shown, ``--verify-diagnostics``
-compares them with the ``// expected-error`` comments of the file, and the exit code is 1 where
-anything failed. Weights are read from ``x.weights`` where that lies beside the input ``x.mlir``.
+It extends xDSL's tool by our dialects, passes and targets. It differs from `xdsl-opt`: errors name
+their line, all errors of a file are shown, ``--verify-diagnostics`` compares them with the ``//
+expected-error`` comments of the file, and the exit code is 1 if anything failed. Weights are read
+from ``x.weights`` if that file is beside the input ``x.mlir``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WHOLE_MODULE = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of the input that is processed for itself."""
+    """A part of the input that is processed by itself."""
 
     text: str
     first_line: int
@@ -74,7 +74,7 @@ class OptMain(xDSLOptMain):
     # ** what the tool knows **
 
     def register_all_dialects(self) -> None:
-        # the base class has just made a plain context, which holds no weights
+        # The base class has just created a plain context, which holds no weights.
         self.ctx = self._context = CompileContext()
         ours = XDSL_UNIVERSE.all_dialects | TESSELLA.all_dialects
         known = Universe.get_multiverse().all_dialects | ours | plugged.dialects(ours)
@@ -96,7 +96,7 @@ class OptMain(xDSLOptMain):
         super().register_all_arguments(arg_parser)
         arg_parser.prog = "tessella-opt"
         add_print_ir(arg_parser)
-        # some options are xDSL's, which do something else here
+        # Some of xDSL's options mean something else here.
         group = arg_parser.add_argument_group("as mlir-opt has them", conflict_handler="resolve")
         for name, (text, options) in _OPTIONS.items():
             group.add_argument(name, help=text, **options)
@@ -120,7 +120,7 @@ class OptMain(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(self._running(pipeline.passes)))
 
     def _running(self, steps: Sequence[ModulePass]) -> Sequence[ModulePass]:
-        """The passes that run for ``--places``: all of them where it is not given."""
+        """Return the passes that run for ``--places``; all of them without it."""
         if not self.args.places:
             return steps
         asked = asked_devices(self.args.places.split(","), targets.native().arch)
@@ -136,7 +136,7 @@ class OptMain(xDSLOptMain):
     # ** running **
 
     def run(self) -> None:
-        """Process the input; ``exit_code`` says how it went."""
+        """Process the input and set ``exit_code``."""
         if self.args.list_passes:
             print(*describe_passes(self._listed), sep="\n")
             return
@@ -161,13 +161,13 @@ class OptMain(xDSLOptMain):
             raise OptionError(f"cannot read the input: {error}") from error
 
     def _weights(self) -> WeightStore:
-        """The weights beside the input, if they are there: most passes do without."""
+        """Return the weights beside the input, if there are any: most passes do not need them."""
         if self.args.input_file in (None, "-"):
             return WeightStore()
         return load_weights(weights_path(self.args.input_file))
 
     def _process(self, chunk: Chunk) -> tuple[str, list[Problem]]:
-        """The output for a chunk, or what is wrong with it."""
+        """Return the output for a chunk, or what is wrong with it."""
         parser = LocatedParser(self.ctx, chunk.text, self.get_input_name(), chunk.first_line)
         try:
             module = self._parse(parser)
@@ -181,7 +181,7 @@ class OptMain(xDSLOptMain):
 
     def _parse(self, parser: LocatedParser) -> ModuleOp:
         if parser.at_end():
-            return ModuleOp([])  # as mlir-opt has it: a chunk may hold comments alone
+            return ModuleOp([])  # as in mlir-opt: a chunk may consist of comments
         module = parser.parse(implicit_module=not self.args.no_implicit_module)
         if isinstance(module, Problem):
             raise BrokenError([module])
@@ -222,7 +222,7 @@ class OptMain(xDSLOptMain):
     # ** what comes out **
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
-        """The text of a chunk: IR with aliases, or what another target makes of it."""
+        """Return the text of a chunk: IR with aliases, or another target's output."""
         args = self.args
         if args.target != "mlir" or any(getattr(args, name) for name in _AS_XDSL):
             return super().output_resulting_program(prog)
@@ -248,7 +248,7 @@ class OptMain(xDSLOptMain):
 
 
 def _chunks(text: str) -> Iterator[Chunk]:
-    """The parts between lines `// -----`."""
+    """Yield the parts between lines `// -----`."""
     start = 0
     for mark in _SPLIT.finditer(text):
         yield Chunk(text[start : mark.start()], 1 + text.count("\n", 0, start))
@@ -266,12 +266,12 @@ def _problem(op: Operation, error: Exception, line: int | None, after: str) -> P
 
 
 def _excerpt(op: Operation) -> str:
-    """The first line of an op, for one that is not in the input."""
+    """Return the first line of an op that is not in the input."""
     return str(op).partition("\n")[0]
 
 
 _AS_XDSL = ("print_no_properties", "print_debuginfo", "syntax_highlight")
-"""Options of printing that only xDSL's printer has."""
+"""Printing options that only xDSL's printer supports."""
 
 _FLAG = {"action": "store_true", "default": False}
 _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -294,7 +294,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """The tool. The exit code is 0, or 1 where anything failed, as mlir-opt's is."""
+    """Run the tool. The exit code is 0, or 1 if anything failed, as for mlir-opt."""
     try:
         tool = OptMain(args)
         tool.run()

@@ -1,7 +1,7 @@
 """Runtimes that a model can be timed on, behind one interface.
 
-``load(peer, path, threads)`` reads an ONNX file and gives a function from feeds to outputs. A peer
-is imported when it is first asked for, so that none of them is needed.
+``load(peer, path, threads)`` reads an ONNX file and returns a function from feeds to outputs. A
+peer is imported on first use, so that all of them are optional.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Feeds = Mapping[str, Array]
 Run = Callable[[Feeds], list[Array]]
 
 FIRST_IR_VERSION = 4
-"""Of ONNX files whose weights need not be listed as inputs."""
+"""The first IR version of ONNX files whose weights need not be listed as inputs."""
 
 
 def load_tessella(path: Path, threads: int, places: Sequence[str] | None = None) -> Run:
-    """Tessella at these places, its default ones if None; or an artifact."""
+    """Load tessella at these places, its defaults if None; or an artifact."""
     tessella: Any = importlib.import_module("tessella")
     if path.suffix == ".tsl":
         model = tessella.load(str(path), threads=threads)
@@ -37,7 +37,7 @@ def load_tessella(path: Path, threads: int, places: Sequence[str] | None = None)
 
 
 def load_onnxruntime(path: Path, threads: int) -> Run:
-    """ONNX Runtime's CPU provider with all of its optimisations, which is its default."""
+    """Load ONNX Runtime's CPU provider with all optimizations, its default."""
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -47,8 +47,7 @@ def load_onnxruntime(path: Path, threads: int) -> Run:
 
 
 def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
-    """OpenVINO's CPU device, told to answer one request quickly and to compute what is not
-    quantised in ``precision``."""
+    """Load OpenVINO's CPU device in latency mode; unquantised ops compute in ``precision``."""
     openvino: Any = importlib.import_module("openvino")
     core = openvino.Core()
     options: dict[str, Any] = {
@@ -62,7 +61,7 @@ def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
     request = compiled.create_infer_request()
 
     def run(feeds: Feeds) -> list[Array]:
-        # Sharing spares it copies that it would make between NumPy's memory and its own.
+        # Sharing avoids copies between NumPy's memory and its own.
         results = request.infer(dict(feeds), share_inputs=True, share_outputs=True)
         return [np.asarray(results[output]) for output in compiled.outputs]
 
@@ -70,7 +69,7 @@ def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
 
 
 def load_ncnn(path: Path, threads: int) -> Run:
-    """ncnn, with storage and arithmetic in float32; its tool pnnx converts the model."""
+    """Load ncnn with float32 storage and arithmetic; its tool pnnx converts the model."""
     ncnn: Any = importlib.import_module("ncnn")
     with TemporaryDirectory() as folder:
         base = _converted(path, Path(folder))
@@ -93,8 +92,11 @@ def load_ncnn(path: Path, threads: int) -> Run:
 
 
 def _converted(path: Path, folder: Path) -> str:
-    """The beginning of the names of ncnn's files. pnnx takes weights for inputs that an old model
-    also lists as such. Its package imports torch, its tool needs none of that."""
+    """Return the prefix of ncnn's files.
+
+    pnnx treats weights as inputs if an old model also lists them as inputs. Its Python package
+    imports torch, which the tool itself does not need.
+    """
     found = importlib.util.find_spec("pnnx")
     if found is None or found.origin is None:
         raise RuntimeError("pnnx is not installed: pip install --no-deps pnnx")
@@ -116,7 +118,7 @@ def _converted(path: Path, folder: Path) -> str:
     return str(base)
 
 
-# The first that is installed is what the others are compared with, in speed and in values.
+# The first one installed is the baseline for speed and values.
 PEERS: dict[str, Callable[[Path, int], Run]] = {
     "onnxruntime": load_onnxruntime,
     "tessella": load_tessella,
@@ -126,7 +128,7 @@ PEERS: dict[str, Callable[[Path, int], Run]] = {
 
 
 def available(names: Sequence[str]) -> list[str]:
-    """Those of these peers that are installed; says which are not."""
+    """Return the installed ones of these peers, and report the others."""
     for name in (absent := [name for name in names if importlib.util.find_spec(name) is None]):
         print(f"note: {name} is not installed and is left out")
     return [name for name in names if name not in absent]

@@ -1,4 +1,4 @@
-"""The options `--print-ir-before` and `--print-ir-after`: the IR around passes, on stderr."""
+"""The options `--print-ir-before` and `--print-ir-after`: IR around passes, on stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHEN = ("before", "after")
 
 
 def add_print_ir(parser: argparse.ArgumentParser) -> None:
-    """The options."""
+    """Add the options."""
     group = parser.add_argument_group("the IR around passes, to stderr")
     for when in _WHEN:
         group.add_argument(
@@ -44,9 +44,9 @@ PRINT_IR = (
 
 
 class IrPrinter(PassObserver):
-    """Prints the IR around passes; "(unchanged)" after a pass that did nothing.
+    """Prints the IR around passes, or "(unchanged)" after a pass without effect.
 
-    Raises OptionError where an option names a pass that does not run.
+    Raises OptionError if an option names a pass that does not run.
     """
 
     def __init__(self, args: argparse.Namespace, steps: Sequence[ModulePass]) -> None:
@@ -70,7 +70,7 @@ class IrPrinter(PassObserver):
 
 
 def _chosen(args: argparse.Namespace, when: str, names: Sequence[str]) -> Sequence[str]:
-    """The passes that the options for one side name."""
+    """Return the passes that the options for one side name."""
     if getattr(args, f"print_ir_{when}_all"):
         return names
     named: str | None = getattr(args, f"print_ir_{when}")

@@ -1,4 +1,4 @@
-"""What a compilation is at, for who waits at a terminal."""
+"""Progress of a compilation at a terminal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _STEPS = re.compile(r"code (\d+)/(\d+): ")
 
 @contextmanager
 def shown(*, wanted: bool = True) -> Generator[Progress]:
-    """A progress for the length of a block: it is shown on stderr if that is a terminal, by `rich`
-    where that is installed."""
+    """Yield a progress callback that prints to stderr if that is a terminal, by `rich` if
+    installed."""
     if not wanted or not sys.stderr.isatty():
         yield quiet
         return
@@ -33,13 +33,13 @@ def shown(*, wanted: bool = True) -> Generator[Progress]:
 
 
 class _Lines:
-    """A line now and then."""
+    """Occasional lines."""
 
     def __init__(self) -> None:
         self._next = monotonic() + DELAY
 
     def tell(self, text: str) -> None:
-        """Show what is being done, if the last line is old."""
+        """Show the current activity, unless a line was shown recently."""
         if monotonic() >= self._next:
             self._next = monotonic() + DELAY
             print(f"compiling: {text}", file=sys.stderr, flush=True)
@@ -49,7 +49,7 @@ class _Lines:
 
 
 class _Bar:
-    """A line that changes, and goes in the end."""
+    """A line that changes, and disappears at the end."""
 
     def __init__(self) -> None:
         self._start = monotonic() + DELAY
@@ -57,7 +57,7 @@ class _Bar:
         self._task: Any = None
 
     def tell(self, text: str) -> None:
-        """Show what is being done, once it takes a while."""
+        """Show the current activity once it takes a while."""
         if self._progress is None:
             if monotonic() < self._start:
                 return
@@ -75,7 +75,7 @@ class _Bar:
 
 
 def _rich_progress() -> Any:
-    from rich.console import Console  # it takes its time
+    from rich.console import Console  # imported here, as the import is slow
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (

@@ -20,15 +20,15 @@ from tessella.support.errors import InvalidModelError
 from tessella.tools.onnx_values import OnnxGraph
 
 _LARGE = 1 << 10
-"""Bytes of a weight that is worth to be fed."""
+"""The least size in bytes of a weight that is worth feeding."""
 
 Test = Callable[[onnx.ModelProto], bool]
-"""Whether a valid model still does what it should not."""
+"""Returns whether a valid model still shows the failure."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a model is."""
+    """The size of a model, for comparison."""
 
     nodes: int
     inputs: int
@@ -47,24 +47,24 @@ def _counted(count: int, what: str) -> str:
 
 
 def size_of(model: onnx.ModelProto) -> Size:
-    """How large a model is."""
+    """Return the size of a model."""
     graph = model.graph
     return Size(len(graph.node), len(graph.input), len(graph.output), model.ByteSize())
 
 
 class Reducer:
-    """Holds the smallest model that passes the test so far."""
+    """Holds the smallest model so far that passes the test."""
 
     def __init__(self, model: onnx.ModelProto, test: Test) -> None:
         self.smallest = model
-        """The smallest so far."""
+        """The smallest model so far."""
         self.model = _typed(_rebuilt(model))
         """The same with the types of all values."""
         self._test = test
         self._tried: set[bytes] = set()
 
     def run(self) -> onnx.ModelProto:
-        """The smallest model that is found."""
+        """Return the smallest model found."""
         steps = (self._nodes, self._bypasses, self._outputs, self._weights, self._dimensions)
         while True:
             before = size_of(self.model)
@@ -74,7 +74,7 @@ class Reducer:
                 return self.smallest
 
     def _accepts(self, candidate: onnx.ModelProto | None) -> bool:
-        """Whether a candidate takes the model's place."""
+        """Return whether a candidate replaces the model."""
         typed = None if candidate is None else _valid(_tidy(candidate))
         if typed is None:
             return False
@@ -89,24 +89,24 @@ class Reducer:
         return True
 
     def _nodes(self) -> None:
-        """Leave out runs of nodes, long ones first."""
+        """Remove runs of nodes, long ones first."""
         length = len(self.model.graph.node) // 2
         while length:
             start = len(self.model.graph.node) - length
             while start >= 0:
-                # from the end: what is left out there makes no new inputs
+                # from the end, where removal creates no new inputs
                 self._accepts(without_nodes(self.model, range(start, start + length)))
                 start = min(start, len(self.model.graph.node)) - length
             length //= 2
 
     def _bypasses(self) -> None:
-        """Replace values by those of the same type that they are made from."""
+        """Replace values by values of the same type that they are computed from."""
         for i in reversed(range(len(self.model.graph.node))):
             if i < len(self.model.graph.node):
                 any(map(self._accepts, bypassed(self.model, i)))
 
     def _outputs(self) -> None:
-        """Leave out outputs, half of them first."""
+        """Remove outputs, half of them first."""
         length = len(self.model.graph.output) // 2
         while length:
             start = 0
@@ -116,13 +116,13 @@ class Reducer:
             length //= 2
 
     def _weights(self) -> None:
-        """Feed large weights as inputs: the file is smaller without them."""
+        """Feed large weights as inputs, which shrinks the file."""
         for tensor in list(self.model.graph.initializer):
             if tensor.ByteSize() > _LARGE:
                 self._accepts(fed(self.model, tensor.name))
 
     def _dimensions(self) -> None:
-        """Make dimensions of inputs 1, or half of what they are."""
+        """Shrink dimensions of inputs to 1, or to half."""
         for value in list(self.model.graph.input):
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 for size in (1, 2, dim.dim_value // 2):
@@ -136,8 +136,11 @@ class Reducer:
 
 
 def without_nodes(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.ModelProto | None:
-    """The model without some nodes: what they made is fed, and what they read is an output where
-    nothing else reads it. None where a type is not known."""
+    """Return the model without some nodes.
+
+    Their results become inputs, and their operands become outputs if nothing else reads them. None
+    if a type is unknown.
+    """
     graph, types = OnnxGraph(model), _types(model)
     kept = [i for i in range(len(graph.nodes)) if i not in left_out]
     made = {name for i in kept for name in graph.nodes[i].makes}
@@ -157,13 +160,14 @@ def without_nodes(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.Mod
 
 
 def without_outputs(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.ModelProto | None:
-    """The model without some outputs; None where none would be left."""
+    """Return the model without some outputs; None if none would be left."""
     kept = [value for i, value in enumerate(model.graph.output) if i not in left_out]
     return _rebuilt(model, outputs=kept) if kept else None
 
 
 def bypassed(model: onnx.ModelProto, index: int) -> Iterator[onnx.ModelProto]:
-    """The model without a node of one output, each with a value of the same type in its place."""
+    """Yield the model without a node of one output, each time with a value of the same type in its
+    place."""
     graph, types = OnnxGraph(model), _types(model)
     node = graph.nodes[index]
     if len(node.makes) != 1 or node.makes[0] in graph.outputs or node.makes[0] not in types:
@@ -178,7 +182,7 @@ def bypassed(model: onnx.ModelProto, index: int) -> Iterator[onnx.ModelProto]:
 
 
 def fed(model: onnx.ModelProto, weight: str) -> onnx.ModelProto:
-    """The model with a weight as an input."""
+    """Return the model with a weight as an input."""
     tensor = next(t for t in model.graph.initializer if t.name == weight)
     value = helper.make_tensor_value_info(weight, tensor.data_type, tensor.dims)
     others = [v for v in model.graph.input if v.name != weight]
@@ -187,7 +191,7 @@ def fed(model: onnx.ModelProto, weight: str) -> onnx.ModelProto:
 
 
 def resized(model: onnx.ModelProto, name: str, axis: int, size: int) -> onnx.ModelProto:
-    """The model with another size of an input's dimension; what follows from it is inferred."""
+    """Return the model with another size of an input's dimension; dependent types are inferred."""
     inputs: list[onnx.ValueInfoProto] = []
     for value in model.graph.input:
         copy = onnx.ValueInfoProto()
@@ -200,7 +204,7 @@ def resized(model: onnx.ModelProto, name: str, axis: int, size: int) -> onnx.Mod
 
 
 def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """The model for these shapes of inputs."""
+    """Return the model for these input shapes."""
     for name, shape in shapes.items():
         if shape:
             for axis, size in enumerate(shape):
@@ -216,7 +220,7 @@ def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def _renamed(node: onnx.NodeProto, old: str, new: str) -> onnx.NodeProto | None:
-    """A node that reads another value; None where a subgraph of it may read the old one."""
+    """Return a node that reads another value; None if a subgraph of it may read the old one."""
     if any(a.HasField("g") or a.graphs for a in node.attribute):
         return None
     copy = onnx.NodeProto()
@@ -234,7 +238,7 @@ def _rebuilt(
     outputs: Sequence[onnx.ValueInfoProto] | None = None,
     weights: Sequence[onnx.TensorProto] | None = None,
 ) -> onnx.ModelProto:
-    """A copy of the model with other parts; the types of values inside are left to be inferred."""
+    """Return a copy of the model with other parts; types of inner values are left to inference."""
     graph = model.graph
     new = helper.make_graph(
         graph.node if nodes is None else nodes,
@@ -256,7 +260,7 @@ def _rebuilt(
 
 
 def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of all values that can be inferred."""
+    """Return the model with the types of all values that can be inferred."""
     try:
         return shape_inference.infer_shapes(model, data_prop=True)
     except (shape_inference.InferenceError, ValueError) as error:
@@ -264,7 +268,7 @@ def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """The model with types, or None for one that breaks ONNX's rules."""
+    """Return the model with types; None if it breaks ONNX's rules."""
     try:
         typed = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
         checker.check_model(typed, full_check=True)  # pyright: ignore[reportUnknownMemberType]
@@ -274,8 +278,7 @@ def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without nodes, inputs and weights that no output is made from; with the inferred
-    shape of outputs that have none."""
+    """Remove nodes, inputs and weights that no output depends on; infer missing output shapes."""
     graph = OnnxGraph(model)
     ends = [name for name in graph.outputs if name in graph.maker]
     live = {*ends, *(name for end in ends for name in graph.upstream(end))}
@@ -306,7 +309,7 @@ def _all_nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
 
 
 def _types(model: onnx.ModelProto) -> Mapping[str, onnx.ValueInfoProto]:
-    """The values of known element type and rank, by name."""
+    """Return the values of known element type and rank, by name."""
     graph = model.graph
     values = [*graph.value_info, *graph.input, *graph.output]
     known = {v.name: v for v in values if v.type.tensor_type.HasField("shape")}

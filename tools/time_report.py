@@ -1,4 +1,4 @@
-"""Timings as a table, as LLVM and MLIR print them."""
+"""Timings as a table, in the style of LLVM and MLIR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RULE = f"==={'-' * 73}==="
 
 
 def time_report(timings: Mapping[str, float]) -> Iterator[str]:
-    """The lines of the table, longest first. What LLVM does meanwhile stands apart."""
+    """Yield the lines of the table, longest first. LLVM's parallel work is listed separately."""
     whole = total(timings)
     yield from (_RULE, f"{'... Execution time report ...':^79}".rstrip(), _RULE)
     yield f"  Total Execution Time: {whole:.4f} seconds"

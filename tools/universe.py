@@ -21,13 +21,13 @@ from tessella.support.errors import InternalError
 
 @dataclass(frozen=True)
 class Entry:
-    """Where something is: a name in a module."""
+    """The location of an object: a name in a module."""
 
     module: str
     name: str
 
     def load(self) -> Any:
-        """Import it."""
+        """Import the object."""
         return getattr(import_module(self.module), self.name)
 
 
@@ -39,7 +39,7 @@ DIALECTS = {
 }
 
 REPLACED = {"arith": Entry("tessella.dialects.arith", "Arith")}
-"""Upstream dialects that `tessella-opt` has a version of its own of; `xdsl-opt` keeps xDSL's."""
+"""Upstream dialects that `tessella-opt` replaces; `xdsl-opt` keeps xDSL's."""
 
 TARGETS = {"tessella-llvm": Entry("tessella.codegen.xdsl_target", "LLVMTarget")}
 
@@ -50,7 +50,7 @@ PASS_PACKAGES = ("tessella.passes", "tessella.lowering")
 
 
 def find_passes() -> dict[str, Entry]:
-    """The passes by name, sorted. Raises InternalError where two have the same name."""
+    """Return the passes by name, sorted. Raises InternalError for a duplicate name."""
     found: dict[str, Entry] = {}
     for package in PASS_PACKAGES:
         for file in files(package).iterdir():
@@ -66,7 +66,7 @@ def find_passes() -> dict[str, Entry]:
 
 
 def _passes_in(source: str) -> Iterator[tuple[str, str]]:
-    """Class and pass name of each ``class C(ModulePass): name = "..."``."""
+    """Yield class and pass name of each ``class C(ModulePass): name = "..."``."""
     if not any(base in source for base in BASES):
         return
     for node in ast.parse(source).body:

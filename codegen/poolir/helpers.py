@@ -1,4 +1,4 @@
-"""Helpers: how they start, are recruited, serve and leave."""
+"""Helpers: starting, recruiting, serving and leaving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that count, as LLVM text."""
+"""Counted loops as LLVM text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def loop(
     carried: Sequence[tuple[str, str, str, str]] = (),
     once: bool = False,
 ) -> str:
-    """A loop with ``%over`` from ``first`` up to ``%limit``.
+    """Return a loop of ``%over`` from ``first`` up to ``%limit``.
 
-    The body ends, without a branch, in the block ``last``; it may leave the loop elsewhere. The
-    blocks around the loop are ``before`` and ``after``. What is ``carried`` has a type, a name, a
-    first value, and the name of the one for the next step. With ``once``, the first step is not
-    asked for: the body begins in the block ``step.over``, and in that of the loop itself else.
+    The body ends without a branch in the block ``last``; it may leave the loop elsewhere.
+    ``before`` and ``after`` are the blocks around the loop. Each ``carried`` value has a type, a
+    name, an initial value, and the name of its next value. With ``once``, the first iteration runs
+    without a test. The body begins in the block ``step.over`` then, and otherwise in the block of
+    the loop itself.
     """
     head, step = f"loop.{over}", f"step.{over}"
     phis = [("i64", over, str(first), f"%{over}.next"), *carried]

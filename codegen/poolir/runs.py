@@ -1,4 +1,4 @@
-"""Runs: their turns, how many shares they have, and how they begin and end."""
+"""Runs: queueing, number of shares, beginning and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases: how their shares are offered, taken, computed and awaited."""
+"""Phases: offering, taking, computing and awaiting shares."""
 
 from __future__ import annotations
 

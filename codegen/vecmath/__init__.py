@@ -1,4 +1,4 @@
-"""Vector math of our own, for any number of lanes, so that no code calls the C library."""
+"""Vector math functions for any number of lanes, so that no code calls the C library."""
 
 from tessella.codegen.vecmath.table import FUNCTIONS, call, define
 

@@ -1,11 +1,11 @@
 """Polynomials and split constants, by element type.
 
-All are our own fits, which `python -m bench.fit_vecmath` repeats: the function in question, with
-the leading terms taken off as the docstrings say, interpolated at the Chebyshev nodes of the
-interval, which comes close to the best fit; erf by least squares, reweighted (Lawson) until the
-errors are level. Then rounded to the element's type. The stated errors are relative to the
-function, of the rounded coefficients in exact arithmetic. The numbers of f32 are spaced by 1.2e-7,
-those of f64 by 2.2e-16, relatively.
+`python -m bench.fit_vecmath` repeats the fits. Each one interpolates the function, without the
+leading terms that its docstring names, at the Chebyshev nodes of the interval, which is close to
+the best fit; erf is fitted by reweighted least squares (Lawson) until the errors are level. The
+coefficients are then rounded to the element's type. The stated errors are relative to the function,
+for the rounded coefficients in exact arithmetic. The relative spacing of f32 is 1.2e-7, that of f64
+2.2e-16.
 """
 
 from __future__ import annotations
@@ -16,37 +16,39 @@ LN2 = 0.6931471805599453
 """ln(2), rounded to float64."""
 
 LN2_LOW = 2.3190468138462996e-17
-"""What ln(2) has beyond the nearest f64."""
+"""ln(2) minus the nearest f64."""
 
 LN2_PARTS = {
     32: (0.693359375, -2.1219444170128554e-4),
     64: (0.6931471806019545, -4.2009150726810846e-11),
 }
-"""ln 2 in two: the first has few bits, so that its product with an exponent is exact."""
+"""ln 2 as a sum of two: the first has few bits, so that its product with an exponent is exact."""
 
 LOG2_E_PARTS = {
     32: (1.4426950216293335, 1.925963033500011e-08),
     64: (1.4426950408889634, 2.0355273740931033e-17),
 }
-"""1 / ln 2 in two."""
+"""1 / ln 2 as a sum of two."""
 
 LOG10_E_PARTS = {
     32: (0.4342944920063019, -1.0103049952192578e-08),
     64: (0.4342944819032518, 1.098319650216765e-17),
 }
-"""1 / ln 10 in two."""
+"""1 / ln 10 as a sum of two."""
 
 LOG10_2_PARTS = {
     32: (0.301025390625, 4.605039066518657e-06),
     64: (0.3010299956640665, -8.532344317057107e-14),
 }
-"""ln 2 / ln 10 in two: the first has few bits, so that its product with an exponent is exact."""
+"""ln 2 / ln 10 as a sum of two: the first has few bits, so that its product with an exponent is
+exact."""
 
 HALF_PI_PARTS_FUSED = (1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15)
-"""pi / 2 in three f32, each rounded down, so that none changes the sign of a zero."""
+"""pi / 2 as a sum of three f32, each rounded down, so that none changes the sign of a zero."""
 
 HALF_PI_PARTS = (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5633440682570896e-12)
-"""pi / 2 in four f32 of few bits, so that their products with small integers are exact."""
+"""pi / 2 as a sum of four f32 with few bits, so that their products with small integers are
+exact."""
 
 EXP = {
     32: (
@@ -268,14 +270,14 @@ HALF_PI_PARTS_64 = (
     2.0222662487111665e-21,
     8.4784276603689e-32,
 )
-"""pi / 2 in four f64, of which three have 33 bits: their products with integers of 20 bits are
+"""pi / 2 as a sum of four f64, three of them with 33 bits, whose products with 20-bit integers are
 exact."""
 
 HALF_PI_LOW = 6.123233995736766e-17
-"""What pi / 2 has beyond the nearest f64."""
+"""pi / 2 minus the nearest f64."""
 
 TWO_OVER_ROOT_PI = (1.1283791670955126, 1.533545961316588e-17)
-"""2 / sqrt(pi) in two."""
+"""2 / sqrt(pi) as a sum of two."""
 
 ERF_64 = (
     -0.37612638903183754,
@@ -314,7 +316,7 @@ ERFC_64 = (
 """f64: erfc(x) exp(x^2) (x + 3) in 1 / (x + 3), for 1 <= x <= 5.95. Error of erf: 2.4e-18."""
 
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-"""2 / 3 in two."""
+"""2 / 3 as a sum of two."""
 
 POW_ATANH = (
     0.40000000000000024,

@@ -15,7 +15,7 @@ from tessella.codegen.vecmath.whole import in_whole_vectors
 
 @dataclass(frozen=True)
 class Format:
-    """What the bits of a float type mean."""
+    """The bit layout of a float type."""
 
     mantissa: int
     """Stored bits of the mantissa."""
@@ -41,7 +41,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Power:
-    """2^n for an n that is an integer, as a float and shifted into the low bits of another."""
+    """2^n for an integer n, which is stored as a float and as the low bits of another one."""
 
     n: Lanes
     shifted: Lanes
@@ -49,7 +49,7 @@ class Power:
 
 
 def nearest(shifted: Lanes) -> Power:
-    """The integer of a value to which the format's magic number has been added."""
+    """Read the integer of a value to which the format's magic number has been added."""
     return Power(shifted - FORMATS[shifted.type.bits].magic, shifted)
 
 
@@ -61,28 +61,30 @@ def power_of_two(power: Power, extra: int = 0) -> Lanes:
 
 
 def scales(x: Lanes) -> bool:
-    """Whether the machine scales by powers of two: to 0 and infinity, whatever is scaled."""
-    return x.w.target.scales_by_powers
+    """Return whether the machine scales any value by powers of two, including to 0 and infinity."""
+    return bool(x.w.target.scales_by_powers)
 
 
 def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
-    """x * 2^(n + extra), rounded once, for 1/2 < |x| < 2: to denormals, 0 and infinity too."""
+    """x * 2^(n + extra), rounded once, for 1/2 < |x| < 2. The result may be denormal, 0 or
+    infinite."""
     if scales(x):
-        return _scale_avx512(x, power.n + float(extra) if extra else power.n)
+        return _scaled(x, power.n + float(extra) if extra else power.n)
     form = FORMATS[x.type.bits]
-    # In two steps of about n / 2, because 2^n alone may be no normal number.
+    # Two steps of about n / 2 are needed, as 2^n alone may not be a normal number.
     shifted = power.shifted.bits() + extra if extra else power.shifted.bits()
     half = (shifted << (form.mantissa - 1)) & -(1 << form.mantissa)
     rest = (shifted << form.mantissa) - half
     return x * (half + form.one).floats() * (rest + form.one).floats()
 
 
-def _scale_avx512(x: Lanes, n: Lanes) -> Lanes:
-    """AVX-512's `vscalefps`; LLVM's `ldexp` becomes the same with a conversion before it."""
+def _scaled(x: Lanes, n: Lanes) -> Lanes:
+    """The machine's instruction; LLVM's `ldexp` becomes the same with a conversion before it."""
     bits = x.type.bits
     sizes = (size for size in (128, 256) if size >= x.type.lanes * bits)
     width = next(sizes, 512)
     letter = "s" if bits == 32 else "d"
+    name = x.w.target.scales_by_powers.format(type=letter, bits=width)
 
     def instruction(value: Value, power: Value) -> Value:
         lanes = value.type.lanes
@@ -90,7 +92,6 @@ def _scale_avx512(x: Lanes, n: Lanes) -> Lanes:
         operands.append(Value(scalar(f"i{max(8, lanes)}"), "-1"))
         if width == 512:
             operands.append(Value(scalar("i32"), "4"))
-        name = f"llvm.x86.avx512.mask.scalef.p{letter}.{width}"
         return x.w.call(value.type, name, *operands)
 
     return in_whole_vectors(width // bits, instruction, x, n)
@@ -116,11 +117,11 @@ def scaled_exp(x: Lanes, extra: int) -> Lanes:
 
 
 def _within(x: Lanes, least: float, most: float) -> Lanes:
-    """An argument between those beyond which the result is 0 or infinite.
+    """Clamp an argument to the range beyond which the result is 0 or infinite.
 
-    Without an upper bound where the machine scales: of a huge argument n is huge, and r any number
-    of which a polynomial of even degree that is close to exp gives a positive one, or NaN, which
-    `vscalefps` takes to infinity.
+    Machines that scale need no upper bound. A huge argument has a huge n and an arbitrary r; a
+    polynomial of even degree close to exp gives a positive number for it, or NaN, which `vscalefps`
+    takes to infinity.
     """
     x = x.at_least(least)
     return x if scales(x) else x.at_most(most)
@@ -146,7 +147,7 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def expm1_bounded(x: Lanes) -> Lanes:
-    """expm1 of an x that does not overflow; the sign of a zero is lost."""
+    """expm1 of an x that does not overflow; a zero loses its sign."""
     form = FORMATS[x.type.bits]
     least = -(form.mantissa + 3) / LOG2_E
     power, r = _reduce(x.at_least(least))

@@ -10,7 +10,7 @@ from tessella.codegen.vecmath.piecewise import piecewise
 
 
 def sinh(x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) up to 1, from there on h - 1 / (4 h) with h = exp(|x|) / 2."""
+    """x + x^3 P(x^2) up to 1, and h - 1 / (4 h) with h = exp(|x|) / 2 beyond."""
     magnitude = x.abs()
     square = x * x
     near = fma(x * square, polynomial(square, SINH[x.type.bits]), x)
@@ -26,9 +26,9 @@ def cosh(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """-E / (E + 2) with E = expm1(-2 |x|), which loses nothing near 0 nor near 1.
+    """-E / (E + 2) with E = expm1(-2 |x|), which is accurate near 0 and near 1.
 
-    By intervals for f32 where coefficients can be looked up.
+    Targets that look up coefficients in registers use a polynomial for each interval for f32.
     """
     if x.w.target.table_lanes and x.type.bits == 32:
         return piecewise(x, pieces.TANH)

@@ -70,7 +70,7 @@ class Lanes:
         return self._with("shl", other)
 
     def __rshift__(self, other: int) -> Lanes:
-        """Arithmetic: the sign comes in from the left."""
+        """Arithmetic right shift."""
         return self._with("ashr", other)
 
     def is_(self, predicate: str, other: Lanes | float) -> Lanes:

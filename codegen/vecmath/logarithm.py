@@ -35,7 +35,7 @@ def _exponent(x: Lanes) -> Lanes:
 
 
 def _as_float(k: Lanes) -> Lanes:
-    """A small integer as a float of its size; for i64 by bits, as few machines convert it."""
+    """Convert a small integer to a float of its size; i64 by bits, as few machines convert it."""
     if k.type.bits == 32:
         return k.cast("sitofp", "f32")
     return (k + _MAGIC_BITS).floats() - FORMATS[64].magic
@@ -59,12 +59,12 @@ def split_normal(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _fraction(x: Lanes, k: Lanes) -> Lanes:
-    """f of x = 2^k (1 + f)."""
+    """Return f of x = 2^k (1 + f)."""
     return (x.bits() - (k << FORMATS[x.type.bits].mantissa)).floats() - 1.0
 
 
 def split(x: Lanes) -> tuple[Lanes, Lanes]:
-    """k and f of a positive x; denormals are scaled up first."""
+    """Return k and f of a positive x; denormals are scaled up first."""
     digits = FORMATS[x.type.bits].mantissa
     small = x.is_("olt", _LEAST_NORMAL[x.type.bits])
     k, f = split_normal(where(small, x * 2.0**digits, x))
@@ -72,7 +72,7 @@ def split(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _special(x: Lanes, result: Lanes) -> Lanes:
-    """The logarithm's limits: -inf of 0, inf of inf, NaN of negative numbers and of NaN."""
+    """Add the limits: -inf for 0, inf for inf, NaN for negative numbers and NaN."""
     result = where(x.is_("oeq", math.inf), x, result)
     result = where(x.is_("oeq", 0.0), -math.inf, result)
     return where(x.is_("oge", 0.0), result, math.nan)
@@ -98,7 +98,8 @@ def log2(x: Lanes) -> Lanes:
 
 
 def log10(x: Lanes) -> Lanes:
-    """k ln 2 / ln 10 + (f + tail) / ln 10, with what the sum loses: powers of 10 are exact."""
+    """k ln 2 / ln 10 + (f + tail) / ln 10 plus the rounding error of the sum: powers of 10 are
+    exact."""
     k, f = split(x)
     high, low = LOG10_2_PARTS[x.type.bits]
     product, rest = _product(f, LOG10_E_PARTS[x.type.bits])
@@ -109,7 +110,7 @@ def log10(x: Lanes) -> Lanes:
 
 
 def _product(f: Lanes, factor: tuple[float, float]) -> tuple[Lanes, Lanes]:
-    """log1p(f) times a factor in two parts: f times the first part, and the rest."""
+    """log1p(f) times a factor that is a sum of two: f times its first part, and the remainder."""
     high, low = factor
     product = f * high
     lost = fma(f, high, -product)
@@ -117,20 +118,20 @@ def _product(f: Lanes, factor: tuple[float, float]) -> tuple[Lanes, Lanes]:
 
 
 def log1p(x: Lanes) -> Lanes:
-    """As log of 1 + x, with f = x 2^-k + (2^-k - 1), which is exact where k = 0."""
+    """log(1 + x), with f = x 2^-k + (2^-k - 1), which is exact for k = 0."""
     form = FORMATS[x.type.bits]
     total = x + 1.0
     k = _exponent(total)
     down = (x.like(1.0).bits() - (k << form.mantissa)).floats()
-    # 2^-k is no normal number for the largest k, and x + 1 is x long before.
+    # 2^-k is not normal for the largest k; x + 1 is x long before.
     f = where(k.is_("sgt", form.mantissa + 2), _fraction(total, k), fma(x, down, down - 1.0))
     result = _special(total, _assemble(_as_float(k), f, _tail(f)))
-    # Of the tiniest arguments the result is the argument, with its sign.
+    # The result for the tiniest arguments is the argument, with its sign.
     return where(x.abs().is_("olt", 2.0 ** -(form.mantissa + 2)), x, result)
 
 
 def _large(x: Lanes) -> Lanes:
-    """Where x^2 + 1 is x^2."""
+    """The mask of values for which x^2 + 1 rounds to x^2."""
     return x.is_("ogt", 2.0 ** (FORMATS[x.type.bits].mantissa // 2 + 2))
 
 

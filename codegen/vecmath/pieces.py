@@ -1,9 +1,8 @@
-"""Coefficients of odd functions by intervals, as `codegen/vecmath/piecewise.py` evaluates them.
+"""Coefficients of odd functions by intervals, which `codegen/vecmath/piecewise.py` evaluates.
 
-Our own fits in f64, which `python -m bench.fit_vecmath` repeats: weighted least squares (Lawson)
-until the errors in ULP are level; each coefficient was rounded to f32 before the higher ones were
-fitted. The stated errors are relative to
-the function, of the rounded coefficients in exact arithmetic.
+`python -m bench.fit_vecmath` repeats the fits, in f64: weighted least squares (Lawson) until the
+errors in ULP are level; each coefficient is rounded to f32 before the higher ones are fitted. The
+stated errors are relative to the function, for the rounded coefficients in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Pieces:
 
     @property
     def end(self) -> float:
-        """A larger argument is taken for this one: the nearest integer must be that of a piece."""
+        """The largest argument of the last piece. Larger arguments are clamped to it."""
         return (len(self.coefficients[0]) - 0.51) * self.width
 
 

@@ -1,7 +1,7 @@
 """Odd functions by intervals, with coefficients that lanes look up in registers.
 
-AVX-512's `vpermps` takes lanes of a vector by number, `vpermi2ps` those of two. So a polynomial of
-low degree for each interval takes fewer instructions than one formula for all arguments.
+Where an instruction selects lanes of one or two vectors by index, a polynomial of low degree for
+each interval takes fewer instructions than one formula for all arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tessella.codegen.vecmath.whole import in_whole_vectors
 
 
 def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
-    """The odd function of the pieces."""
+    """Evaluate the odd function of the pieces."""
     a = x.abs().at_most(pieces.end)
     magic = FORMATS[x.type.bits].magic
     shifted = fma(a, 1 / pieces.width, magic)
@@ -30,9 +30,9 @@ def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
 
 
 def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
-    """The numbers at those places of the table, whose size is lanes of one vector or of two.
+    """Look up table entries by index. The table has the lanes of one or two vectors.
 
-    Only the index's lowest bits count.
+    Only the low bits of the index count.
     """
     w, lanes = index.w, index.w.target.table_lanes
     to = vector("f32", lanes)
@@ -40,8 +40,7 @@ def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
     bits = to.lanes * to.bits
 
     def instruction(places: Value) -> Value:
-        if len(parts) == 1:
-            return w.call(to, f"llvm.x86.avx512.permvar.sf.{bits}", parts[0], places)
-        return w.call(to, f"llvm.x86.avx512.vpermi2var.ps.{bits}", parts[0], places, parts[1])
+        name = w.target.takes_lanes[len(parts) - 1].format(bits=bits)
+        return w.call(to, name, parts[0], places, *parts[1:])
 
     return in_whole_vectors(lanes, instruction, index)

@@ -1,5 +1,8 @@
-"""pow: 2^(y log2 |x|). For f32 in f64, which leaves no error of the product to repair; for f64 with
-a logarithm that is the sum of two f64."""
+"""pow: 2^(y log2 |x|).
+
+f32 is computed in f64, where the product's error does not matter; f64 uses a logarithm that is the
+sum of two f64.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from tessella.codegen.vecmath.logarithm import split, split_normal
 
 
 def _log2(magnitude: Lanes) -> Lanes:
-    """log2 of an f32's magnitude, as f64, in which its denormals are normal numbers."""
+    """log2 of an f32's magnitude as f64, in which f32's denormals are normal."""
     k, f = split_normal(magnitude.cast("fpext", "f64"))
     result = fma(f * f, polynomial(f, POW_LOG2), fma(f, LOG2_E, k))
     result = where(magnitude.is_("oeq", 0.0), -math.inf, result)
@@ -29,7 +32,7 @@ def _log2(magnitude: Lanes) -> Lanes:
 
 
 def _exp2(exponent: Lanes) -> Lanes:
-    """2^exponent as f32; the f64 on the way has room for all of f32's powers."""
+    """2^exponent as f32; the intermediate f64 represents all powers of f32."""
     exponent = exponent.at_most(140.0).at_least(-160.0)
     power = nearest(exponent + FORMATS[64].magic)
     r = exponent - power.n
@@ -40,11 +43,11 @@ def _exp2(exponent: Lanes) -> Lanes:
 # ** f64 **
 
 Pair = tuple[Lanes, Lanes]
-"""A number as the sum of two, of which the second is small."""
+"""A number as the sum of two, the second of them small."""
 
 
 def product(a: Lanes, b: Lanes | float) -> Pair:
-    """a * b, and what rounding loses."""
+    """a * b, and its rounding error."""
     right = b if isinstance(b, Lanes) else a.like(b)
     total = a * right
     if a.w.target.fused_multiply_add:
@@ -54,7 +57,7 @@ def product(a: Lanes, b: Lanes | float) -> Pair:
 
 
 def _halves(x: Lanes) -> Pair:
-    """x as the sum of two with half of the bits, so that their products are exact."""
+    """Split x into a sum of two with half the bits each, whose products are exact."""
     high = (x.bits() & -(1 << 27)).floats()
     return high, x - high
 
@@ -65,7 +68,7 @@ def _times(a: Pair, b: Pair) -> Pair:
 
 
 def _normal(high: Lanes, low: Lanes) -> Pair:
-    """The sum with a small second part; the first one is larger."""
+    """Normalise a sum of two: the second part becomes small. The first one must be larger."""
     total = high + low
     return total, low - (total - high)
 
@@ -117,7 +120,7 @@ def _exp2_pair(r: Lanes, rest: Lanes) -> Lanes:
 
 
 _MOST = 1100.0
-"""An exponent beyond which powers of two are infinite or 0."""
+"""A bound on exponents: beyond it, powers of two are infinite or 0."""
 
 
 def powf(x: Lanes, y: Lanes) -> Lanes:

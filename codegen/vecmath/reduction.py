@@ -1,7 +1,7 @@
-"""Exact reduction of large angles, after Payne and Hanek: only the bits of 2/pi that matter.
+"""Exact reduction of large angles, after Payne and Hanek: only the relevant bits of 2/pi are used.
 
-The fast reduction loses its accuracy where the quadrant has many bits. Such angles are rare: one
-branch asks whether any lane has one, and a function that is not inlined treats them one by one.
+The fast reduction loses accuracy if the quadrant has many bits. Such angles are rare: one branch
+tests for them, and a function that is not inlined handles them lane by lane.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ define internal {{ i32, float }} @ts.angle(float %x, i32 %quadrant, float %rest)
   %both = insertvalue {{ i32, float }} %pair, float %r.done, 1
   ret {{ i32, float }} %both
 }}"""
-"""x = mantissa 2^(exponent - 150): x 2/pi modulo 4 with 126 bits after the point; its fraction."""
+"""x = mantissa 2^(exponent - 150): x 2/pi modulo 4 with 126 fractional bits; returns its
+fraction."""
 
 _SCALAR_64 = """\
 define internal {{ i64, double }} @ts.angle.f64(double %x, i64 %quadrant, double %rest) #2 {{
@@ -120,8 +121,11 @@ define internal {{ i64, double }} @ts.angle.f64(double %x, i64 %quadrant, double
   %both = insertvalue {{ i64, double }} %pair, double %r.done, 1
   ret {{ i64, double }} %both
 }}"""
-"""x = mantissa 2^(exponent - 1075): x 2/pi modulo 4 with 190 bits after the point, of which 64 or
-more are right after the leading zeros of the fraction; these times pi/2, rounded once."""
+"""x = mantissa 2^(exponent - 1075): x 2/pi modulo 4 with 190 fractional bits.
+
+At least 64 of them are right after the leading zeros of the fraction; they are multiplied by pi/2
+and rounded once.
+"""
 
 _VECTOR = """\
 define internal {{ {ints}, {floats} }} @{name}({floats} %x, {ints} %q, {floats} %r) #2 {{
@@ -152,14 +156,16 @@ done:
 def reduce_large(
     x: Lanes, quadrant: Lanes, r: Lanes, rest: Lanes | None = None
 ) -> tuple[Lanes, Lanes, Lanes | None]:
-    """The quadrant (modulo 4) and the remainder of each lane, made exact where |x| is large; there
-    the rest of the remainder is 0."""
+    """Return the quadrant (modulo 4) and the remainder of each lane, exact for large |x|.
+
+    For large |x| the second part of the remainder is 0.
+    """
     w = x.w
     limit = LIMIT
     if x.type.bits == 64 or w.target.fused_multiply_add:
         limit = LIMIT_FUSED
     callee = _define(x, limit)
-    # A NaN compares false, and stays NaN on the fast way.
+    # NaN compares false, and stays NaN on the fast path.
     large = x.abs().is_("ogt", limit)
     any_large = large.value
     if x.type.lanes:
@@ -190,7 +196,7 @@ def _phi(new: Value, old: Value, slow: str, before: str) -> str:
 
 
 def _define(x: Lanes, limit: float) -> str:
-    """Write the functions of the slow way once in a module; the name of the one to call."""
+    """Write the functions of the slow path once in a module; return the name of the one to call."""
     helpers, scalar = x.w.helpers, x.type.scalar
     number = constant(scalar, limit).text
     if scalar.bits == 64:

@@ -1,8 +1,8 @@
-"""C's `fmod`, exact: what a division towards zero leaves.
+"""C's `fmod`, exact: the remainder of a division rounded toward zero.
 
-Where the quotient has no more bits than a float, one multiply-add leaves the remainder without
-rounding. Larger quotients are rare: one branch asks whether any lane has one, and a function that
-is not inlined divides those one by one, as integers.
+If the quotient has no more bits than a float, one multiply-add computes the remainder without
+rounding. Larger quotients are rare: one branch tests for them, and a function that is not inlined
+divides these lanes one by one, as integers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FRACTION = {32: 23, 64: 52}
 """The bits of a float's fraction."""
 
 HALF = 26
-"""The most bits of a quotient of which one half is 0, so that products of halves are exact."""
+"""The most bits of a quotient one half of which is 0, so that products of halves are exact."""
 
 SMALL = 2.0**-900
 """Below it, products of halves lose bits."""
@@ -80,9 +80,11 @@ join:
   %result = fmul {float} %whole, %unit
   ret {float} %result
 }}"""
-"""a and b as integers times powers of two (by way of i128, for both sizes of floats). The remainder
-of a's integer moves left by as many bits as there is room for, and is divided again, until the
-powers are equal. The last product is exact."""
+"""Both arguments as integers times powers of two (i128 for both float sizes).
+
+The remainder of a's integer is shifted left as far as there is room and divided again, until the
+exponents are equal. The last product is exact.
+"""
 
 _VECTOR = """\
 define internal {floats} @{name}({floats} %a, {floats} %b, {floats} %r) #2 {{
@@ -109,7 +111,7 @@ def remf(x: Lanes, y: Lanes) -> Lanes:
     a, b = x.abs(), y.abs()
     quotient = (a / b).intrinsic("trunc")
     rest = _rest(quotient, b, a)
-    # a quotient just below an integer was rounded to it
+    # A quotient just below an integer was rounded up to it.
     rest = where(rest.is_("olt", 0.0), rest + b, rest)
     rest = where(a.is_("olt", b), a, rest)
     bits = HALF if _has_halves(x) else _FRACTION[x.type.bits] + 1
@@ -120,7 +122,7 @@ def remf(x: Lanes, y: Lanes) -> Lanes:
 
 
 def _has_halves(x: Lanes) -> bool:
-    """Whether products are made of those of halves of their factors."""
+    """Return whether products are computed from halves of their factors."""
     return x.type.bits == 64 and not x.w.target.fused_multiply_add
 
 
@@ -136,9 +138,9 @@ def _rest(quotient: Lanes, b: Lanes, a: Lanes) -> Lanes:
 
 
 def _exact_where(large: Lanes, a: Lanes, b: Lanes, rest: Lanes) -> Lanes:
-    """The remainder, exact where the quotient is large too."""
+    """Replace the remainder by the exact one in lanes with large quotients."""
     w, lltype = a.w, a.type
-    # infinite dividends and divisors of 0 have quotients as large
+    # Infinite dividends and zero divisors have large quotients too.
     finite, positive = a.is_("olt", math.inf), b.is_("ogt", 0.0)
     asked = (large & finite & positive).value
     if lltype.lanes:
@@ -154,7 +156,7 @@ def _exact_where(large: Lanes, a: Lanes, b: Lanes, rest: Lanes) -> Lanes:
 
 
 def _define(x: Lanes) -> str:
-    """Write the functions of the slow way once in a module; the name of the one to call."""
+    """Write the functions of the slow path once in a module; return the name of the one to call."""
     helpers, scalar = x.w.helpers, x.type.scalar
     callee = f"ts.remainder.{scalar.mangled}"
     helpers[callee] = _scalar(callee, scalar)

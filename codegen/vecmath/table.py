@@ -1,7 +1,7 @@
-"""Every function, and how a call of one is written.
+"""The table of functions, and how a call of one is written.
 
-A function becomes `internal alwaysinline` in the module that calls it, one for each type that is
-used: `ts.exp.v16f32`. The bounds of their errors are in `targets/vectormath.py`.
+A function becomes `internal alwaysinline` in the module that calls it, once for each type that is
+used: `ts.exp.v16f32`. `targets/vectormath.py` has the bounds of their errors.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "math.tan": tan,
     "math.tanh": tanh,
 }
-"""By the name of the op: a function that takes and gives `Lanes`."""
+"""By op name: a function from `Lanes` to `Lanes`."""
 
 _PARAMETERS = ("%x", "%y")
 
 
 def call(w: Writer, name: str, *operands: Value) -> Value:
-    """Write a call of the op's function, and the function itself where the module has none yet.
+    """Write a call of the op's function, and the function itself if the module lacks it.
 
-    Raises InternalError where the function does not exist for the operands' type.
+    Raises InternalError if the function does not exist for the operands' type.
     """
     lltype = operands[0].type
     if not supports(name, lltype.bits):
@@ -70,7 +70,8 @@ def call(w: Writer, name: str, *operands: Value) -> Value:
 def define(
     caller: Writer, symbol: str, function: Callable[..., Lanes], lltype: LLType, arity: int
 ) -> str:
-    """The text of a function; what it needs itself goes to the caller's helpers."""
+    """Return the text of a function. The functions that it calls are added to the caller's
+    helpers."""
     w = Writer(caller.target, helpers=caller.helpers)
     operands = [Value(lltype, name) for name in _PARAMETERS[:arity]]
     result = function(*(Lanes(w, operand) for operand in operands))

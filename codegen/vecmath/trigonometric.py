@@ -52,7 +52,7 @@ def _remainder(x: Lanes, n: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """a + b, and what rounding loses (D. E. Knuth)."""
+    """a + b, and its rounding error (D. E. Knuth)."""
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
@@ -106,7 +106,7 @@ def _asin_small(x: Lanes, square: Lanes) -> Lanes:
 
 
 def asin(x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) up to 1/2; from there on pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
+    """x + x^3 P(x^2) up to 1/2, and pi/2 - 2 asin(sqrt((1 - |x|) / 2)) beyond."""
     a = x.abs()
     far = a.is_("ogt", 0.5)
     square = where(far, fma(a, -0.5, 0.5), a * a)
@@ -116,7 +116,7 @@ def asin(x: Lanes) -> Lanes:
 
 
 def acos(x: Lanes) -> Lanes:
-    """pi/2 - asin(x) up to 1/2; from there on 2 asin(sqrt((1 - |x|) / 2)), from pi where x < 0."""
+    """pi/2 - asin(x) up to 1/2, and 2 asin(sqrt((1 - |x|) / 2)) beyond; pi minus that for x < 0."""
     a = x.abs()
     far = a.is_("ogt", 0.5)
     square = where(far, fma(a, -0.5, 0.5), a * a)
@@ -128,7 +128,7 @@ def acos(x: Lanes) -> Lanes:
 
 
 def _low(x: Lanes) -> float:
-    """The difference of pi / 2 and its nearest number of the element."""
+    """pi / 2 minus the nearest number of the element."""
     return HALF_PI_LOW if x.type.bits == 64 else 0.0
 
 
@@ -137,7 +137,7 @@ def _from_half_pi(x: Lanes) -> Lanes:
 
 
 def atan(x: Lanes) -> Lanes:
-    """t + t^3 P(t^2) with t = |x|, or 1 / |x| and the result from pi/2 where |x| > 1."""
+    """t + t^3 P(t^2) with t = |x|; for |x| > 1, pi/2 minus the same with t = 1 / |x|."""
     a = x.abs()
     if x.type.bits == 64:
         return _atan_by_thirds(a).with_sign_of(x)
@@ -149,8 +149,11 @@ def atan(x: Lanes) -> Lanes:
 
 
 def _atan_by_thirds(a: Lanes) -> Lanes:
-    """t + t^3 P(t^2) with t = a up to tan(pi/8); with t = (a - 1) / (a + 1) from pi/4 on up to
-    tan(3 pi/8); with t = -1 / a from pi/2 on beyond."""
+    """t + t^3 P(t^2) in three ranges of a.
+
+    t = a up to tan(pi/8); t = (a - 1) / (a + 1), plus pi/4, up to tan(3 pi/8); t = -1 / a, plus
+    pi/2, beyond.
+    """
     middle, far = a.is_("ogt", _TAN_EIGHTH), a.is_("ogt", 1 / _TAN_EIGHTH)
     above = where(far, -1.0, where(middle, a - 1.0, a))
     below = where(far, a, where(middle, a + 1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Instructions of vectors of certain sizes, for values of any number of lanes."""
+"""Instructions on vectors of a fixed size, applied to values of any number of lanes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from tessella.codegen.writer import Writer
 
 
 def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: Lanes) -> Lanes:
-    """The instruction, which takes vectors of so many lanes, lane by lane on these values.
-
-    Lanes that fill up a vector are poison.
-    """
+    """Apply an instruction on vectors of ``width`` lanes to values. Lanes that fill a vector are
+    poison."""
     w, lanes = operands[0].w, operands[0].type.lanes
     if lanes == width:
         return Lanes(w, instruction(*(x.value for x in operands)))
@@ -26,7 +24,7 @@ def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: L
 
 
 def _part(w: Writer, value: Value, width: int, first: int) -> Value:
-    """A vector of so many lanes: those of the value from the first on."""
+    """Return ``width`` lanes of a value, from ``first`` on."""
     to = vector(value.type.element, width)
     if not value.type.lanes:
         return w.push(to, f"insertelement {to.text} poison, {value.typed}, i64 0")
@@ -34,7 +32,7 @@ def _part(w: Writer, value: Value, width: int, first: int) -> Value:
 
 
 def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
-    """The first lanes of vectors one after the other."""
+    """Concatenate vectors, and return the first ``lanes`` lanes."""
     result, *rest = parts
     for part in rest:
         count = result.type.lanes
@@ -46,7 +44,8 @@ def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
 
 
 def _shuffle(w: Writer, to: LLType, values: Sequence[Value], first: int = 0) -> Value:
-    """Lanes of one value, or of two of a type, from the first on; then poison."""
+    """Return lanes of one value, or of two of a type, from ``first`` on; missing lanes are
+    poison."""
     given = values[0].type
     limit = len(values) * given.lanes
     lanes = range(first, first + to.lanes)

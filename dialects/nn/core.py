@@ -405,6 +405,11 @@ class NnOp(IRDLOperation):
         found = symbols_of(size for value in values for size in shape_of(value))
         return found.union(*map(_symbols_of, self.setting_properties.values()))
 
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """What computes the same bits for less, if anything does: another value, or new ops, whose
+        last result is used. It does not count if it has another type."""
+        return None
+
     def evaluate(self, *arrays: Array | None) -> list[Array]:
         """The results for concrete operands, computed by the op's NumPy kernel."""
         return host.run(self.name, arrays, self.settings, list(map(dtype_of, self.result_types)))

@@ -5,7 +5,8 @@ Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
@@ -21,21 +22,34 @@ from tessella.dialects.nn.checks import (
     check_number,
     check_same_element,
 )
+from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import (
     NnOp,
     Tensor,
     broadcast_shapes,
     dtype_of,
+    is_float,
     shape_of,
     tensor,
     tensor_type,
 )
-from tessella.dialects.nn.traits import ComputesSizes, Idempotent, Involution
+from tessella.dialects.nn.known import splat_number
+from tessella.dialects.nn.movement import ExpandOp
+from tessella.dialects.nn.positions import difference
+from tessella.dialects.nn.traits import (
+    ComputesSizes,
+    CountsPositions,
+    Idempotent,
+    IdentityByType,
+    Involution,
+    Neutral,
+)
 from tessella.runtime.host.elementwise import ROWS, Kind, Law, Row
+from tessella.runtime.weights import WeightStore
 from tessella.support.elements import widens
 from tessella.support.errors import ShapeError
 from tessella.support.size_functions import where
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, bounds_of
 
 
 class ElementwiseOp(NnOp):
@@ -100,6 +114,24 @@ class CompareOp(BinaryOp):
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)
         return [tensor(BOOL, self.shape())]
+
+    def by_sign(self) -> tuple[bool, ...] | None:
+        """The comparison of integers where lhs - rhs is -1, 0 and 1, on whose sign it depends."""
+        compares = self.get_trait(ComputesSizes)
+        return None if compares is None else tuple(compares.function(d, 0) for d in (-1, 0, 1))
+
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """i <= j = true where i and j are positions of which all of i come before all of j"""
+        compares, signs = self.get_trait(ComputesSizes), self.by_sign()
+        if compares is None or signs is None or signs[0] == signs[-1]:
+            return None
+        found = difference(self, WeightStore())
+        if found is None:
+            return None
+        # what holds for the difference is monotone
+        ends = (bounds_of(end)[i] for i, end in enumerate(found.ends(shape_of(self.res))))
+        low, high = (compares.function(end, 0) for end in ends)
+        return [SplatOp(low, tensor_type(self.res))] if low == high else None
 
 
 class LogicalOp(BinaryOp):
@@ -193,6 +225,48 @@ _LAWS: Mapping[Law, type[OpTrait]] = {
 }
 
 
+def _square(op: BinaryOp) -> Sequence[NnOp] | None:
+    """x ^ 2 = x * x"""
+    return [MulOp.make([op.lhs, op.lhs])] if splat_number(op.rhs) == 2 else None
+
+
+def _div_power_of_two(op: BinaryOp) -> Sequence[NnOp] | None:
+    """x / 2^k = x * 2^-k, if both powers are normal numbers of the type."""
+    number, type = splat_number(op.rhs), tensor_type(op.rhs)
+    if number is None or not is_float(type.element_type):
+        return None
+    fraction, exponent = math.frexp(number)
+    most = 1 / element_of(type).least_normal
+    if abs(fraction) != 0.5 or not 1 / most <= math.ldexp(0.5, exponent) <= most:
+        return None
+    inverse = SplatOp(1 / number, type)
+    return [inverse, MulOp.make([op.lhs, inverse])]
+
+
+def _clip_nothing(op: UnaryOp) -> SSAValue | None:
+    """clip(x, -inf, inf) = x"""
+    settings = op.settings
+    return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
+
+
+_SIMPLIFIED: Mapping[str, Callable[[Any], SSAValue | Sequence[NnOp] | None]] = {
+    "pow": _square,
+    "div": _div_power_of_two,
+    "clip": _clip_nothing,
+}
+"""``simplified`` of the ops whose laws do not say it."""
+
+
+def _traits(row: Row) -> Sequence[OpTrait]:
+    laws = [_LAWS[law]() for law in row.laws if law in _LAWS]
+    neutral = [] if row.neutral is None else [Neutral(row.neutral)]
+    if row.sizes is None:
+        return [*laws, *neutral]
+    function = row.sizes
+    counts = [CountsPositions(lambda op, *x: function(*x))] if "additive" in row.laws else []
+    return [*laws, *neutral, ComputesSizes(function), *counts]
+
+
 def _op_class(row: Row) -> type[ElementwiseOp]:
     """The class of a row's op: of `leaky_relu` the class ``LeakyReluOp``."""
     fields: dict[str, Any] = {
@@ -201,9 +275,9 @@ def _op_class(row: Row) -> type[ElementwiseOp]:
         "name": f"nn.{row.name}",
         **{parameter: prop_def(FloatAttr[Float64Type]) for parameter in row.parameters},
     }
-    laws = [] if row.law is None else [_LAWS[row.law]()]
-    sizes = [] if row.sizes is None else [ComputesSizes(row.sizes)]
-    fields["traits"] = traits_def(*laws, *sizes)
+    fields["traits"] = traits_def(*_traits(row))
+    if row.name in _SIMPLIFIED:
+        fields["simplified"] = _SIMPLIFIED[row.name]
     name = "".join(map(str.capitalize, row.name.split("_")))
     found = irdl_op_definition(type(f"{name}Op", (_BASES[row.kind],), fields))
     found.DEFAULTS = row.parameters
@@ -288,6 +362,16 @@ class WhereOp(ElementwiseOp):
         check_same_element(self, (self.lhs, self.rhs))
         return [tensor(tensor_type(self.lhs).element_type, self.shape())]
 
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """where(true, x, y) = x and where(false, x, y) = y; where(c, x, x) = x"""
+        condition = splat_number(self.condition)
+        if condition is None and self.lhs is not self.rhs:
+            return None
+        branch = self.rhs if condition is False else self.lhs
+        if branch.type == self.res.type:
+            return branch
+        return [ExpandOp.make([branch], shape=shape_of(self.res))]
+
 
 @irdl_op_definition
 class CastOp(ElementwiseOp):
@@ -296,6 +380,7 @@ class CastOp(ElementwiseOp):
     name = "nn.cast"
     x = operand_def(base(TensorType))
     to = prop_def(TypeAttribute)
+    traits = traits_def(IdentityByType())
 
     def infer(self) -> Sequence[Tensor]:
         if isinstance(self.to, TensorType):

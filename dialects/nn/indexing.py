@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, TensorType
+from xdsl.ir import SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -30,10 +31,12 @@ from tessella.dialects.nn.core import (
     tensor,
     tensor_type,
 )
+from tessella.dialects.nn.known import splat_number
+from tessella.dialects.nn.movement import ReshapeOp, SliceOp
 from tessella.dialects.nn.traits import MovesElements, ReadsOnce
 from tessella.support.conditions import decided
 from tessella.support.errors import ShapeError
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, bounds_of
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -94,6 +97,20 @@ class GatherOp(IndexedOp):
         data, axis = shape_of(self.data), self.settings["axis"]
         check_axes(self, [axis], len(data))
         return self.result((*data[:axis], *shape_of(self.indices), *data[axis + 1 :]))
+
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """gather(x, i) = reshape(x[i:i+1]) where i is one known index, and inside x for all
+        sizes"""
+        index, shape, axis = splat_number(self.indices), shape_of(self.data), self.settings["axis"]
+        least = [bounds_of(n)[0] for n in shape]
+        one = all(n == 1 for n in shape_of(self.indices))
+        if index is None or not one or not all(least) or not -least[axis] <= index < least[axis]:
+            return None
+        starts: list[Size] = [0] * len(shape)
+        starts[axis] = int(index) if index >= 0 else shape[axis] + int(index)
+        sizes, steps = (*shape[:axis], 1, *shape[axis + 1 :]), (1,) * len(shape)
+        part = SliceOp.make([self.data], starts=tuple(starts), sizes=sizes, steps=steps)
+        return [part, ReshapeOp.make([part], shape=shape_of(self.res))]
 
 
 @irdl_op_definition

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     base,
     irdl_op_definition,
@@ -49,10 +50,17 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.host_work import elements
-from tessella.dialects.nn.traits import MovesElements, ReadAsAccess
+from tessella.dialects.nn.positions import Positions
+from tessella.dialects.nn.traits import (
+    CountsPositions,
+    IdentityByType,
+    MovesElements,
+    Overrides,
+    ReadAsAccess,
+)
 from tessella.dialects.sizes import sizes_def
 from tessella.support.conditions import decided
-from tessella.support.decisions import decided_zero, differs
+from tessella.support.decisions import at_most, decided_zero, differs
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -83,12 +91,28 @@ class MovementOp(NnOp):
         return [tensor(tensor_type(self.x).element_type, shape)]
 
 
+def _reshaped(op: MovementOp, x: Positions) -> Positions | None:
+    """Dimensions of 1 come and go."""
+    before, after = (
+        [d - len(shape) for d, n in enumerate(shape) if n != 1]
+        for shape in map(shape_of, (op.x, op.res))
+    )
+    sizes = [[shape_of(x)[d] for d in axes] for x, axes in ((op.x, before), (op.res, after))]
+    if sizes[0] != sizes[1]:
+        return None
+    moved = dict(zip(before, after, strict=True))
+    return Positions({moved[d]: k for d, k in x.factors.items()}, x.constant)
+
+
 @irdl_op_definition
 class ReshapeOp(MovementOp):
     """The same elements in row-major order in another shape."""
 
     name = "nn.reshape"
-    traits = traits_def(MovesElements(), ReadAsAccess())
+    traits = traits_def(
+        *(MovesElements(), ReadAsAccess(), IdentityByType(), Overrides()),
+        CountsPositions(_reshaped),
+    )
     shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
@@ -103,12 +127,18 @@ class ReshapeOp(MovementOp):
         return self.result(new)
 
 
+def _transposed(op: MovementOp, x: Positions) -> Positions:
+    perm = op.settings["perm"]
+    moved = {old - len(perm): new - len(perm) for new, old in enumerate(perm)}
+    return Positions({moved[d]: k for d, k in x.factors.items()}, x.constant)
+
+
 @irdl_op_definition
 class TransposeOp(MovementOp):
     """Dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
-    traits = traits_def(MovesElements(), ReadAsAccess())
+    traits = traits_def(MovesElements(), ReadAsAccess(), CountsPositions(_transposed))
     DEFAULTS: ClassVar[Defaults] = {
         "perm": ByRank("reversed", lambda rank: tuple(range(rank)[::-1]))
     }
@@ -120,6 +150,17 @@ class TransposeOp(MovementOp):
         check_length(self, "perm", perm, len(shape))
         check_axes(self, perm, len(shape))
         return self.result([shape[axis] for axis in perm])
+
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """transpose(x, [0, 1, ..]) = x; transpose(transpose(x, p), q) = transpose(x, [p[i] for i
+        in q])"""
+        perm, inner = self.settings["perm"], self.x.owner
+        if perm == tuple(range(len(perm))):
+            return self.x
+        if not isinstance(inner, TransposeOp):
+            return None
+        first = inner.settings["perm"]
+        return [TransposeOp.make([inner.x], perm=tuple(first[i] for i in perm))]
 
 
 @irdl_op_definition
@@ -142,12 +183,18 @@ class ChannelShuffleOp(MovementOp):
         return self.result(shape)
 
 
+def _sliced(op: MovementOp, x: Positions) -> Positions:
+    starts, steps = op.settings["starts"], op.settings["steps"]
+    first = sum((k * starts[d] for d, k in x.factors.items()), x.constant)
+    return Positions({d: k * steps[d] for d, k in x.factors.items()}, first)
+
+
 @irdl_op_definition
 class SliceOp(MovementOp):
     """x[start], x[start + step], ...: `size` elements in each dimension. Steps may be negative."""
 
     name = "nn.slice"
-    traits = traits_def(MovesElements(), ReadAsAccess())
+    traits = traits_def(MovesElements(), ReadAsAccess(), CountsPositions(_sliced))
     DEFAULTS: ClassVar[Defaults] = {"steps": ByRank("ones", lambda rank: (1,) * rank)}
     starts = sizes_def()
     sizes = sizes_def()
@@ -173,6 +220,15 @@ class SliceOp(MovementOp):
                 )
         return self.result(settings["sizes"])
 
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """slice(x, 0:size:1) = x; with at most one element the step does not matter."""
+        columns = (self.settings["starts"], self.settings["steps"], shape_of(self.x))
+        whole = all(
+            (start, step) == (0, 1) or at_most(n, 1)
+            for start, step, n in zip(*columns, strict=True)
+        )
+        return self.x if whole else None
+
 
 @irdl_op_definition
 class PadOp(MovementOp):
@@ -183,7 +239,8 @@ class PadOp(MovementOp):
     """
 
     name = "nn.pad"
-    traits = traits_def(MovesElements(fills=True))
+    # the shape stays only if nothing is added
+    traits = traits_def(MovesElements(fills=True), IdentityByType())
     DEFAULTS: ClassVar[Defaults] = {"mode": "constant", "value": 0.0}
     low = sizes_def()
     high = sizes_def()
@@ -236,13 +293,24 @@ class ConcatOp(NnOp):
         element = tensor_type(self.operands[0]).element_type
         return [tensor(element, (*first[:axis], total, *first[axis + 1 :]))]
 
+    def simplified(self) -> SSAValue | Sequence[NnOp] | None:
+        """concat(x) = x; operands without elements are dropped."""
+        axis = self.settings["axis"]
+        filled = [x for x in self.operands if shape_of(x)[axis]] or [self.operands[0]]
+        if len(filled) == 1:
+            return filled[0]
+        return [ConcatOp.make(filled, axis=axis)] if len(filled) < len(self.operands) else None
+
 
 @irdl_op_definition
 class ExpandOp(MovementOp):
     """x broadcast to `shape`, the shape of the result."""
 
     name = "nn.expand"
-    traits = traits_def(MovesElements(), ReadAsAccess())
+    traits = traits_def(
+        *(MovesElements(), ReadAsAccess(), IdentityByType(), Overrides()),
+        CountsPositions(lambda op, x: x),
+    )
     shape = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
@@ -260,7 +328,7 @@ class TileOp(MovementOp):
     """x repeated `repeats[d]` times along every dimension d."""
 
     name = "nn.tile"
-    traits = traits_def(MovesElements())
+    traits = traits_def(MovesElements(), IdentityByType())
     repeats = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:

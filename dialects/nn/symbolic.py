@@ -10,6 +10,8 @@ from xdsl.traits import Pure
 
 from tessella.dialects.nn.checks import check_least
 from tessella.dialects.nn.core import NnOp, Tensor, tensor
+from tessella.dialects.nn.positions import Positions
+from tessella.dialects.nn.traits import CountsPositions
 from tessella.dialects.sizes import size_def, sizes_def
 
 
@@ -20,11 +22,17 @@ class SymbolicOp(NnOp):
     traits = traits_def(Pure())
 
 
+def _one_size(op: SizesOp) -> Positions | None:
+    values = op.settings["values"]
+    return Positions({}, values[0]) if len(values) == 1 else None
+
+
 @irdl_op_definition
 class SizesOp(SymbolicOp):
     """The values of sizes: `%s = nn.sizes values [[seq], 64] : tensor<2xi64>`."""
 
     name = "nn.sizes"
+    traits = traits_def(CountsPositions(_one_size))
     values = sizes_def()
 
     def infer(self) -> Sequence[Tensor]:
@@ -36,6 +44,7 @@ class IotaOp(SymbolicOp):
     """0, 1, 2..: `%i = nn.iota count [seq] : tensor<[seq]xi64>`."""
 
     name = "nn.iota"
+    traits = traits_def(CountsPositions(lambda op: Positions({-1: 1}, 0)))
     count = size_def()
 
     def infer(self) -> Sequence[Tensor]:

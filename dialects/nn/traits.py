@@ -56,12 +56,36 @@ class ReadsOnce(OpTrait):
     """The op reads each element of each operand once, and can compute them where it does."""
 
 
+@dataclass(frozen=True)
+class CountsPositions(OpTrait):
+    """The op's result counts positions where its operands do (`positions.py`). The function takes
+    the op and the positions of its operands, and gives those of the result, if they count."""
+
+    function: Callable[..., Any]
+
+
 class Idempotent(OpTrait):
     """f(f(x)) = f(x)"""
 
 
 class Involution(OpTrait):
     """f(f(x)) = x"""
+
+
+class Overrides(OpTrait):
+    """f_q(f_p(x)) = f_q(x) for all properties p and q."""
+
+
+class IdentityByType(OpTrait):
+    """f(x) = x where the result has the type of x."""
+
+
+@dataclass(frozen=True)
+class Neutral(OpTrait):
+    """f(x, number) = x, and f(number, x) = x if the op is commutative. Of floats, the sign of a
+    zero counts."""
+
+    number: float
 
 
 class RunsFunction(OpTrait):

@@ -48,9 +48,9 @@ from tessella.dialects.tile.ops import (
     identity_access,
 )
 from tessella.dialects.tile.scan import ScanOp
-from tessella.dialects.tile.selection import RowsOp, SelectionOp
+from tessella.dialects.tile.selection import RowSchedule, RowsOp, SelectionOp
 from tessella.dialects.tile.sort import Sorting, SortingAttr, SortOp
-from tessella.dialects.tile.suppress import JoinOp, SuppressOp, Sweep, SweepAttr
+from tessella.dialects.tile.suppress import JoinOp, SuppressOp, SweepAttr
 
 __all__ = [
     "CONSTANT",
@@ -73,6 +73,7 @@ __all__ = [
     "Nest",
     "NestAttr",
     "ReturnOp",
+    "RowSchedule",
     "RowsOp",
     "Running",
     "ScanOp",
@@ -87,7 +88,6 @@ __all__ = [
     "Storage",
     "StorageAttr",
     "SuppressOp",
-    "Sweep",
     "SweepAttr",
     "Tile",
     "ViewOp",

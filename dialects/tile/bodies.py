@@ -22,6 +22,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.nn.core import shape_of, tensor_type
 
+SCALAR_DIALECTS = ("arith", "math")
+"""The dialects that bodies compute with."""
+
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IndexType
 from xdsl.utils.exceptions import VerifyException
@@ -12,13 +11,11 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.access import stays_inside
 from tessella.dialects.tile.bodies import coordinates_of
+from tessella.dialects.tile.contraction import ContractionOp
 from tessella.support.conditions import decided
 
-if TYPE_CHECKING:
-    from tessella.dialects.tile.ops import ContractOp
 
-
-def verify_scatter(op: ContractOp) -> None:
+def verify_scatter(op: ContractionOp) -> None:
     """Raise VerifyException unless a statement with scattered indices is an indexed write, and one
     without them is none."""
     rules = _rules(op) if op.is_scatter else _plain_rules(op)
@@ -27,12 +24,12 @@ def verify_scatter(op: ContractOp) -> None:
         raise VerifyException(f"tile.contract: expected {broken}")
 
 
-def _plain_rules(op: ContractOp) -> Iterator[tuple[str, bool]]:
+def _plain_rules(op: ContractionOp) -> Iterator[tuple[str, bool]]:
     yield "no coordinates without scattered indices", not coordinates_of(op.combine.block)
     yield "checked coordinates of scattered indices", op.checked is None
 
 
-def _rules(op: ContractOp) -> Iterator[tuple[str, bool]]:
+def _rules(op: ContractionOp) -> Iterator[tuple[str, bool]]:
     scattered = op.scattered
     yield (
         f"{len(scattered)} coordinates, one for each scattered index, found "

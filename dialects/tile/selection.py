@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.sizes import SizeOp, size_def, size_of
 from tessella.dialects.tile.access import Access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
-from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import SCALAR_DIALECTS, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.operands import verify_arguments
-from tessella.dialects.tile.ops import SCALAR_DIALECTS
 from tessella.support.conditions import always
 from tessella.support.sizes import Size, product
 
@@ -56,6 +60,50 @@ class SelectionOp(IRDLOperation):
     def divide(self, units: int) -> None:
         """Let threads take so many units at a time."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSchedule:
+    """The schedule of a selection of rows."""
+
+    lanes: int
+    """Values of a row, or rows side by side, that one instruction looks at."""
+    parallel: int | None = None
+    """Rows, or groups of them, that a thread takes at a time, where threads divide them."""
+
+    def text(self, detail: str = "") -> str:
+        """The schedule as text, with what one kind of selection adds to it."""
+        parallel = "" if self.parallel is None else f" parallel {self.parallel}"
+        return f"lanes {self.lanes}{detail}{parallel}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+S_co = TypeVar("S_co", bound=RowSchedule, covariant=True)
+
+
+class RowScheduleAttr(Data[S_co]):
+    """Base of the schedules of selections."""
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+    def dividing(self, units: int) -> Self:
+        """The schedule where threads take so many units at a time."""
+        return type(self)(replace(self.data, parallel=units))
+
+
+def parse_lanes(parser: AttrParser) -> int:
+    """`lanes 8`."""
+    parser.parse_keyword("lanes")
+    return parser.parse_integer()
+
+
+def parse_parallel(parser: AttrParser) -> int | None:
+    """`parallel 4`, or nothing."""
+    found = parser.parse_optional_keyword("parallel")
+    return None if found is None else parser.parse_integer()
 
 
 class RowsOp(SelectionOp):
@@ -107,6 +155,21 @@ class RowsOp(SelectionOp):
     @property
     def units(self) -> Size:
         return self.rows
+
+    @property
+    def parallel(self) -> int | None:
+        schedule = self.row_schedule
+        return None if schedule is None else schedule.data.parallel
+
+    def divide(self, units: int) -> None:
+        schedule = self.row_schedule
+        assert schedule is not None
+        self.properties["schedule"] = schedule.dividing(units)
+
+    @property
+    def row_schedule(self) -> RowScheduleAttr[RowSchedule] | None:
+        """The schedule, whatever its kind."""
+        raise NotImplementedError
 
     def verify_rows(self, count: Size) -> None:
         """Raise VerifyException unless one index is reduced, each is declared once, and ``count``

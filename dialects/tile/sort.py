@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType, UnitAttr, i64
-from xdsl.ir import Attribute, Data, Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     base,
     irdl_attr_definition,
@@ -37,7 +37,13 @@ from tessella.dialects.tile.operands import (
     print_operands,
     verify_operand,
 )
-from tessella.dialects.tile.selection import RowsOp
+from tessella.dialects.tile.selection import (
+    RowSchedule,
+    RowScheduleAttr,
+    RowsOp,
+    parse_lanes,
+    parse_parallel,
+)
 from tessella.support.conditions import always
 from tessella.support.sizes import Size, ceil_div, product
 
@@ -45,8 +51,8 @@ INSERTION, INTERLEAVED, RADIX = "insertion", "interleaved", "radix"
 METHODS = (INSERTION, INTERLEAVED, RADIX)
 
 
-@dataclass(frozen=True)
-class Sorting:
+@dataclass(frozen=True, kw_only=True)
+class Sorting(RowSchedule):
     """The schedule of a sort.
 
     ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all
@@ -55,22 +61,16 @@ class Sorting:
     """
 
     method: str
-    lanes: int
-    """Keys that one instruction compares."""
     digit: int = 0
     """Bits of a digit, for ``radix``."""
-    parallel: int | None = None
-    """Rows, or groups of interleaved rows, that a thread takes at a time, where threads divide
-    them."""
 
     def __str__(self) -> str:
-        digit = f" digit {self.digit}" if self.method == RADIX else ""
-        parallel = "" if self.parallel is None else f" parallel {self.parallel}"
-        return f"{self.method} lanes {self.lanes}{digit}{parallel}"
+        detail = f" digit {self.digit}" if self.method == RADIX else ""
+        return f"{self.method} {self.text(detail)}"
 
 
 @irdl_attr_definition
-class SortingAttr(Data[Sorting]):
+class SortingAttr(RowScheduleAttr[Sorting]):
     """`#tile.sorting<insertion lanes 8 parallel 4>`, or `#tile.sorting<radix lanes 8 digit 11>`."""
 
     name = "tile.sorting"
@@ -81,14 +81,10 @@ class SortingAttr(Data[Sorting]):
             method = next((m for m in METHODS if parser.parse_optional_keyword(m)), None)
             if method is None:
                 parser.raise_error(f"expected a method: {' or '.join(METHODS)}")
-            parser.parse_keyword("lanes")
-            lanes = parser.parse_integer()
+            lanes = parse_lanes(parser)
             digit = parser.parse_integer() if parser.parse_optional_keyword("digit") else 0
-            parallel = parser.parse_optional_keyword("parallel")
-            return Sorting(method, lanes, digit, parser.parse_integer() if parallel else None)
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
+            parallel = parse_parallel(parser)
+            return Sorting(method=method, lanes=lanes, digit=digit, parallel=parallel)
 
 
 @irdl_op_definition
@@ -140,12 +136,8 @@ class SortOp(RowsOp):
         return (self.combine,)
 
     @property
-    def parallel(self) -> int | None:
-        return None if self.schedule is None else self.schedule.data.parallel
-
-    def divide(self, units: int) -> None:
-        assert self.schedule is not None
-        self.schedule = SortingAttr(replace(self.schedule.data, parallel=units))
+    def row_schedule(self) -> SortingAttr | None:
+        return self.schedule
 
     @property
     def units(self) -> Size:

@@ -12,10 +12,9 @@ rows of several lengths, one after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, TensorType, i1, i64
-from xdsl.ir import Attribute, Data, Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     base,
@@ -41,7 +40,14 @@ from tessella.dialects.sizes import parse_number, size_attribute
 from tessella.dialects.tile.access import Access, may_stay_inside, print_access
 from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr
 from tessella.dialects.tile.operands import parse_operands, print_operands, verify_operand
-from tessella.dialects.tile.selection import RowsOp, SelectionOp
+from tessella.dialects.tile.selection import (
+    RowSchedule,
+    RowScheduleAttr,
+    RowsOp,
+    SelectionOp,
+    parse_lanes,
+    parse_parallel,
+)
 from tessella.support.sizes import Size, product
 
 KEY_BITS = 32
@@ -50,37 +56,16 @@ KEY_BITS = 32
 Operand = tuple[SSAValue, Access]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The schedule of a greedy selection."""
-
-    lanes: int
-    """Values that are looked at at a time."""
-    parallel: int | None = None
-    """Rows that a thread takes at a time, where threads divide them."""
-
-    def __str__(self) -> str:
-        return f"lanes {self.lanes}" + (
-            "" if self.parallel is None else f" parallel {self.parallel}"
-        )
-
-
 @irdl_attr_definition
-class SweepAttr(Data[Sweep]):
-    """`#tile.sweep<lanes 8 parallel 1>`."""
+class SweepAttr(RowScheduleAttr[RowSchedule]):
+    """The schedule of a greedy selection: `#tile.sweep<lanes 8 parallel 1>`."""
 
     name = "tile.sweep"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Sweep:
+    def parse_parameter(cls, parser: AttrParser) -> RowSchedule:
         with parser.in_angle_brackets():
-            parser.parse_keyword("lanes")
-            lanes = parser.parse_integer()
-            parallel = parser.parse_optional_keyword("parallel")
-            return Sweep(lanes, parser.parse_integer() if parallel else None)
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
+            return RowSchedule(lanes=parse_lanes(parser), parallel=parse_parallel(parser))
 
 
 @irdl_op_definition
@@ -139,12 +124,8 @@ class SuppressOp(RowsOp):
         return (self.combine, self.ruling)
 
     @property
-    def parallel(self) -> int | None:
-        return None if self.schedule is None else self.schedule.data.parallel
-
-    def divide(self, units: int) -> None:
-        assert self.schedule is not None
-        self.schedule = SweepAttr(replace(self.schedule.data, parallel=units))
+    def row_schedule(self) -> SweepAttr | None:
+        return self.schedule
 
     @property
     def input_accesses(self) -> tuple[Access, ...]:

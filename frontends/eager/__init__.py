@@ -15,9 +15,9 @@ __all__ = ["EagerOp", "ops"]
 
 
 class Ops:
-    """The ops by name; one whose name is a keyword of Python ends in an underscore: ``and_``.
+    """The ops by name; the name of a Python keyword gets an underscore, as in ``and_``.
 
-    They are the ones that the dialect has when they are asked for.
+    They are those in the dialect at the time of the access.
     """
 
     def __init__(self, options: CheckedOptions | None = None) -> None:
@@ -57,7 +57,7 @@ class Ops:
             )
             raise AttributeError(text, name=name, obj=self)
         op = EagerOp(name, known[name], self._options)
-        self.__dict__[name] = op  # which is where Python looks first
+        self.__dict__[name] = op  # Python looks here first
         return op
 
     def __dir__(self) -> list[str]:

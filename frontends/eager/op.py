@@ -1,4 +1,4 @@
-"""An op called on arrays: a program of one op, which is compiled at the first call and kept."""
+"""An op called on arrays: a program of one op, compiled at the first call and cached."""
 
 from __future__ import annotations
 
@@ -32,21 +32,20 @@ from tessella.runtime.program import Program
 from tessella.support.errors import ShapeError
 
 MAX_OPS = 256
-"""The number of programs that are kept, of all ops together. The least recently used one is
-dropped."""
+"""The most cached programs, over all ops. The least recently used one is dropped."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The program for operands of certain shapes and dtypes, and certain settings."""
+    """The program for operands of given shapes and dtypes, and given settings."""
 
     op: type[NnOp]
     program: Program
     converted: Sequence[tuple[int, DType]]
-    """The operands, by number, that are converted to a dtype first."""
+    """Operands, by number, that are first converted to a dtype."""
 
     def run(self, operands: list[Any], threads: int) -> Any:
-        """The result, or a tuple of them."""
+        """Return the result, or a tuple of results."""
         for i, dtype in self.converted:
             operands[i] = convert(self.op, operands[i], dtype)
         results = self.program.run(operands, threads)
@@ -77,7 +76,7 @@ class EagerOp:
         self.__doc__ = f"{name}{self.__signature__}\n\n{getdoc(kind)}"
 
     def __call__(self, *operands: Any, **settings: Any) -> Any:
-        """The op's result."""
+        """Return the op's result."""
         values = self._bound(operands, settings)
         arrays, key = self._operands.read(values)
         given = self._settings.convert(settings)
@@ -88,21 +87,21 @@ class EagerOp:
         return prepared.run(arrays, self._options.threads)
 
     def lower(self, *operands: Any, **settings: Any) -> Lowered:
-        """The program for these arguments, to be inspected at any stage. It is not run."""
+        """Return the program for these arguments, to be inspected at any stage. It is not run."""
         values = self._bound(operands, settings)
         arrays, _ = self._operands.read(values)
         graph, _ = self._graph(values, arrays, self._settings.convert(settings))
         return Lowered(FixedProgram(graph), self._options)
 
     def explain(self, *operands: Any, **settings: Any) -> Explanation:
-        """Which kernel a call with these arguments runs, at which place, and why."""
+        """Return which kernel a call with these arguments runs, where and why."""
         return self.lower(*operands, **settings).explain()
 
     def __repr__(self) -> str:
         return f"tessella.ops.{self.__name__}"
 
     def _bound(self, operands: Sequence[Any], settings: dict[str, Any]) -> Sequence[Any]:
-        """The operands by position; those given by name are taken out of the settings."""
+        """Return the operands by position; those given by name are removed from the settings."""
         if not settings or self._operands.names.isdisjoint(settings):
             return operands
         named = {name: settings.pop(name) for name in self._operands.names & settings.keys()}
@@ -124,7 +123,7 @@ class EagerOp:
     def _graph(
         self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
     ) -> tuple[Graph, Sequence[DType]]:
-        """The op alone as a program, and the dtypes of its inputs."""
+        """Return the op alone as a program, and the dtypes of its inputs."""
         self._operands.check(values)
         failed: ShapeError | None = None
         for dtypes in readings(operands):

@@ -22,9 +22,9 @@ Operand = Array | bool | int | float
 _NUMBERS: dict[Any, DType] = {
     bool: np.dtype(np.bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
 }  # fmt: skip
-"""What Python's numbers are among themselves, as in NumPy."""
+"""The dtypes of Python numbers among themselves, as in NumPy."""
 _MOST_READINGS = 64
-"""Combinations of operands' dtypes that are tried."""
+"""The most combinations of operand dtypes that are tried."""
 
 
 class Operands:
@@ -42,17 +42,17 @@ class Operands:
         self._optional = {name for name, kind in definition if isinstance(kind, OptOperandDef)}
         self._variadic = Parameter.VAR_POSITIONAL in self._kinds.values()
         self.names: frozenset[str] = frozenset(() if self._variadic else self._kinds)
-        """Of those that may be given by name."""
+        """The names of operands that may be passed by name."""
 
     def parameters(self) -> list[Parameter]:
-        """How they are given."""
+        """Return their signature parameters."""
         return [
             Parameter(name, kind, default=None if name in self._optional else Parameter.empty)
             for name, kind in self._kinds.items()
         ]
 
     def bind(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """All operands by position; None for one that was left out. Raises InputError."""
+        """Return all operands by position; None for an absent one. Raises InputError."""
         rest = list(self._kinds)[len(values) :]
         twice = named.keys() - set(rest)
         if twice:
@@ -60,7 +60,7 @@ class Operands:
         return [*values, *(named.get(name) for name in rest)]
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raise InputError unless these are as many as the op takes."""
+        """Raise InputError unless their number is right."""
         if self._variadic:
             return
         given = [*values, *[None] * (len(self._kinds) - len(values))]
@@ -75,8 +75,10 @@ class Operands:
             )
 
     def read(self, values: Sequence[Any]) -> tuple[list[Operand], list[Hashable]]:
-        """The operands that are not None: contiguous arrays and numbers; and what a program for
-        them depends on. Raises InputError."""
+        """Return the operands that are not None, as contiguous arrays and numbers.
+
+        Also returns the part of a program's key that depends on them. Raises InputError.
+        """
         operands: list[Operand] = []
         key: list[Hashable] = []
         for value in values:
@@ -109,9 +111,10 @@ class Operands:
 
 
 def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
-    """The dtypes that the operands may have, the likeliest first.
+    """Yield the dtypes that the operands may have, the likeliest first.
 
-    A Python number has the dtype of an array beside it that NumPy would keep for both, or its own.
+    A Python number takes the dtype of an array beside it if NumPy would keep that for both, or its
+    own.
     """
     arrays = dict.fromkeys(_native(x.dtype) for x in values if isinstance(x, np.ndarray))
     each = [
@@ -131,7 +134,7 @@ def _native(dtype: DType) -> DType:
 
 
 def convert(op: type[NnOp], value: Operand, dtype: DType) -> Array:
-    """A number, or an array in another byte order, as an array of a dtype. Raises InputError."""
+    """Convert a number, or an array in another byte order, to a dtype. Raises InputError."""
     try:
         return np.asarray(value, dtype)
     except OverflowError as error:
@@ -139,7 +142,7 @@ def convert(op: type[NnOp], value: Operand, dtype: DType) -> Array:
 
 
 def tensor_type_of(op: type[NnOp], value: Operand, dtype: DType) -> Tensor:
-    """The type of an operand. Raises InputError for a dtype that is not supported."""
+    """Return the type of an operand. Raises InputError for an unsupported dtype."""
     try:
         return tensor(element_type(dtype), np.shape(value))
     except ShapeError as error:

@@ -34,7 +34,7 @@ from tessella.support.errors import InternalError, OptionError, ShapeError
 from tessella.support.names import did_you_mean
 
 _AXES = ("axis", "axes")
-"""Settings that name dimensions of the first operand, and may count them from the back."""
+"""Settings that name dimensions of the first operand, and may count from the back."""
 
 
 def _bool(value: Any) -> bool:
@@ -69,18 +69,18 @@ def _floats(value: Any) -> tuple[float, ...]:
 
 def _dtype(value: Any) -> str:
     dtype = np.dtype(value)
-    element_type(dtype)  # as the names of other dtypes do not all tell them apart
+    element_type(dtype)  # names of other dtypes are ambiguous
     return dtype.name
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What settings of one type are: how users give them, and what the properties look like."""
+    """A type of setting: how users give it, and what the property looks like."""
 
     type: Any
     sample: Attribute
     convert: Callable[[Any], Any]
-    """To a value whose text tells it from all others. Raises TypeError, ValueError or
+    """Converts to a value whose text is unambiguous. Raises TypeError, ValueError or
     OverflowError."""
     attribute: Callable[[Any], Attribute] = to_attribute
 
@@ -116,7 +116,7 @@ class Settings:
         }
 
     def parameters(self) -> list[Parameter]:
-        """How they are given: by keyword."""
+        """Return their signature parameters, which are keywords."""
         return [
             Parameter(
                 name,
@@ -130,10 +130,8 @@ class Settings:
         ]
 
     def convert(self, given: Mapping[str, Any]) -> dict[str, PyValue]:
-        """Those that were given, as values whose text tells them apart; None is left out.
-
-        Raises OptionError.
-        """
+        """Convert the given settings to values with unambiguous text; None is dropped. Raises
+        OptionError."""
         values = {
             name: self._converted(name, given[name])
             for name in self._kinds
@@ -144,9 +142,9 @@ class Settings:
         return values
 
     def properties(self, values: Mapping[str, PyValue], rank: int) -> dict[str, Attribute]:
-        """All properties of the op, for a first operand of this rank.
+        """Return all properties of the op, for a first operand of this rank.
 
-        Raises OptionError for a setting that is missing, ShapeError for an axis out of range.
+        Raises OptionError for a missing setting, and ShapeError for an axis out of range.
         """
         defaults = {
             name: value.of(rank) if isinstance(value, ByRank) else value
@@ -191,7 +189,7 @@ class Settings:
 
 
 def _from_front(value: Any, rank: int) -> PyValue:
-    """An axis, or several, counted from the front."""
+    """Count an axis, or several, from the front."""
     if isinstance(value, tuple):
         return tuple(normalise_axis(axis, rank) for axis in cast("tuple[int, ...]", value))
     return normalise_axis(value, rank)

@@ -1,6 +1,6 @@
-"""The ONNX frontend: a model in, programs of the `nn` stage out.
+"""The ONNX frontend: from a model to programs of the `nn` stage.
 
-Needs the package ``onnx``; importing this package does not.
+It needs the package ``onnx``; importing this package does not.
 """
 
 from __future__ import annotations

@@ -27,17 +27,17 @@ from tessella.frontends.onnx.names import live_nodes, names_read
 
 @dataclass(frozen=True)
 class Appended:
-    """A state that steps append to."""
+    """A loop state that iterations append to."""
 
     number: int
-    """Among what the loop carries."""
+    """Its number among the carried values."""
     axis: int
-    """Of the concat; it may be counted from the end."""
+    """The axis of the concat, which may be counted from the end."""
     concat: Node
 
 
 def find_appended(body: Graph, carried: int) -> tuple[Appended, ...]:
-    """These states of a loop that carries so many."""
+    """Return these states of a loop with ``carried`` carried values."""
     if len(body.inputs) != 2 + carried or len(body.outputs) < 1 + carried:
         return ()
     outputs = [value.name for value in body.outputs]
@@ -63,7 +63,8 @@ def _appended(
 
 
 def without(body: Graph, appended: tuple[Appended, ...]) -> Graph:
-    """The body without these states. It returns what a step appends to them after all else."""
+    """Return the body without these states. It returns what an iteration appends to them as its
+    last outputs."""
     numbers, concats = {each.number for each in appended}, {each.concat for each in appended}
 
     def nodes() -> Iterator[Node]:

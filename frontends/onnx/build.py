@@ -1,4 +1,4 @@
-"""The emitter of the ONNX importer: limits, and values known at import."""
+"""The emitter of the ONNX importer, with limits and values known at import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_MADE = 1 << 26  # elements
 
 
 class Builder(Emitter):
-    """Appends ops to a block; each carries the name of the ONNX node that is being converted.
+    """Appends ops to a block. Each op carries the name of the ONNX node being converted.
 
     Raises ResourceError for a tensor of more than ``max_bytes``.
     """
@@ -38,7 +38,7 @@ class Builder(Emitter):
         self._constants = Constants(self.weights, sizes=True)
 
     def append(self, op: nn.NnOp) -> tuple[Value, ...]:
-        """Append an op that is made; its results."""
+        """Append an existing op and return its results."""
         try:
             for result in op.results:
                 self.check_size(shape_of(result), dtype_of(result.type))
@@ -50,30 +50,35 @@ class Builder(Emitter):
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
-        """A tensor of equal elements; one of symbolic sizes is a scalar that is expanded."""
+        """Return a tensor of equal elements; with symbolic sizes, it is a scalar that is
+        expanded."""
         self.check_size(shape, dtype)
         if is_static(shape):
             return super().splat(value, shape, dtype)
         return super().splat(value, (), dtype).expand(shape)
 
     def tensor(self, source: Tensor, name: str = "") -> Value:
-        """A tensor of the model; its elements are read now."""
+        """Return a tensor of the model, whose elements are read now."""
         self.check_size(source.shape, DTYPES[source.type])
         return self.constant(source.array, source.name or name)
 
     def static(self, value: Value) -> Array | None:
-        """The elements of a value, if constants and sizes alone determine them: an array of objects
-        where some are expressions."""
+        """Return the elements of a value that constants and sizes alone determine.
+
+        The array is of objects if some elements are symbolic.
+        """
         return self._constants.value(value.ssa)
 
     def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
-        """Raises ResourceError for a tensor that is over the limit."""
+        """Raise ResourceError for a tensor over the limit."""
         check_size(shape, dtype, self._max_bytes)
 
     def limited(self, *shape: Size, copies: int = 1) -> tuple[int, ...]:
-        """The shape, in numbers, of a constant that is computed at import. Raises ResourceError
-        for one that is too large, where so many arrays of its size are needed at once, and
-        UndecidedSizeError for one whose size depends on symbols."""
+        """Return the shape in numbers of a constant that is computed at import.
+
+        Raises ResourceError if ``copies`` arrays of this size exceed the limit, and
+        UndecidedSizeError for a symbolic size.
+        """
         most, numbers = _MOST_MADE // copies, known_all(shape)
         if math.prod(max(number, 0) for number in numbers) > most:
             raise ResourceError(
@@ -87,9 +92,9 @@ class Builder(Emitter):
 def check_size(
     shape: Sequence[Size], dtype: npt.DTypeLike, max_bytes: int, where: str | None = None
 ) -> None:
-    """Raises ResourceError for a tensor of more bytes than that."""
+    """Raise ResourceError for a tensor of more than ``max_bytes`` bytes."""
     dtype = np.dtype(dtype)
-    # a dimension counts even where another one is 0
+    # a dimension counts even if another one is 0
     least = [bounds_of(size)[0] for size in shape]
     size = max(math.prod(least), *least, 0) * dtype.itemsize
     if size > max_bytes:
@@ -103,24 +108,24 @@ def check_size(
 
 
 def arguments_read(value: Value) -> list[BlockArgument]:
-    """The arguments of the function that a value depends on."""
+    """Return the function arguments that a value depends on."""
     return [found for found in _read(value.ssa) if isinstance(found, BlockArgument)]
 
 
 def symbols_read(value: Value) -> frozenset[Symbol]:
-    """The symbols that a value depends on."""
+    """Return the symbols that a value depends on."""
     ops = (found.owner for found in _read(value.ssa))
     return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
 
 
 def passes_sizes_to(value: Value) -> bool:
-    """Whether all that a value is computed by gives sizes for sizes."""
+    """Return whether all ops that compute a value map sizes to sizes."""
     ops = (found.owner for found in _read(value.ssa))
     return all(passes_sizes(op) for op in ops if isinstance(op, nn.NnOp))
 
 
 def _read(value: SSAValue) -> list[SSAValue]:
-    """A value, and those that it depends on."""
+    """Return a value, and the values that it depends on."""
     seen: set[SSAValue] = set()
     queue, found = [value], list[SSAValue]()
     while queue:

@@ -1,4 +1,4 @@
-"""What a converter sees: one node, its operands as `nn` values, and means to emit ops."""
+"""A converter's view of one node: its operands as `nn` values, its attributes, and an emitter."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ from tessella.support.sizes import Size
 
 
 def _is_data(value: Value) -> bool:
-    """Whether a value is a floating-point tensor or a table, and no scalar or list of sizes."""
+    """Return whether a value is a floating-point tensor or a table, not a scalar or a list of
+    sizes."""
     return value.rank > 1 or (value.rank == 1 and value.dtype.kind not in "iub")
 
 
 def front_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front. Raises ShapeError where there is no such axis."""
+    """Count an axis from the front. Raises ShapeError for an axis out of range."""
     if not -rank <= axis < rank:
         raise ShapeError(
             "an axis is out of range", expected=f"in [-{rank}, {rank})", found=f"{axis}"
@@ -55,14 +56,17 @@ class Call:
 
     node: Node
     inputs: tuple[Known | None, ...]
-    """The operands; None for one that is left out."""
+    """The operands; None for an absent one."""
     build: Builder
     defaults: Mapping[str, Any]
     input_names: Sequence[str]
-    """Names of the arguments of the function that is being built."""
+    """The argument names of the function under construction."""
     branch: Callable[[Graph, Sequence[Known]], list[Known | None]]
-    """Convert a graph of an attribute in place, with these values of its inputs; the values of its
-    outputs. Raises InvalidModelError."""
+    """Converts a graph attribute in place.
+
+    It takes the values of the graph's inputs, and returns those of its outputs. Raises
+    InvalidModelError.
+    """
     _read: set[str] = field(default_factory=set[str])
     """The attributes that the converter has read."""
 
@@ -74,14 +78,14 @@ class Call:
         return self.operand(0)
 
     def optional(self, index: int) -> Value | None:
-        """The operand of this index, or None where it is left out."""
+        """Return the operand at an index; None if it is absent."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if isinstance(value, Held):
             raise InvalidModelError(f"input {index} is no tensor", where=self.node.where)
         return value
 
     def operand(self, index: int) -> Value:
-        """The operand of this index. Raises InvalidModelError where it is left out."""
+        """Return the operand at an index. Raises InvalidModelError if it is absent."""
         value = self.optional(index)
         if value is None:
             raise InvalidModelError(
@@ -90,18 +94,18 @@ class Call:
         return value
 
     def operands(self, first: int = 0) -> list[Value]:
-        """All operands from one on, of which none may be left out."""
+        """Return all operands from ``first`` on, none of which may be absent."""
         return [self.operand(i) for i in range(first, len(self.inputs))]
 
     # attributes
 
     def given(self, name: str) -> Any:
-        """The value that the node gives an attribute; None where it leaves it out."""
+        """Return the value that the node gives an attribute; None if it gives none."""
         self._read.add(name)
         return self.node.attributes.get(name)
 
     def attribute(self, name: str) -> Any:
-        """The value of an attribute, or its default; None without one."""
+        """Return the value of an attribute, or its default; None without one."""
         value = self.given(name)
         return self.defaults.get(name) if value is None else value
 
@@ -116,19 +120,19 @@ class Call:
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         return self._typed(name, int, default)
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A floating-point attribute."""
+        """Return a floating-point attribute."""
         return self._typed(name, float, default)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string attribute."""
+        """Return a string attribute."""
         return self._typed(name, str, default)
 
     def choice(self, name: str, *values: str) -> str:
-        """A string attribute that is one of these; the first where it is left out."""
+        """Return a string attribute with one of these values; the first one is the default."""
         value = self.text(name, values[0])
         if value not in values:
             raise InvalidModelError(
@@ -140,43 +144,43 @@ class Call:
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that lists integers, or None."""
+        """Return an attribute that lists integers, or None."""
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """An attribute that lists floating-point numbers, or None."""
+        """Return an attribute that lists floating-point numbers, or None."""
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
     def graph(self, name: str) -> Graph:
-        """An attribute that is a graph."""
+        """Return an attribute that is a graph."""
         return self._typed(name, Graph, None)
 
     def tensor(self, name: str) -> Tensor | None:
-        """An attribute that is a tensor, or None."""
+        """Return an attribute that is a tensor, or None."""
         return None if self.attribute(name) is None else self._typed(name, Tensor, None)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An integer attribute that is 0 or 1."""
+        """Return an integer attribute that is 0 or 1."""
         value = self.integer(name, int(default))
         if value not in (0, 1):
             raise InvalidModelError(f"attribute {name!r} is neither 0 nor 1", found=str(value))
         return bool(value)
 
     def meaningless(self, *names: str) -> None:
-        """State that attributes cannot change what this node computes."""
+        """Declare that attributes have no effect on this node."""
         self._read.update(names)
 
     def check_read(self) -> None:
-        """Raises UnsupportedError for an attribute that the converter did not read, unless it has
-        its default value."""
+        """Raise UnsupportedError for an attribute with a value other than its default that was not
+        read."""
         for name, value in self.node.attributes.items():
             if name not in self._read and value != self.defaults.get(name):
                 self.unsupported(f"attribute {name!r} is not supported here")
 
     def replaced(self, inputs: Mapping[int, Value | None] | None = None, **attributes: Any) -> Call:
-        """Replace operands and attributes of the node; None removes an attribute or an operand."""
+        """Return the node with other operands and attributes; None removes one."""
         values = dict(enumerate(self.inputs)) | dict(inputs or {})
         every = {**self.node.attributes, **attributes}
         given = {name: value for name, value in every.items() if value is not None}
@@ -189,7 +193,7 @@ class Call:
     # values known at import
 
     def static(self, index: int, what: str) -> Array:
-        """The elements of an operand. Raises UnknownValueError where they are not known."""
+        """Return the elements of an operand. Raises UnknownValueError if they are not known."""
         value = self.operand(index)
         array = self.build.static(value)
         if array is None:
@@ -197,8 +201,10 @@ class Call:
         return array
 
     def found(self, find: Find) -> list[Value]:
-        """Results whose shapes depend on the values of operands, by a function in NumPy: constants,
-        if all operands are; else the program is cut here."""
+        """Return results whose shapes depend on operand values, computed by a NumPy function.
+
+        They are constants if all operands are; otherwise the program has a graph break here.
+        """
         values = [self.optional(i) for i in range(len(self.inputs))]
         arrays = [None if value is None else self.build.static(value) for value in values]
         if any(a is None and v is not None for a, v in zip(arrays, values, strict=True)):
@@ -207,8 +213,10 @@ class Call:
         return [self.constant(array) for array in found]
 
     def unknown(self, value: Value, what: str) -> UnknownValueError:
-        """The error for a value that is not known at import. Raises UndecidedSizeError for one that
-        symbols alone determine."""
+        """Return the error for a value that is not known at import.
+
+        Raises UndecidedSizeError for a value that symbols alone determine.
+        """
         found = arguments_read(value)
         symbols = symbols_read(value)
         if symbols and not found:
@@ -220,59 +228,61 @@ class Call:
         return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
 
     def static_sizes(self, index: int, what: str) -> tuple[Size, ...]:
-        """The elements of an integer operand of any shape, which may be expressions."""
+        """Return the elements of an integer operand of any shape, which may be symbolic."""
         array = self.static(index, what)
         if array.dtype.kind not in "iuO":
             raise ShapeError(f"{what} must hold integers", found=array.dtype.name)
         return tuple(array.reshape(-1).tolist())
 
     def static_ints(self, index: int, what: str) -> tuple[int, ...]:
-        """The elements of an integer operand of any shape. Raises UndecidedSizeError for one that
-        depends on symbols."""
+        """Return the elements of an integer operand. Raises UndecidedSizeError for a symbolic
+        one."""
         return known_all(self.static_sizes(index, what))
 
     def static_element(self, index: int, what: str) -> float | Size:
-        """The one element of an operand, which may be an expression."""
+        """Return the only element of an operand, which may be symbolic."""
         array = self.static(index, what)
         if array.size != 1:
             raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
         return widened(array).reshape(-1).tolist()[0]
 
     def static_number(self, index: int, what: str) -> int | float:
-        """The one element of an operand. Raises UndecidedSizeError for one that depends on
-        symbols."""
+        """Return the only element of an operand. Raises UndecidedSizeError for a symbolic one."""
         element = self.static_element(index, what)
         return element if isinstance(element, float) else known(element)
 
     def static_int(self, index: int, what: str) -> int:
-        """The one element of an operand, which is a whole number."""
+        """Return the only element of an operand, which must be an integer."""
         return known(self.static_size(index, what))
 
     def static_size(self, index: int, what: str) -> Size:
-        """The one element of an operand, which is a whole number or an expression."""
+        """Return the only element of an operand, which must be an integer or symbolic."""
         element = self.static_element(index, what)
         if isinstance(element, float):
             raise ShapeError(f"{what} must be an integer", found=str(element))
         return element
 
     def listed_sizes(self, index: int, what: str) -> tuple[Size, ...] | None:
-        """The elements of an integer operand, which may be expressions; None where it is left
-        out."""
+        """Return the elements of an integer operand, which may be symbolic; None if it is
+        absent."""
         return None if self.optional(index) is None else self.static_sizes(index, what)
 
     def listed_ints(self, index: int, what: str) -> tuple[int, ...] | None:
-        """The elements of an integer operand, or None where it is left out. Raises
-        UndecidedSizeError for one that depends on symbols."""
+        """Return the elements of an integer operand; None if it is absent.
+
+        Raises UndecidedSizeError for a symbolic element.
+        """
         return None if self.optional(index) is None else self.static_ints(index, what)
 
     # emission
 
     def constant(self, array: Array) -> Value:
-        """A tensor that holds these elements."""
+        """Return a tensor with these elements."""
         return self.build.constant(array)
 
     def positions(self, count: Size, axis: int, rank: int) -> Value:
-        """0, 1, 2... along one axis of a tensor of this rank, whose other dimensions are 1."""
+        """Return 0, 1, 2... along one axis of a tensor of this rank, whose other dimensions
+        are 1."""
         shape = [count if d == axis else 1 for d in range(rank)]
         if not is_static(shape):
             return self.build.emit(nn.IotaOp, count=count)[0].reshape(shape)
@@ -282,11 +292,11 @@ class Call:
     # checks
 
     def axis(self, value: Value, default: int | None = None) -> int:
-        """The attribute ``axis``, counted from the front of the value's dimensions."""
+        """Return the attribute ``axis``, counted from the front of the value's dimensions."""
         return front_axis(self.integer("axis", default), value.rank)
 
     def check_ranks(self, *ranks: int) -> None:
-        """Raises ShapeError unless the operands that are given have these ranks, in order."""
+        """Raise ShapeError unless the present operands have these ranks, in order."""
         for index, rank in enumerate(ranks):
             value = self.optional(index)
             if value is not None and value.rank != rank:
@@ -295,5 +305,5 @@ class Call:
                 )
 
     def unsupported(self, reason: str) -> NoReturn:
-        """Raises UnsupportedError for this node."""
+        """Raise UnsupportedError for this node."""
         raise UnsupportedError([Unsupported(self.node.title, self.node.name, reason)])

@@ -33,13 +33,13 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support.sizes import MOST, Size
 
 CHUNK = "chunk"
-"""An attribute of a Loop that is a chunk."""
+"""The attribute that marks a Loop as a chunk."""
 
 _Type = tuple[np.dtype[Any], Sequence[Size | str]]
 
 
 def chunked(body: LoopBody, elements: Values) -> Find:
-    """How the results of a loop are found, whose steps make such elements."""
+    """Return how the results of a loop are computed whose iterations return these elements."""
     taken = list(_taken(body))
     inside = Inside(_graph(body, taken), taken, {_length(body): Bounds(FIRST_ROOM, MOST)})
     axes = tuple((each.number, _axis(body, each)) for each in body.appended)
@@ -48,7 +48,8 @@ def chunked(body: LoopBody, elements: Values) -> Find:
 
 
 def _taken(body: LoopBody) -> Iterator[ValueInfo]:
-    """What a chunk takes: its numbers, whether it goes on, what the trip count says, the state."""
+    """Yield the inputs of a chunk: its numbers, whether it continues, the trip count's answer, and
+    the state."""
     prefix, length = _prefix(body), _length(body)
     yield ValueInfo(f"{prefix}/numbers", "int64", (length,))
     yield ValueInfo(f"{prefix}/going", "bool", ())
@@ -58,7 +59,7 @@ def _taken(body: LoopBody) -> Iterator[ValueInfo]:
 
 
 def _prefix(body: LoopBody) -> str:
-    """Of the names of a chunk's values. What the body reads has other names."""
+    """Return a prefix for the names in a chunk that no name in the body has."""
     read, prefix = free_names(body.graph), body.call.node.name
     while any(name.startswith(f"{prefix}/") for name in read):
         prefix += "/chunk"
@@ -66,12 +67,12 @@ def _prefix(body: LoopBody) -> str:
 
 
 def _length(body: LoopBody) -> str:
-    """The name of the number of steps of a chunk."""
+    """Return the name of a chunk's number of iterations."""
     return f"{_prefix(body)}/numbers:0"
 
 
 def _is_limited(body: LoopBody) -> bool:
-    """Whether there is a trip count."""
+    """Return whether there is a trip count."""
     return body.call.optional(0) is not None
 
 
@@ -80,7 +81,7 @@ def _axis(body: LoopBody, appended: Appended) -> int:
 
 
 def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
-    """A chunk. It returns the elements that are asked for."""
+    """Return a chunk. It returns the requested elements."""
     node, prefix, states = body.call.node, _prefix(body), 1 + body.carried
     asked = [body.graph.outputs[states + i] for i in body.returned]
     inner = replace(body.graph, outputs=(*body.graph.outputs[:states], *asked))
@@ -99,8 +100,8 @@ def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
 
 
 def _results(body: LoopBody, elements: Values) -> Iterator[tuple[str, _Type]]:
-    """The names and types of what the loop gives: all that it carries, and the elements that are
-    asked for."""
+    """Yield names and types of the loop's results: all carried values, and the requested
+    elements."""
     node, axes = body.call.node, {each.number: _axis(body, each) for each in body.appended}
     states = body.call.operands(2)
     names = (*node.outputs, *[""] * (len(states) + len(elements)))

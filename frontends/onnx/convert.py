@@ -1,4 +1,4 @@
-"""From ONNX nodes to `nn` ops: names, scopes, function bodies, and errors that say where."""
+"""From ONNX nodes to `nn` ops: names, scopes, function bodies, and located errors."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from tessella.support.sizes import Size
 _TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
 _OF_TENSORS = ("Loop", "Scan")
-"""Loops that are steps where they carry what is no tensor."""
+"""Loops that become steps if they carry values that are no tensors."""
 
 Results = Sequence[Known | None]
 
 
 class Scope:
-    """Values by ONNX name; a value is None where the node that makes it is not supported."""
+    """Values by ONNX name; None for the result of an unsupported node."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Scope:
     def __getitem__(self, name: str) -> Known | None:
         if name not in self._values:
             if name in self._tensors:
-                # where it is, not where it is first read
+                # at the node itself, not at its first reader
                 with self._build.inside(self._block):
                     self[name] = self._build.tensor(self._tensors[name])
             elif self._outer is not None:
@@ -79,7 +79,7 @@ class Scope:
         return self._values[name]
 
     def constant(self, name: str) -> Tensor | None:
-        """The value of a name as a constant, if it is one."""
+        """Return the value of a name if it is a constant."""
         if name in self._tensors:
             return self._tensors[name]
         value = self[name]
@@ -87,15 +87,15 @@ class Scope:
         return None if array is None or holds_sizes(array) else Tensor.of(name, array)
 
     def holds(self, name: str) -> bool:
-        """Whether a value is no tensor."""
+        """Return whether a value is no tensor."""
         return name not in self._tensors and isinstance(self[name], Held)
 
     def is_open(self, name: str) -> bool:
-        """Whether a value follows from symbols alone."""
+        """Return whether a value depends on symbols alone."""
         return self.sizes(name) is not None
 
     def sizes(self, name: str) -> Sequence[Size] | None:
-        """The elements of a value that follows from symbols alone; None for any other."""
+        """Return the elements of a value that depends on symbols alone; None for any other."""
         value = None if name in self._tensors else self[name]
         array = self._build.static(value) if isinstance(value, Value) else None
         return array.reshape(-1).tolist() if array is not None and holds_sizes(array) else None
@@ -126,10 +126,10 @@ class Conversion:
     def run(
         self, arguments: Mapping[str, Known], constants: Mapping[str, Tensor]
     ) -> tuple[dict[str, Value], Rest[Subprogram] | None]:
-        """The values of the graph's outputs, and None; or where the program is cut, what the first
-        subprogram of it returns, and the rest.
+        """Return the values of the graph's outputs, and None.
 
-        Raises UnsupportedError, which lists all issues, and UnknownValueError, which has all inputs
+        With a graph break, return the results of the first subprogram, and the continuation. Raises
+        UnsupportedError, which lists all issues, and UnknownValueError, which lists all inputs
         whose values are needed.
         """
         graph = self._model.graph
@@ -204,14 +204,14 @@ class Conversion:
     def _results(self, node: Node, scope: Scope) -> Results:
         with located(node):
             inputs = [scope[name] if name else None for name in node.inputs]
-            # what depends on an unsupported node is passed over, to find all such nodes
+            # Skip what depends on an unsupported node, to report all of these nodes.
             poisoned = any(
                 value is None and name for value, name in zip(inputs, node.inputs, strict=True)
             )
             return () if poisoned else self._node(node, inputs, scope)
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a node is left to the rest of the program."""
+        """Return whether a node belongs to the continuation."""
         if self._calls.nested or not self._late.depends(node):
             return False
         self._late.add(node)
@@ -220,10 +220,12 @@ class Conversion:
     def _put_off(
         self, node: Node, error: CutError | UnknownValueError, scope: Scope
     ) -> Sequence[Node]:
-        """Make a step of a node, or leave it to the rest; or the nodes that stand for it, if it is
-        a function. Raises the error where nothing is gained by that."""
+        """Turn a node into a step, or move it to the continuation.
+
+        A function node is replaced by its nodes. Raises the error if that would gain nothing.
+        """
         if isinstance(error, CutError) and error.node is node:
-            # native code of a step takes tensors alone
+            # Native code of a step takes only tensors.
             takes_held = any(map(scope.holds, names_inside(error.find)))
             find = None if takes_held else error.find
             self._late.add_step(_after(node, find, scope), find)
@@ -241,7 +243,7 @@ class Conversion:
         return ()
 
     def _called(self, node: Node) -> Function | None:
-        """The function of the model that a node calls, if its nodes can stand for it."""
+        """Return the model's function that a node calls, if its nodes can replace the call."""
         function = defined_in(self._model, node)
         has_opsets = function is not None and function.opsets.items() <= self._model.opsets.items()
         return function if has_opsets else None
@@ -322,7 +324,7 @@ class Conversion:
 
 
 def _after(node: Node, find: Find | None, scope: Scope) -> Node:
-    """The node as a step, which takes what the program has computed for it."""
+    """Return the node as a step, whose operands the program has computed."""
     if find is None or not find.computed:
         return node
     names = tuple(f"{node.outputs[0]} of {node.name}[{i}]" for i in range(len(find.computed)))
@@ -332,13 +334,13 @@ def _after(node: Node, find: Find | None, scope: Scope) -> Node:
 
 
 def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:
-    """The body of an op for the types of tensors."""
+    """Return the body of a function op for the types of tensors."""
     tensors = [x for x in inputs if not isinstance(x, Held)]
     return typed_body(node, opset, tensors) if len(tensors) == len(inputs) else None
 
 
 def _set_hint(value: Value, name: str) -> None:
-    """Let the printed IR use the ONNX name, as far as its syntax allows."""
+    """Use the ONNX name in printed IR, as far as the syntax allows."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     if value.ssa.name_hint is None and text[:1].isalpha():
         value.ssa.name_hint = text

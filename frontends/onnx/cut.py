@@ -1,4 +1,4 @@
-"""Where a program is cut: a node whose results have shapes that depend on values."""
+"""Graph breaks: nodes whose result shapes depend on values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tessella.support.errors import (
 from tessella.support.foreign import is_of_handler
 from tessella.support.sizes import Size
 
-# What a converter raises where its own code is at fault.
+# what a converter raises if its own code is at fault
 _BUGS = (
     ArithmeticError,
     AttributeError,
@@ -42,29 +42,30 @@ class Inside:
     graph: Graph
     types: Sequence[ValueInfo] = ()
     bounds: Mapping[str, Bounds] = field(default_factory=dict[str, Bounds])
-    """Of the sizes in the types that the program does not have."""
+    """Bounds of sizes in the types that are no symbols of the program."""
 
 
 @dataclass(frozen=True)
 class Find:
-    """How a node's results are found: by a function of `runtime.rest`."""
+    """How a node's results are computed: by a function of `runtime.rest`."""
 
     function: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     types: Sequence[tuple[np.dtype[Any], Sequence[Size | str]]] = ()
-    """Of the first results. A text is a size that is found; equal texts are one size."""
+    """The types of the first results. A text is a size found at run time; equal texts are one
+    size."""
     inside: Sequence[Inside] = ()
     """The graphs that the function runs."""
     outputs: Sequence[str] = ()
-    """The names of what it gives, if these are not the node's outputs."""
+    """The names of the results, if these differ from the node's outputs."""
     computed: Sequence[Value] = ()
-    """What the program has computed for the function, if that does not take the node's inputs."""
+    """Values that the program has computed for the function, if these replace the node's inputs."""
 
 
 class CutError(Exception):
-    """A node whose results' shapes depend on values: the program is cut here.
+    """A graph break at a node whose result shapes depend on values.
 
-    ``find`` computes its results; None where the node is control flow, which runs as subprograms.
+    ``find`` computes its results; None for control flow, which runs as subprograms.
     """
 
     def __init__(self, node: Node, find: Find | None = None) -> None:

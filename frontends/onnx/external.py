@@ -1,4 +1,4 @@
-"""Tensor data in files beside the model: read only from inside the model's folder, and checked."""
+"""Tensor data in files beside the model, read only from inside the model's folder, and checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tessella.support.errors import InvalidModelError
 
 @dataclass(frozen=True)
 class Location:
-    """Where a tensor's data is: ``size`` bytes at ``offset`` of a file."""
+    """The location of a tensor's data: ``size`` bytes at ``offset`` of a file."""
 
     path: str
     offset: int
@@ -22,7 +22,7 @@ class Location:
 
 
 def location(entries: Mapping[str, str], size: int, where: str) -> Location:
-    """The location that a tensor's ``external_data`` tells, for a tensor of ``size`` bytes."""
+    """Parse a tensor's ``external_data``, for a tensor of ``size`` bytes."""
     path = entries.get("location", "")
     offset, length = (_number(entries, key, default, where) for key, default in _FIELDS)
     if length not in (-1, size):
@@ -42,7 +42,7 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
     if key not in entries:
         return default
     text = entries[key]
-    # int() alone would take "1_0", " 1 " and digits of other scripts
+    # int() alone would accept "1_0", " 1 " and digits of other scripts
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise InvalidModelError(
             f"external data with a malformed {key}",
@@ -54,22 +54,22 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
 
 
 class ExternalFiles:
-    """The files that a model may name: those in the folder of the model's file, or none at all.
+    """The files that a model may name: those in the folder of the model's file, or none.
 
-    Where the model's path is a link, the folder it points to counts too: caches of downloads keep
-    all files there, under other names.
+    If the model's path is a link, the folder of its target is allowed too: download caches store
+    all files there under other names.
     """
 
     def __init__(self, model: Path | None) -> None:
         self._folder = model.parent.resolve() if model else None
         self._roots = (model.parent.resolve(), model.resolve().parent) if model else ()
         self.names: set[str] = set()
-        """Those that the model names, relative to its folder."""
+        """The files that the model names, relative to its folder."""
         self._states: dict[str, tuple[int, ...]] = {}
-        """Of these files, when they were checked."""
+        """The state of these files when they were checked."""
 
     def check(self, place: Location, where: str) -> None:
-        """Raises InvalidModelError unless the file holds the data."""
+        """Raise InvalidModelError unless the file holds the data."""
         self.names.add(place.path)
         descriptor = self._open(place, where)
         try:
@@ -78,8 +78,10 @@ class ExternalFiles:
             os.close(descriptor)
 
     def read(self, place: Location, where: str) -> bytearray:
-        """The data. Raises InvalidModelError where the file does not hold it, or is not the one
-        that was checked."""
+        """Return the data.
+
+        Raises InvalidModelError if the file does not hold it, or has changed since it was checked.
+        """
         descriptor = self._open(place, where)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             file.seek(place.offset)
@@ -102,7 +104,7 @@ class ExternalFiles:
 
     def _open(self, place: Location, where: str) -> int:
         path = self._resolve(place.path, where)
-        # the path is resolved, so no link is followed; NONBLOCK: a pipe does not hold us up
+        # The path is resolved, so no link is followed; NONBLOCK keeps a pipe from blocking.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
             descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
@@ -140,7 +142,7 @@ class ExternalFiles:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether the name, by itself, stays inside the folder it is relative to, on every system."""
+    """Return whether a relative name stays inside its folder, on every system."""
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if not name or "\0" in name or posix.is_absolute() or windows.drive or windows.root:
         return False

@@ -1,4 +1,4 @@
-"""Ops that are functions: bodies of those that a model defines, and of those that ONNX defines."""
+"""Function ops: bodies that a model defines, and bodies that ONNX defines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from tessella.frontends.onnx.tensors import element_code
 from tessella.support.errors import InvalidModelError, ResourceError
 
 _DEPTH = 64
-"""Levels of functions that call functions."""
+"""The deepest nesting of functions."""
 _MAX_NODES = 1 << 16
-"""Nodes of a model after its functions are inlined."""
+"""The most nodes of a model after inlining."""
 
 
 class Calls:
-    """The depth and the number of calls of functions and of branches: n functions that call one
-    another can make 2^n nodes."""
+    """Depth and number of calls of functions and branches.
+
+    n functions that call each other can produce 2^n nodes.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
@@ -38,7 +40,7 @@ class Calls:
         return self._depth > 0
 
     def count(self, node: Node) -> None:
-        """Count a node. Raises ResourceError where there are too many in functions."""
+        """Count a node. Raises ResourceError for too many nodes in functions."""
         self._nodes += self._depth > 0
         if self._nodes > _MAX_NODES:
             raise ResourceError(
@@ -49,7 +51,7 @@ class Calls:
 
     @contextmanager
     def within(self, node: Node) -> Generator[None]:
-        """What a node calls. Raises InvalidModelError if calls are nested too deeply."""
+        """Enter a call. Raises InvalidModelError if calls are nested too deeply."""
         if self._depth >= _DEPTH:
             raise InvalidModelError(
                 "functions or branches are nested too deeply",
@@ -64,13 +66,13 @@ class Calls:
 
 
 def defined_in(model: Model, node: Node) -> Function | None:
-    """The function of the model that the node calls."""
+    """Return the model's function that the node calls."""
     return model.functions.get((node.domain, node.op, node.overload))
 
 
 @lru_cache(maxsize=256)
 def fixed_body(op: str, opset: int) -> Function | None:
-    """The body that ONNX gives an op in a version of its op set, where it is always the same."""
+    """Return the body that ONNX gives an op in an op set, if it does not depend on types."""
     found = schema(op, opset)
     body = found.fixed_body() if found else None
     if found is None or body is None:
@@ -79,7 +81,7 @@ def fixed_body(op: str, opset: int) -> Function | None:
 
 
 def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> Function | None:
-    """The body that ONNX gives the node for inputs of these types; None where there is none."""
+    """Return the body that ONNX gives the node for inputs of these types; None if there is none."""
     found, proto = schema(node.op, opset), _proto(node)
     body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None
     if found is None or body is None:
@@ -88,7 +90,7 @@ def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> Functi
 
 
 def _proto(node: Node) -> onnx.NodeProto | None:
-    """The node as protobuf, without its name; None where an attribute is of a rare kind."""
+    """Return the node as protobuf without its name; None for attributes of rare kinds."""
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain)
     proto.input.extend(node.inputs)
     proto.output.extend(node.outputs)

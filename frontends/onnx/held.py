@@ -1,4 +1,4 @@
-"""Values of a model that are no tensors: sequences, and optionals without an element."""
+"""Values of a model that are no tensors: sequences, and empty optionals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Listed(Held):
-    """A sequence whose length is known at import."""
+    """A sequence of known length."""
 
     items: tuple[Value, ...]
 
@@ -23,7 +23,7 @@ class Missing(Held):
 
 
 class Handed(Held):
-    """A sequence or an optional that is known when the program runs: it passes between steps."""
+    """A sequence or an optional that is known only at run time: it passes between steps."""
 
 
 Known = Value | Held

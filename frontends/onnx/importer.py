@@ -30,16 +30,16 @@ from tessella.support.errors import (
 from tessella.support.sizes import Size, Symbol, symbols_of
 
 MAX_BYTES = 16 << 30
-"""The largest tensor that a model may have by default, in bytes."""
+"""The default limit on the size of a tensor, in bytes."""
 
 
 class OnnxSource:
     """An ONNX model, from a path, bytes or ``ModelProto``.
 
-    ``constants`` fixes the values of inputs. These are no longer inputs, and shapes may depend on
-    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError for what is no model,
-    UnsupportedError with everything that is not supported, and InputError for constants that do not
-    fit.
+    ``constants`` fixes the values of inputs, which are then no longer inputs; shapes may depend on
+    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError for anything that is
+    no model, UnsupportedError with everything that is not supported, and InputError for constants
+    that do not match.
     """
 
     fingerprint: str | None = None
@@ -54,7 +54,7 @@ class OnnxSource:
     ) -> None:
         self._open(open_model(origin), max_bytes)
         self.files = self._model.files
-        """The other files that hold tensors of it, relative to its own."""
+        """The other files that hold its tensors, relative to its own."""
         self.nodes = len(self._model.graph.nodes)
         issues = unsupported(self._model)
         if issues:
@@ -70,22 +70,22 @@ class OnnxSource:
         self._inputs = list(model.graph.free_inputs)
 
     def _subprogram(self, model: Model) -> OnnxSource:
-        """The source of a subprogram of the model."""
+        """Return the source of a subprogram of the model."""
         source = OnnxSource.__new__(OnnxSource)
         source._open(model, self._max_bytes)
         return source
 
     @property
     def inputs(self) -> list[ValueInfo]:
-        """The inputs that a caller gives; unknown dimensions are symbols."""
+        """The inputs that a caller passes; unknown dimensions are symbols."""
         return [_info(value) for value in self._inputs]
 
     @property
     def outputs(self) -> list[ValueInfo]:
-        """The outputs as the model declares them; unknown dimensions are symbols.
+        """The declared outputs; unknown dimensions are symbols.
 
-        Where a shape or type is not declared and the shapes of the inputs determine it, the model
-        is imported; else the shape is the one symbol ``name:*``.
+        If a shape or type is not declared but follows from the input shapes, the model is imported
+        to infer it; otherwise the shape is the single symbol ``name:*``.
         """
         values = self._model.graph.outputs
         shapes = {info.name: info.shape for info in self.inputs}
@@ -104,11 +104,11 @@ class OnnxSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program for these shapes of the inputs, and values of some of them. See ``Source``.
+        """Return the program for these shapes of the inputs, and values of some. See ``Source``.
 
         Raises UnsupportedError with everything that is not supported for these shapes, ShapeError
-        for shapes that do not fit or cannot be known, ResourceError for a tensor that is too large,
-        UndecidedSizeError for symbols that have to be numbers.
+        for shapes that do not match or cannot be determined, ResourceError for a tensor that is too
+        large, and UndecidedSizeError for symbols that have to be numbers.
         """
         sizes = self._shapes(shapes)
         given = (np.reshape(value, -1) for value in (values or {}).values() if holds_sizes(value))
@@ -121,7 +121,7 @@ class OnnxSource:
         except (ShapeError, UnsupportedError) as error:
             if not symbols:
                 raise
-            # what does not fit for symbols may fit for numbers
+            # a mismatch of symbols may be none of numbers
             undecided = UndecidedSizeError(error.what, (symbol.name for symbol in symbols))
             raise undecided.at(error.where or "the graph") from error
 
@@ -153,7 +153,7 @@ class OnnxSource:
                 arguments[value.name] = build.sizes_as(elements[value.name], DTYPES[value.type])
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
-        # a graph may give one value twice
+        # a graph may return one value twice
         wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned
         finish_main(func, list(wanted), [returned[name].ssa for name in wanted])
         module = build.module(func)
@@ -183,7 +183,7 @@ def _info(value: GraphValue) -> ValueInfo:
 def _matched(
     value: GraphValue, shape: tuple[Size, ...], symbols: dict[str, Size]
 ) -> tuple[Size, ...]:
-    """The shape, if it is what the model declares for the input and equal symbols are equal."""
+    """Return the shape if it matches the input's declaration and equal symbols are equal."""
     declared = value.shape or ()
     fits = len(shape) == len(declared) and all(
         size >= 0 and size == (dim if isinstance(dim, int) else symbols.setdefault(dim, size))

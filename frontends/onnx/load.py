@@ -26,13 +26,13 @@ _LARGEST = 2**31 - 1  # bytes in one protobuf message
 
 
 def open_model(origin: Origin) -> Model:
-    """The checked model. Its external data is checked now and read when used."""
+    """Return the checked model. Its external data is checked now and read when used."""
     proto, files = _read(origin)
     return _checked(proto, files)
 
 
 def load_model(origin: Origin) -> onnx.ModelProto:
-    """The checked model as protobuf, with all external data read into it."""
+    """Return the checked model as protobuf, with all external data read into it."""
     proto, files = _read(origin)
     _checked(proto, files)
     reader = TensorReader(files)

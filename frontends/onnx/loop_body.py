@@ -18,8 +18,10 @@ from tessella.support.errors import InvalidModelError, UnsupportedError
 
 @dataclass(frozen=True)
 class LoopBody:
-    """The body of a Loop, what it carries at first, and the states that steps only append to: of
-    these, each step returns a piece, after all other elements."""
+    """The body of a Loop, its initial state, and the states that iterations only append to.
+
+    An iteration returns a piece of each such state after all other elements.
+    """
 
     call: Call
     graph: Graph
@@ -28,7 +30,7 @@ class LoopBody:
 
     @staticmethod
     def of(call: Call, *, may_split: bool = True) -> LoopBody:
-        """That of a Loop; with all states that it has, if it may not be split."""
+        """Return the body of a Loop; unless it may be split, with all of its states."""
         graph, first = call.graph("body"), call.operands(2)
         appended = find_appended(graph, len(first)) if may_split else ()
         numbers = {each.number for each in appended}
@@ -37,38 +39,37 @@ class LoopBody:
 
     @property
     def carried(self) -> int:
-        """How many values it carries."""
+        """The number of carried values."""
         return len(self.first)
 
     @property
     def elements(self) -> int:
-        """How many elements each step makes, pieces among them."""
+        """The number of elements that an iteration returns, pieces included."""
         return max(0, len(self.graph.outputs) - 1 - self.carried)
 
     @property
     def returned(self) -> Sequence[int]:
-        """The numbers of those that are asked for, and of the pieces."""
+        """The indices of the requested elements, and of the pieces."""
         states, own = self.carried + len(self.appended), self.elements - len(self.appended)
         uses = self.call.node.uses
         return [i for i in range(self.elements) if i >= own or uses(states + i)]
 
     def run(self, number: Value, state: Values) -> tuple[Value, Values, Values]:
-        """One step: whether there is another one, the next state, and elements of what is
-        returned."""
+        """Run one iteration: return whether another one follows, the next state, and elements."""
         go = self.call.build.splat(True, (), np.bool_)
         condition, *made = converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
         return condition, made[: self.carried], made[self.carried :]
 
     def is_true(self, condition: Value) -> bool:
-        """Whether a condition holds. Raises UnknownValueError."""
+        """Return whether a condition is true. Raises UnknownValueError."""
         known = self.call.build.static(condition)
         if known is None:
             raise self.call.unknown(condition, "the condition of Loop")
         return bool(known.all())
 
     def results(self, made: Values) -> Sequence[Value | None]:
-        """Those of the Loop, from what is carried at last, and the elements of all steps, if they
-        are there."""
+        """Return the Loop's results, from its last state and the elements of all iterations, if
+        present."""
         state, rows = iter(made[: self.carried]), [*made[self.carried :]]
         own = self.elements - len(self.appended)
         joined = self._joined(rows[own:])
@@ -76,7 +77,7 @@ class LoopBody:
         return [*(joined[i] if i in joined else next(state) for i in states), *rows[:own]]
 
     def _joined(self, pieces: Values) -> Mapping[int, Value | None]:
-        """The states that steps append to, by their numbers."""
+        """Return the states that iterations append to, by number."""
         if not pieces:
             return {each.number: None for each in self.appended}
         pairs = zip(self.appended, pieces, strict=True)
@@ -92,13 +93,13 @@ class LoopBody:
 
 
 def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
-    """The outputs of a body, which has at least so many."""
+    """Return the outputs of a body, at least ``least`` of them."""
     made = call.branch(body, values)
     if any(isinstance(value, Held) for value in made):
         raise CutError(call.node)
     found = [value for value in made if isinstance(value, Value)]
     if len(found) < len(made):
-        raise UnsupportedError([])  # each was reported where it is
+        raise UnsupportedError([])  # each was reported at its location
     if len(found) < least:
         raise InvalidModelError(
             "a body has too few outputs", expected=f"at least {least}", found=str(len(found))
@@ -107,7 +108,7 @@ def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
 
 
 def moved_axis(x: Value, axis: int, *, to_front: bool) -> Value:
-    """An axis moved to the front, or the first one moved to where ``axis`` is."""
+    """Move an axis to the front, or the first axis to position ``axis``."""
     axis = front_axis(axis, x.rank)
     if to_front:
         return x.transpose((axis, *(d for d in range(x.rank) if d != axis)))

@@ -1,7 +1,7 @@
-"""An ONNX model as plain typed values: what the importer reads, free of protobuf.
+"""An ONNX model as plain typed values, free of protobuf: the importer's input.
 
-`parse` makes these from a ``ModelProto``. Types are NumPy's names (``float32``, ``bfloat16``) where
-tessella has the type, else ONNX's (``float8e5m2``, ``string``, ``sequence``).
+`parse` creates these from a ``ModelProto``. Types have NumPy's names (``float32``, ``bfloat16``) if
+tessella supports them, otherwise ONNX's (``float8e5m2``, ``string``, ``sequence``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     for name, element in ELEMENTS.items()
     if element.bits >= 16 or not element.is_tagged
 }
-"""The dtypes of the element types that models may have, by name."""
+"""The dtypes of supported element types, by name."""
 
 _MOST_SHOWN = 256
 """Characters of a name that an error shows."""
@@ -33,7 +33,7 @@ _MOST_SHOWN = 256
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A constant. ``read`` gives its elements when asked; it raises InvalidModelError."""
+    """A constant. ``read`` returns its elements on demand; it raises InvalidModelError."""
 
     name: str
     type: str
@@ -42,24 +42,25 @@ class Tensor:
 
     @property
     def supported(self) -> bool:
-        """Whether tessella has its element type."""
+        """Whether tessella supports its element type."""
         return self.type in DTYPES
 
     @cached_property
     def array(self) -> Array:
-        """Its elements, not to be written to."""
+        """Return its elements, which must not be modified."""
         return self.read()
 
     @staticmethod
     def of(name: str, array: Array) -> Tensor:
-        """The tensor that holds this array."""
+        """Return the tensor with this array."""
         array = elements.tagged(array)
         return Tensor(name, elements.dtype_name(array.dtype), array.shape, lambda: array)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """An attribute's value inside a function: the attribute of this name of the function's call."""
+    """An attribute's value inside a function: the attribute with this name of the function's
+    call."""
 
     name: str
 
@@ -73,13 +74,13 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node. An input or output that is left out is the empty string."""
+    """One node. The empty string stands for an absent input or output."""
 
     op: str
     domain: str
     overload: str
     name: str
-    """The node's name; ``<OpType>_<index>`` for one without."""
+    """The node's name; ``<OpType>_<index>`` without one."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -91,21 +92,21 @@ class Node:
 
     @property
     def where(self) -> str:
-        """How messages name the node."""
+        """The node's name in messages."""
         return f"node {self.name!r} ({self.title})"
 
     def uses(self, output: int) -> bool:
-        """Whether the output of this index is asked for."""
+        """Return whether the output at an index is used."""
         return output < len(self.outputs) and bool(self.outputs[output])
 
     def gives(self, input: int) -> bool:
-        """Whether the input of this index is given."""
+        """Return whether the input at an index is present."""
         return input < len(self.inputs) and bool(self.inputs[input])
 
     def resolved(self, outer: Mapping[str, Any], prefix: str, absent: AbstractSet[str]) -> Node:
-        """The node as it is in a call of its function.
+        """Return the node within a call of its function.
 
-        ``outer`` are the attributes of the call, ``absent`` the inputs that it leaves out.
+        ``outer`` are the attributes of the call, ``absent`` its absent inputs.
         """
         attributes = {
             key: outer.get(value.name) if isinstance(value, Reference) else value
@@ -113,7 +114,7 @@ class Node:
         }
         name = f"{prefix}{self.name}"
         if len(name) > _MOST_SHOWN:
-            # else names would take memory without bounds, as functions call functions
+            # Without it, names would grow without bounds, as functions call functions.
             name = f"{name[: _MOST_SHOWN // 2]}...{name[-_MOST_SHOWN // 2 :]}"
         return replace(
             self,
@@ -125,7 +126,8 @@ class Node:
 
 @dataclass(frozen=True)
 class GraphValue:
-    """An input or output. ``shape`` has symbols for unknown dimensions; None if it is not given."""
+    """An input or output. ``shape`` has symbols for unknown dimensions; None if it is not
+    declared."""
 
     name: str
     type: str
@@ -134,7 +136,7 @@ class GraphValue:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in the order in which they run."""
+    """Nodes in execution order."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -144,7 +146,7 @@ class Graph:
 
     @property
     def free_inputs(self) -> tuple[GraphValue, ...]:
-        """The inputs that a caller gives: IR version 3 also lists the initializers."""
+        """The inputs that a caller passes: IR version 3 also lists the initializers."""
         return tuple(value for value in self.inputs if value.name not in self.tensors)
 
 
@@ -162,7 +164,7 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A graph, the versions of the op sets it uses, and the functions it defines."""
+    """A graph, its op set versions, and its functions."""
 
     graph: Graph
     opsets: Mapping[str, int]
@@ -170,4 +172,4 @@ class Model:
     """By domain, op and overload."""
 
     files: tuple[str, ...] = ()
-    """The other files that hold tensors of it, relative to its own."""
+    """The other files that hold its tensors, relative to its own."""

@@ -1,5 +1,7 @@
-"""Values that are computed as shapes are: from a few integers, by ops that symbols can pass. What
-follows a cut computes them again, so that each integer that they follow from is one symbol there.
+"""Values that are computed like shapes: from a few integers, by ops that propagate symbols.
+
+The continuation after a graph break recomputes them, so that each of the integers is one symbol
+there.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tessella.support.decisions import known_all
 def names_of_sizes(
     made: Mapping[str, Node], value_of: Callable[[str], Known | None]
 ) -> frozenset[str]:
-    """The results of nodes, in the order in which these run, that are computed as sizes are."""
+    """Return the results of nodes, in execution order, that are computed like sizes."""
     found: set[str] = set()
     for name, node in made.items():
         value = value_of(name) if name else None
@@ -34,9 +36,11 @@ def names_of_sizes(
 
 
 def _is_of_sizes(value: SSAValue, given: Mapping[SSAValue, str], found: set[str]) -> bool:
-    """Whether a value is computed as a size is from the operands of its node. What leaves out some
-    of several integers must do so of integers that are themselves ``found`` to be computed so:
-    those of a table are data."""
+    """Return whether a value is computed like a size from its node's operands.
+
+    Selecting some of several integers counts only if those are themselves ``found``: entries of a
+    table are data.
+    """
     queue, seen = [value], set[SSAValue]()
     while queue:
         each = queue.pop()

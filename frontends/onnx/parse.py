@@ -1,4 +1,4 @@
-"""From ``onnx.ModelProto`` to plain typed values: the one place that walks the protobuf."""
+"""From ``onnx.ModelProto`` to plain typed values: the only module that walks the protobuf."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
-    """The model; tensors in ``files`` are checked now and read when used."""
+    """Return the model; tensors in ``files`` are checked now and read when used."""
     parser = _Parser(TensorReader(files))
     functions = [parser.function(f) for f in proto.functions]
     keys = [
@@ -43,7 +43,7 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
 
 
 def parse_function(data: bytes) -> Function:
-    """A function from its serialized form, as ``onnx.defs`` gives the bodies of ops."""
+    """Parse a serialized function, the form in which ``onnx.defs`` stores the bodies of ops."""
     return _Parser(TensorReader(ExternalFiles(None))).function(onnx.FunctionProto.FromString(data))
 
 
@@ -140,7 +140,7 @@ class _Parser:
 
 
 def _repeated(items: Iterable[_K]) -> Iterator[_K]:
-    """The items that are there a second time."""
+    """Yield the items that occur a second time."""
     seen: set[_K] = set()
     for item in items:
         if item in seen:
@@ -156,7 +156,8 @@ def _text(data: bytes, where: str) -> str:
 
 
 def type_of(proto: onnx.ValueInfoProto) -> str:
-    """The element type of a tensor, or what else a value is; `UNKNOWN` where it has no type."""
+    """Return the element type of a tensor, or the kind of another value; `UNKNOWN` without a
+    type."""
     kind = proto.type.WhichOneof("value")
     if kind == "tensor_type":
         return element_name(proto.type.tensor_type.elem_type)
@@ -176,7 +177,7 @@ def _value(proto: onnx.ValueInfoProto) -> GraphValue:
 
 
 def _dim(proto: onnx.TensorShapeProto.Dimension, unknown: str) -> int | str:
-    """A dimension: its size, its symbol, or a symbol made of the value's name and its index."""
+    """Return a dimension: its size, its symbol, or a symbol from the value's name and its index."""
     if proto.HasField("dim_value"):
         if proto.dim_value < 0:
             raise InvalidModelError(

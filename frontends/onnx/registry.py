@@ -27,7 +27,8 @@ _C = TypeVar("_C", bound=Converter)
 
 @dataclass(frozen=True)
 class Rule:
-    """A restriction: ``check`` says why a node is not supported, from its attributes and names."""
+    """A restriction: ``check`` returns why a node is not supported, from its attributes and
+    names."""
 
     note: str
     check: Callable[[Node], str | None]
@@ -35,7 +36,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Entry:
-    """How an op is converted in the versions ``first`` to ``last``."""
+    """How an op is converted in versions ``first`` to ``last``."""
 
     op: str
     first: int
@@ -49,16 +50,16 @@ class Entry:
 _ENTRIES: dict[str, list[Entry]] = {}
 
 DOMAIN = "com.microsoft"
-"""The domain of the ops that ONNX Runtime adds to ONNX's."""
+"""The domain of ONNX Runtime's own ops."""
 
 
 @dataclass(frozen=True)
 class Contributed:
-    """How an op of ONNX Runtime's domain is converted, which has one version."""
+    """How an op of ONNX Runtime's domain, which has one version, is converted."""
 
     convert: Converter
     defaults: Mapping[str, object]
-    """The values of attributes that are left out."""
+    """The defaults of attributes."""
 
 
 _CONTRIBUTED: dict[str, Contributed] = {}
@@ -75,17 +76,17 @@ def contributed(op: str, **defaults: object) -> Callable[[_C], _C]:
 
 
 def find_contributed(node: Node) -> Contributed | None:
-    """The entry of a node of ONNX Runtime's domain."""
+    """Return the entry of a node of ONNX Runtime's domain."""
     return _CONTRIBUTED.get(node.op) if node.domain == DOMAIN else None
 
 
 def contributed_ops() -> list[str]:
-    """The ops of ONNX Runtime's domain that are supported."""
+    """Return the supported ops of ONNX Runtime's domain."""
     return sorted(_CONTRIBUTED)
 
 
 def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:
-    """Register the converter of an op of the ONNX domain in the versions ``first`` to ``last``."""
+    """Register the converter of an ONNX op in versions ``first`` to ``last``."""
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
@@ -96,23 +97,23 @@ def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Ca
 
 
 def entries() -> dict[str, list[Entry]]:
-    """All entries by op, in the order of versions."""
+    """Return all entries by op, in version order."""
     return {op: sorted(rows, key=lambda row: row.first) for op, rows in sorted(_ENTRIES.items())}
 
 
 def find(op: str, version: int) -> Entry | None:
-    """The entry of an op in a since version."""
+    """Return the entry of an op in a since version."""
     rows = (row for row in _ENTRIES.get(op, ()) if row.first <= version <= row.last)
     return next(rows, None)
 
 
 def covers(op: str) -> bool:
-    """Whether any version of the op is supported."""
+    """Return whether any version of the op is supported."""
     return op in _ENTRIES
 
 
 def refuse(reason: str, **values: object) -> Rule:
-    """Not supported where an attribute has this value."""
+    """Return a rule that refuses these attribute values."""
 
     def check(node: Node) -> str | None:
         hit = any(node.attributes.get(key) == value for key, value in values.items())
@@ -122,7 +123,7 @@ def refuse(reason: str, **values: object) -> Rule:
 
 
 def only(attribute: str, *values: object) -> Rule:
-    """Supported only where the attribute is left out or has one of these values."""
+    """Return a rule that accepts only these attribute values, or an absent attribute."""
     shown = ", ".join(map(str, values))
 
     def check(node: Node) -> str | None:
@@ -133,7 +134,7 @@ def only(attribute: str, *values: object) -> Rule:
 
 
 def no_input(index: int, name: str) -> Rule:
-    """Not supported where this input is given."""
+    """Return a rule that refuses this input."""
 
     def check(node: Node) -> str | None:
         return f"input {name} is given" if node.gives(index) else None

@@ -1,4 +1,4 @@
-"""What the installed onnx knows of its ops: the one place that asks ``onnx.defs``."""
+"""Schemas of the installed onnx: the only module that queries ``onnx.defs``."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from onnx import defs, helper
 
 
 def newest_opset() -> int:
-    """The newest version of the ONNX op set that the installed onnx knows."""
+    """Return the newest op set version of the installed onnx."""
     return defs.onnx_opset_version()
 
 
 def is_known(op: str) -> bool:
-    """Whether any version of the ONNX op set has the op."""
+    """Return whether any op set version has the op."""
     return defs.has(op)
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """An op of the ONNX op set as a certain version of it defines it."""
+    """An op as defined by one op set version."""
 
     since: int
-    """The since version: the version of the op set that brought this definition."""
+    """The since version: the op set version that introduced this definition."""
     opset: int
     defaults: Mapping[str, Any]
     """Default values of attributes, as Python values."""
     _raw: Any  # the stubs of onnx lack the methods about function bodies
 
     def fixed_body(self) -> bytes | None:
-        """The function that defines the op for all types, serialized; None without one."""
+        """Return the serialized function that defines the op for all types; None without one."""
         version = self._newest(self._raw.function_opset_versions)
         return None if version is None else self._raw.get_function_with_opset_version(version)
 
     @property
     def has_typed_body(self) -> bool:
-        """Whether a function that depends on the types of inputs defines the op."""
+        """Return whether a function that depends on input types defines the op."""
         return self._newest(self._raw.context_dependent_function_opset_versions) is not None
 
     def typed_body(self, node: onnx.NodeProto, types: Sequence[onnx.TypeProto]) -> bytes | None:
-        """The function that defines the node for inputs of these types, serialized."""
+        """Return the serialized function that defines the node for inputs of these types."""
         version = self._newest(self._raw.context_dependent_function_opset_versions)
         if version is None:
             return None
@@ -58,7 +58,7 @@ class Schema:
 
 @lru_cache(maxsize=4096)
 def schema(op: str, opset: int) -> Schema | None:
-    """The op's schema in this version of the ONNX op set; None where it has no such op."""
+    """Return the op's schema in this op set version; None if it has no such op."""
     try:
         raw = defs.get_schema(op, opset, "")
     except defs.SchemaError:
@@ -78,12 +78,12 @@ def _plain(value: Any) -> object:
 
 
 def op_names() -> list[str]:
-    """The ops of the ONNX op set that are not deprecated."""
+    """Return the ops of the ONNX op set that are not deprecated."""
     return sorted(s.name for s in defs.get_all_schemas() if s.domain == "" and not s.deprecated)
 
 
 def since_versions(op: str) -> list[int]:
-    """The versions of the ONNX op set that brought a definition of the op, in order."""
+    """Return the op set versions that introduced a definition of the op, in order."""
     history = defs.get_all_schemas_with_history()
     found = (s for s in history if (s.name, s.domain) == (op, "") and not s.deprecated)
     return sorted(s.since_version for s in found)

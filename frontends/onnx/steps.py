@@ -1,5 +1,4 @@
-"""Nodes as steps between subprograms: functions in NumPy, and loops and branches whose bodies are
-subprograms."""
+"""Nodes as steps between subprograms: NumPy functions, and loops and branches over subprograms."""
 
 from __future__ import annotations
 
@@ -17,8 +16,10 @@ Settings = Mapping[str, Any]
 
 
 def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> Step:
-    """A node as a step. ``subprogram`` makes those of the graphs of a loop or branch, which have
-    numbers."""
+    """Return a node as a step.
+
+    ``subprogram`` creates numbered subprograms from the graphs of a loop or branch.
+    """
     find = find or _control(node)
     inside = ((tuple(v.name for v in each.graph.inputs), each) for each in find.inside)
     bodies = tuple(Body(takes, subprogram(each)) for takes, each in inside)
@@ -28,18 +29,18 @@ def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> 
 
 
 def names_inside(find: Find | None) -> set[str]:
-    """Names that the graphs of a step take from outside."""
+    """Return the names that the graphs of a step capture."""
     return set[str]().union(*(free_names(each.graph) for each in (find.inside if find else ())))
 
 
 def _control(node: Node) -> Find:
-    """A loop or branch over subprograms."""
+    """Return a loop or branch over subprograms."""
     _, names, function, settings = _CONTROL[node.op]
     return Find(function, settings(node), inside=[Inside(node.attributes[name]) for name in names])
 
 
 def is_control(node: Node, opset: int) -> bool:
-    """Whether a node can run as a loop or branch over subprograms."""
+    """Return whether a node can run as a loop or branch over subprograms."""
     if node.op not in _CONTROL or node.domain:
         return False
     least, names, *_ = _CONTROL[node.op]
@@ -79,7 +80,7 @@ def _declared(values: Sequence[GraphValue]) -> Declared:
 
 
 def _listed(node: Node, name: str, count: int) -> tuple[int, ...]:
-    """An attribute with a number for each array; zeros where it is left out."""
+    """Return an attribute with a number for each array; zeros if it is absent."""
     numbers = tuple(node.attributes.get(name) or (0,) * count)
     if len(numbers) != count:
         raise InvalidModelError(
@@ -101,4 +102,4 @@ _CONTROL: Mapping[str, tuple[int, tuple[str, ...], str, Callable[[Node], Setting
     "SequenceMap": (17, ("body",), "sequence_map", _of_map),
     "Scan": (9, ("body",), "scan", _of_scan),
 }
-"""By op: the op set from which on it can be a step, its graphs, its function and settings."""
+"""By op: its first op set as a step, its graphs, its function and its settings."""

@@ -1,6 +1,8 @@
-"""Programs that are cut, as the shape of a result depends on values: what can be computed before is
-the first subprogram; the op is a step; what depends on it is the rest, which is imported when the
-step has run."""
+"""Programs with graph breaks, where the shape of a result depends on values.
+
+What can be computed before is the first subprogram; the op is a step; what depends on it is the
+continuation, which is imported once the step has run.
+"""
 
 from __future__ import annotations
 
@@ -37,35 +39,39 @@ class Late:
 
     steps: list[tuple[Node, Find | None]] = field(default_factory=list[tuple[Node, Find | None]])
     nodes: list[Node] = field(default_factory=list[Node])
-    """Those of the rest."""
+    """The nodes of the continuation."""
     names: set[str] = field(default_factory=set[str])
-    """What steps and the rest make."""
+    """The results of steps and of the continuation."""
     repeated: set[str] = field(default_factory=set[str])
-    """What the rest makes, and the first subprogram as well."""
+    """Results of the continuation that the first subprogram computes too."""
     types: dict[str, ValueInfo] = field(default_factory=dict[str, ValueInfo])
-    """Of what steps make, as far as they are known. A size that is found is named by the value and
-    the dimension that have it."""
+    """The types of steps' results, as far as known.
+
+    A size that is found at run time is named after its value and dimension.
+    """
 
     def depends(self, node: Node) -> bool:
-        """Whether a node reads what is made later."""
+        """Return whether a node reads later results."""
         return bool(self.names) and not self.names.isdisjoint(names_read(node))
 
     def add(self, node: Node) -> None:
-        """A node of the rest."""
+        """Add a node to the continuation."""
         self.nodes.append(node)
         self.names.update(filter(None, node.outputs))
 
     def add_step(self, node: Node, find: Find | None) -> None:
-        """A node that is a step."""
+        """Add a node as a step."""
         self.steps.append((node, find))
         self.names.update(filter(None, node.outputs))
         if find is not None:
             self.types |= _types(node, find)
 
     def repeat(self, made: Mapping[str, Node], is_size: Callable[[str], bool]) -> None:
-        """Have the rest and the native code of steps make what they read and what is computed as
-        sizes are, so that its sizes are open there, too. ``made`` are the nodes by their
-        results."""
+        """Recompute size-like values in the continuation and in steps, so that their sizes are
+        symbolic there.
+
+        ``made`` maps results to nodes.
+        """
         order = {name: i for i, name in enumerate(made)}
 
         def follows(name: str) -> bool:
@@ -96,8 +102,10 @@ class Late:
         ]
 
     def pack(self, name: str, value: Held) -> Mapping[str, Value]:
-        """Make a step that puts a value which is no tensor together; what the first subprogram
-        returns for it."""
+        """Add a step that assembles a value which is no tensor.
+
+        Returns what the first subprogram returns for it.
+        """
         if isinstance(value, Handed):
             return {}
         items = value.items if isinstance(value, Listed) else ()
@@ -109,14 +117,14 @@ class Late:
         return parts
 
     def reads(self) -> set[str]:
-        """What these nodes read of the first subprogram."""
+        """Return the first subprogram's results that these nodes read."""
         steps = set[str]().union(*(names_read(node) for node, _ in self.steps))
         steps.update(*(names_inside(find) for _, find in self.steps))
         nodes = set[str]().union(*map(names_read, self.nodes)) - self.repeated
         return (steps | nodes) - self.names
 
     def holds_all(self, graph: Graph) -> bool:
-        """Whether all that a graph computes is left to the rest."""
+        """Return whether the continuation computes everything that a graph computes."""
         made = {node.outputs for node in self.nodes}
         return all(
             n.outputs in made for n in live_nodes(graph.nodes, [v.name for v in graph.outputs])
@@ -124,7 +132,10 @@ class Late:
 
 
 def _types(node: Node, find: Find) -> Mapping[str, ValueInfo]:
-    """Of the results of a step. A size that is found is named by where it is first."""
+    """Return the types of a step's results.
+
+    A size that is found at run time is named after its first occurrence.
+    """
     names: dict[str, str] = {}
     outputs = [
         (n, *each) for n, each in zip(find.outputs or node.outputs, find.types, strict=False) if n
@@ -141,11 +152,10 @@ def _types(node: Node, find: Find) -> Mapping[str, ValueInfo]:
 
 
 class Cutter:
-    """Makes the subprograms of a model.
+    """Creates the subprograms of a model.
 
-    ``source`` makes a source of a model. ``constants`` are the values that are known already;
-    ``types`` are those of values that the first subprogram takes and gives; ``elements`` are those
-    of values that are sizes.
+    ``source`` creates the source of a model. ``constants`` are known values; ``types`` are those of
+    values that the first subprogram takes and returns; ``elements`` are those of size-like values.
     """
 
     def __init__(
@@ -166,7 +176,7 @@ class Cutter:
         self._bounds = {symbol.name: Bounds(symbol.low, symbol.high) for symbol in symbols}
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
-        """What follows the first subprogram, which returns these values."""
+        """Return the continuation after the first subprogram, which returns these values."""
         whole = self._model.graph
         self._types |= late.types
         made = {name for node in late.nodes for name in node.outputs} - late.repeated
@@ -195,7 +205,7 @@ class Cutter:
         return array
 
     def _subprogram(self, inside: Inside) -> Subprogram:
-        """A graph as a subprogram. What it takes from outside are its last inputs."""
+        """Return a graph as a subprogram, whose captures become its last inputs."""
         graph = inside.graph
         free = sorted(free_names(graph))
         known = {name: self._constants[name] for name in free if name in self._constants}
@@ -216,7 +226,7 @@ class Cutter:
 
 
 def inlined(function: Function, call: Node) -> list[Node]:
-    """The nodes of a function's body that stand for a call of it."""
+    """Return the nodes of a function's body that replace a call of it."""
     names = dict(zip(function.outputs, call.outputs, strict=False))
     names |= dict(zip(function.inputs, call.inputs, strict=False))
     nodes = called_nodes(function, call)
@@ -239,7 +249,7 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def _graph_renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
-    """A graph that takes values from outside under other names."""
+    """Return a graph that captures values under other names."""
     taken = {name: names[name] for name in free_names(graph) & names.keys()}
     outputs = tuple(replace(v, name=taken.get(v.name, v.name)) for v in graph.outputs)
     nodes = tuple(_renamed(node, taken) for node in graph.nodes)

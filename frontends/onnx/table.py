@@ -1,4 +1,4 @@
-"""The page `docs/operators.md`, from the registry: ``python -m tessella.frontends.onnx.table``."""
+"""The generator of `docs/operators.md`: ``python -m tessella.frontends.onnx.table``."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ other, from machine to machine, or from tessella, which decides:
   it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
 - `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
-- A quantized network is computed in integers where it can be ([quantization.md](quantization.md)):
+- A quantized network is computed in integers where it can be ([quantize.md](quantize.md)):
   a number that lies half-way between two steps may be rounded to the other one than in
   `onnx.reference`, as in ONNX Runtime.
 - `ReduceMean` of integers divides a sum of 64 bits, towards zero, where `onnx.reference` adds up in
@@ -128,7 +128,7 @@ other, from machine to machine, or from tessella, which decides:
 
 
 def page() -> str:
-    """The page, as text."""
+    """Return the page."""
     rows = [_row(op, entries) for op, entries in ops.entries().items()]
     others = [op for op in op_names() if not ops.covers(op)]
     functions = function_ops()
@@ -143,7 +143,7 @@ def page() -> str:
 
 
 def _runs() -> dict[str, str]:
-    """The ops of `nn` by what runs them, from the kernel registry."""
+    """Return what runs each op of `nn`, from the kernel registry."""
     kernels.load()
     found: dict[str, list[str]] = {"native": [], "wide": [], "numpy": []}
     for op in Nn.operations:
@@ -159,7 +159,7 @@ def _kind(elements: Sequence[str] | None) -> str:
 
 
 def function_ops() -> list[str]:
-    """The ops that are imported as functions."""
+    """Return the ops that are imported as functions."""
     return [op for op in op_names() if not ops.covers(op) and _is_function(op)]
 
 
@@ -170,7 +170,7 @@ def _row(op: str, entries: Sequence[Entry]) -> str:
 
 
 def _is_function(op: str) -> bool:
-    """Whether ONNX defines the op by others: if the same for all types, by supported ones."""
+    """Return whether ONNX defines the op by supported ones, for all types alike."""
     newest = newest_opset()
     body, found = fixed_body(op, newest), schema(op, newest)
     if body is None:

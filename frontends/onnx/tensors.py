@@ -1,4 +1,4 @@
-"""Tensors of a model: their types, shapes and data, checked before they are decoded."""
+"""Tensors of a model: their types, shapes and data, checked before decoding."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tessella.support.errors import InvalidModelError
 _NAMES = {"float": "float32", "double": "float64"}
 
 _AS_BITS = ("float16", "bfloat16")
-"""Types whose elements are kept as unsigned integers of their bits."""
+"""Types whose elements are stored as unsigned integers of their bits."""
 
-# Where a tensor without raw data keeps its elements.
+# The fields that hold the elements of a tensor without raw data.
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
     "float32": lambda t: t.float_data,
     "float64": lambda t: t.double_data,
@@ -32,7 +32,7 @@ _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
 
 
 def element_name(code: int) -> str:
-    """NumPy's name of an ONNX element type; ONNX's own name where NumPy has none."""
+    """Return NumPy's name of an ONNX element type, or ONNX's own name if NumPy has none."""
     try:
         name = onnx.TensorProto.DataType.Name(code).lower()
     except ValueError:
@@ -41,20 +41,20 @@ def element_name(code: int) -> str:
 
 
 def element_code(dtype: np.dtype[Any]) -> int:
-    """The ONNX element type of a dtype: the inverse of ``element_name``."""
+    """Return the ONNX element type of a dtype, the inverse of ``element_name``."""
     if dtype.names is None:
         return onnx.helper.np_dtype_to_tensor_dtype(dtype)
     return onnx.TensorProto.DataType.Value(dtype_name(dtype).upper())
 
 
 class TensorReader:
-    """Makes ``Tensor`` values of one model's protobuf tensors."""
+    """Creates ``Tensor`` values from one model's protobuf tensors."""
 
     def __init__(self, files: ExternalFiles) -> None:
         self._files = files
 
     def tensor(self, proto: onnx.TensorProto, where: str) -> Tensor:
-        """The tensor. Raises InvalidModelError where shape and data do not fit together."""
+        """Return the tensor. Raises InvalidModelError if shape and data do not match."""
         type, shape = element_name(proto.data_type), checked_shape(proto.dims, where)
         name = checked_name(proto.name)
         if proto.HasField("segment"):
@@ -64,7 +64,7 @@ class TensorReader:
         return Tensor(name, type, shape, self._reader(proto, type, shape, where))
 
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> Tensor:
-        """The dense form of a sparse tensor, made when it is read."""
+        """Return the dense form of a sparse tensor, computed when it is read."""
         values = self.tensor(proto.values, where)
         indices = self.tensor(proto.indices, where)
         shape = checked_shape(proto.dims, where)
@@ -91,14 +91,14 @@ class TensorReader:
         field = _FIELDS[type](proto)
         _check_size(len(field), math.prod(shape), "elements", where)
         array = np.array(field, np.uint64 if type.startswith("u") else None)
-        # unsafe: int32_data holds small integers, which are in range unless the file is odd
+        # unsafe: int32_data holds small integers, which are in range in well-formed files
         stored = np.dtype(np.uint16) if type in _AS_BITS else DTYPES[type]
         decoded = array.astype(stored, casting="unsafe").view(DTYPES[type]).reshape(shape)
         return lambda: decoded
 
 
 def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of the graph, and of the graphs in it, whose data is in files."""
+    """Yield the tensors of a graph, nested ones included, whose data is in files."""
     tensors = list(graph.initializer)
     for attribute in (a for node in graph.node for a in node.attribute):
         tensors += [attribute.t, *attribute.tensors]
@@ -108,14 +108,14 @@ def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def checked_name(text: object) -> str:
-    """A text of the protobuf, which hands out bytes where they are not UTF-8."""
+    """Return a protobuf text, which is bytes if it is not UTF-8."""
     if not isinstance(text, str):
         raise InvalidModelError("a name in the model is not UTF-8", found=repr(text)[:80])
     return text
 
 
 def checked_shape(dims: Any, where: str) -> tuple[int, ...]:
-    """The shape of a tensor. Raises InvalidModelError for a negative dimension."""
+    """Return the shape of a tensor. Raises InvalidModelError for a negative dimension."""
     shape = tuple(int(dim) for dim in dims)
     if any(dim < 0 for dim in shape):
         raise InvalidModelError("a dimension is negative", where=where, found=str(list(shape)))
@@ -134,7 +134,7 @@ def _check_size(found: int, expected: int, unit: str, where: str) -> None:
 
 def _from_bytes(data: bytes | bytearray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     if dtype.kind == "b":
-        # any byte but 0 and 1 would be a bool that is neither true nor false
+        # Any byte but 0 and 1 would be a bool that is neither true nor false.
         return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
     array = np.frombuffer(data, dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="), copy=False)

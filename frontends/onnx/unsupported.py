@@ -1,4 +1,4 @@
-"""What a model has that tessella cannot run: all of it at once, before anything is built."""
+"""Everything in a model that is not supported, found at once before anything is built."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tessella.support.errors import Unsupported
 
 
 def check(origin: Origin) -> list[Unsupported]:
-    """All that is not supported in a model; an empty list for a model that can be imported.
+    """Return everything in a model that is not supported; an empty list if it can be imported.
 
-    Raises InvalidModelError for what is no model. A restriction that depends on shapes shows when
-    the model is imported for them.
+    Raises InvalidModelError for anything that is no model. A restriction on shapes shows only when
+    the model is imported for shapes.
     """
     return unsupported(open_model(origin))
 
 
 def unsupported(model: Model) -> list[Unsupported]:
-    """All that is not supported in a model that was read."""
+    """Return everything in a parsed model that is not supported."""
     graph = model.graph
     found = [
         Unsupported("input", value.name, _type_reason(value.type))
@@ -76,7 +76,7 @@ def _replaced_by(node: Node, opsets: Mapping[str, int]) -> Function | None:
 
 
 def called_nodes(function: Function, call: Node) -> list[Node]:
-    """The live nodes of a function's body as they are in a call of it."""
+    """Return the live nodes of a function's body within a call of it."""
     outer = {**function.defaults, **call.attributes}
     absent = {name for i, name in enumerate(function.inputs) if not call.gives(i)}
     nodes = [node.resolved(outer, f"{call.name}/", absent) for node in function.nodes]
@@ -85,7 +85,8 @@ def called_nodes(function: Function, call: Node) -> list[Node]:
 
 
 def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
-    """Why a node that calls no function of the model is not supported, from its text alone."""
+    """Yield why a node that calls no function of the model is not supported, from the node
+    alone."""
     if node.domain:
         if ops.find_contributed(node) is None:
             yield _foreign(node)

@@ -27,16 +27,16 @@ Finish = Callable[[Call, Value], Value]
 
 @dataclass(frozen=True)
 class Upgrade:
-    """How nodes of versions before this one become nodes of it."""
+    """How nodes of earlier versions become nodes of this one."""
 
     before: int
     rewrite: Rewrite
     finish: dict[int, Finish] | None = None
-    """What becomes of the results of these indices, by the node before its rewrite."""
+    """Converts results by index, given the node before its rewrite."""
 
 
 def convert(call: Call, version: int, converter: Converter) -> Results:
-    """The results of a node of a version, from the converter of the newest form."""
+    """Return the results of a node of some version, by the converter of the newest form."""
     done: list[tuple[Upgrade, Call]] = []
     for upgrade in (*_OF_ALL, *_UPGRADES.get(call.node.op, ())):
         if version < upgrade.before:
@@ -68,7 +68,7 @@ def _finished(finish: dict[int, Finish], old: Call, results: Results) -> Results
 
 
 def _dropped(*names: str) -> Rewrite:
-    """Attributes without a meaning, or whose meaning is the only one now."""
+    """Drop attributes that have no effect, or request the only current behaviour."""
 
     def rewrite(call: Call) -> Call:
         given = [name for name in names if name in call.node.attributes]
@@ -78,7 +78,7 @@ def _dropped(*names: str) -> Rewrite:
 
 
 def _integers(**inputs: int) -> Rewrite:
-    """Attributes that list integers, or hold one, as inputs of these indices."""
+    """Turn attributes that hold integers into inputs at these indices."""
 
     def rewrite(call: Call) -> Call:
         found = {index: call.attribute(name) for name, index in inputs.items()}
@@ -89,7 +89,8 @@ def _integers(**inputs: int) -> Rewrite:
 
 
 def _numbers(**inputs: int) -> Rewrite:
-    """Attributes that hold a number, as inputs of these indices that have the type of the first."""
+    """Turn attributes that hold a number into inputs at these indices, in the first input's
+    type."""
 
     def rewrite(call: Call) -> Call:
         found = {index: call.attribute(name) for name, index in inputs.items()}
@@ -112,7 +113,7 @@ def _pads(call: Call) -> Call:
 
 
 def _tile(call: Call) -> Call:
-    """A number of copies along one axis; both have the type of the data."""
+    """A number of copies along one axis; both have the data's type."""
     rank = call.x.rank
     count, axis = (int(call.static_number(i, name)) for i, name in ((1, "tiles"), (2, "axis")))
     axis = front_axis(axis, rank)
@@ -121,7 +122,7 @@ def _tile(call: Call) -> Call:
 
 
 def _equal_parts(call: Call) -> Call:
-    """Parts of one size, where no sizes are given."""
+    """Equal parts, if no sizes are given."""
     if call.optional(1) is not None:
         return call
     size, count = call.x.shape[call.axis(call.x, default=0)], len(call.node.outputs)
@@ -134,7 +135,7 @@ def _equal_parts(call: Call) -> Call:
 
 
 def _broadcast(call: Call) -> Call:
-    """The right operand fits the left one at ``axis``, if at all."""
+    """The right operand is aligned to the left one at ``axis``, if given."""
     lhs, rhs = call.operand(0), call.operand(1)
     if not call.flag("broadcast"):
         if lhs.shape != rhs.shape:
@@ -160,7 +161,7 @@ def _slope_of_channels(call: Call) -> Call:
 
 
 def _parameters_of_groups(call: Call) -> Call:
-    """A scale and bias for each group become those of its channels."""
+    """A scale and bias per group become those of its channels."""
     x, groups = call.x, call.integer("num_groups")
     check_groups(x, groups)
     each = (groups, x.shape[1] // groups)
@@ -172,7 +173,7 @@ def _parameters_of_groups(call: Call) -> Call:
 
 
 def _flat(call: Call) -> Call:
-    """Along an axis and all after it, as one."""
+    """The axis and all after it are treated as one."""
     x, axis = call.x, call.integer("axis")
     # one past the last axis is allowed here
     axis = axis if axis == x.rank else front_axis(axis, x.rank)
@@ -194,7 +195,7 @@ def _second_axis(call: Call) -> Call:
 
 
 def _scales_of_image(call: Call) -> Call:
-    """Two numbers in place of one for each dimension."""
+    """Two numbers become one for each dimension."""
     image = (call.number("height_scale"), call.number("width_scale"))
     scales = (1.0,) * (call.x.rank - 2) + image
     return call.replaced(scales=scales, height_scale=None, width_scale=None)
@@ -227,13 +228,13 @@ def _first_resize(call: Call) -> Call:
 
 
 def _dropout(call: Call) -> Call:
-    """Whether it trains, as an input."""
+    """The training flag becomes an input."""
     trains = np.array(not call.flag("is_test"))
     return call.replaced({2: call.constant(trains)}, is_test=None)
 
 
 def _mask(old: Call, value: Value) -> Value:
-    """The mask has the type of the data."""
+    """The mask has the data's type."""
     return value.cast(old.x.dtype)
 
 
@@ -244,7 +245,8 @@ def _tested(call: Call) -> Call:
 
 
 def _statistics_of_elements(call: Call) -> Call:
-    """Without ``spatial``, each element of an image has its own: it becomes a channel."""
+    """Without ``spatial``, each element of an image has its own statistics and becomes a
+    channel."""
     if call.flag("spatial", True) or call.x.rank < 3:
         return call.replaced(spatial=None)
     count = math.prod(call.x.shape[1:])

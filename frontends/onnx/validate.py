@@ -1,4 +1,4 @@
-"""Whether a model obeys the format: names, order of nodes, and what ``onnx.checker`` knows."""
+"""Validation of a model: names, order of nodes, and the rules of ``onnx.checker``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tessella.support.errors import InvalidModelError
 _FOREIGN = "tessella.unchecked"
 _ONNX = ("", "ai.onnx")
 _MANY = 4096
-"""Elements beyond which a Constant is checked as a weight is."""
+"""The number of elements from which a Constant is checked like a weight."""
 
 
 def check_names(model: Model) -> None:
-    """Raises InvalidModelError unless every value is defined once, and before it is used."""
+    """Raise InvalidModelError unless every value is defined once, and before its uses."""
     _check_graph(model.graph, frozenset())
     for value in model.graph.free_inputs:
         if value.shape is None and value.type in DTYPES:
@@ -100,7 +100,7 @@ def _undefined(name: str, node: Node, nodes: Sequence[Node]) -> InvalidModelErro
 
 
 def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
-    """Whether an output of ``start`` feeds ``goal``, over any number of nodes in any order."""
+    """Return whether an output of ``start`` reaches ``goal`` over any nodes, in any order."""
     users: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.inputs:
@@ -120,8 +120,8 @@ def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
 def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere.
 
-    Ops that onnx does not know pass: that they are not supported is told with all the others.
-    Returns the model that was checked.
+    Unknown ops pass, as they are reported with all other unsupported ones. Returns the checked
+    model.
     """
     if proto.ir_version > onnx.IR_VERSION:
         warnings.warn(
@@ -143,7 +143,7 @@ def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
-    """The model; outputs that declare no type have the one that ``onnx.shape_inference`` finds."""
+    """Return the model; untyped outputs take the types that ``onnx.shape_inference`` infers."""
     outputs = model.graph.outputs
     untyped = {value.name for value in outputs if value.type == UNKNOWN}
     if not untyped:
@@ -154,15 +154,15 @@ def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
     try:
         inferred = shape_inference.infer_shapes(skeleton)
     except (shape_inference.InferenceError, ValueError):
-        return model  # the import says what is wrong, and where
+        return model  # the import reports what is wrong, and where
     types = {v.name: type_of(v) for v in inferred.graph.output}
     typed = tuple(replace(v, type=types[v.name]) if v.name in untyped else v for v in outputs)
     return replace(model, graph=replace(model.graph, outputs=typed))
 
 
 def _large(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    """The elements of a Constant, if they are many: to copy and check them takes as long as to read
-    a weight."""
+    """Return a large Constant's elements: copying and checking them takes as long as reading a
+    weight."""
     is_constant = node.op_type == "Constant" and node.domain in _ONNX
     if not is_constant or [each.name for each in node.attribute] != ["value"]:
         return None
@@ -171,7 +171,7 @@ def _large(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _without_weights(whole: onnx.GraphProto) -> onnx.GraphProto:
-    """The graph with an input for each weight."""
+    """Return the graph with an input for each weight."""
     graph = onnx.GraphProto(name=whole.name or "graph")
     graph.input.extend(whole.input)
     graph.output.extend(whole.output)
@@ -199,7 +199,7 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         if output.type.WhichOneof("value") is None:
             output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if output.type.HasField("tensor_type"):
-            # the checker wants a type and a shape, which nobody else needs
+            # the checker requires a type and a shape, which nothing else needs
             output.type.tensor_type.shape.SetInParent()
     for tensor in external_tensors(graph):
         # the checker would look for the file in the working directory

@@ -1,4 +1,4 @@
-"""The Tile language: contractions over named indices, as in PlaidML, in; native kernels out."""
+"""The Tile language, PlaidML's contractions over named indices, compiled to native kernels."""
 
 from __future__ import annotations
 

@@ -52,12 +52,12 @@ from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
 
 MAX_BYTES = 16 << 30
-"""Of a tensor."""
+"""Limit on the size of a tensor."""
 
 
 @dataclass(frozen=True)
 class BoundContraction:
-    """A contraction whose forms, sizes and types are known."""
+    """A contraction with known forms, sizes and types."""
 
     name: str
     spec: TensorSpec
@@ -65,9 +65,9 @@ class BoundContraction:
     combination: str
     inputs: tuple[str, ...]
     compared: DType
-    """The type that the operands of the combination are brought to; of `?`, the first two."""
+    """The type that the combination's operands are converted to; for `?`, the first two."""
     normal: Normal | None
-    """None where no point is valid."""
+    """None if no point is valid."""
     default: str | None
     label: str
 
@@ -79,7 +79,7 @@ class BoundContraction:
 
 @dataclass(frozen=True)
 class BoundMap:
-    """An assignment, element by element."""
+    """An elementwise assignment."""
 
     name: str
     scalars: Scalars
@@ -97,7 +97,7 @@ class BoundMap:
 
 @dataclass(frozen=True)
 class BoundScan:
-    """A function that runs step after step."""
+    """A function that runs for each iteration of a scan."""
 
     results: Mapping[str, TensorSpec]
     """The last carried tensors, and the sequences."""
@@ -129,7 +129,7 @@ BoundStatement = BoundTensor | BoundScan
 
 
 def results_of(statement: BoundStatement) -> Mapping[str, TensorSpec]:
-    """The tensors that a statement gives."""
+    """Return the tensors that a statement defines."""
     if isinstance(statement, BoundScan):
         return statement.results
     return {statement.name: statement.spec}
@@ -137,7 +137,7 @@ def results_of(statement: BoundStatement) -> Mapping[str, TensorSpec]:
 
 @dataclass(frozen=True)
 class BoundProgram:
-    """A program, or a step of one, for arguments of certain shapes and types."""
+    """A program, or a step of one, for arguments of given shapes and types."""
 
     inputs: Mapping[str, TensorSpec]
     statements: tuple[BoundStatement, ...]
@@ -146,13 +146,13 @@ class BoundProgram:
 
     @property
     def tensors(self) -> Mapping[str, TensorSpec]:
-        """Those that it has by name."""
+        """The specs of its tensors by name."""
         given = (results_of(statement) for statement in self.statements)
         return dict(chain(self.inputs.items(), *(each.items() for each in given)))
 
     @property
     def specs(self) -> Iterator[TensorSpec]:
-        """Those of all tensors, also in steps."""
+        """Yield the specs of all tensors, steps included."""
         yield from self.tensors.values()
         for statement in self.statements:
             if isinstance(statement, BoundScan):
@@ -179,7 +179,7 @@ class _Binder:
     source: Source
     scope: dict[str, Value] = field(default_factory=dict[str, Value])
     sized_by: dict[str, str] = field(default_factory=dict[str, str])
-    """The input that each dimension's size comes from."""
+    """The input that determines each dimension's size."""
 
     def input(self, parameter: Input, spec: TensorSpec) -> None:
         name = parameter.name
@@ -216,7 +216,7 @@ class _Binder:
             )
 
     def statement(self, statement: Statement) -> Sequence[BoundStatement]:
-        """What is to be computed: nothing for a number."""
+        """Return what is to be computed: nothing for a number."""
         found: list[BoundStatement] = []
         for bound in self._bound(statement):
             for name, spec in results_of(bound).items():
@@ -226,7 +226,7 @@ class _Binder:
         return found
 
     def _bound(self, statement: Statement) -> Iterator[BoundStatement]:
-        """One after another: each one's results are in scope when the next is bound."""
+        """Yield statements one by one: each one's results are in scope when the next is bound."""
         match statement:
             case Contraction():
                 yield self._contraction(statement)
@@ -238,9 +238,10 @@ class _Binder:
     # ** assignments **
 
     def _assignment(self, statement: Assignment) -> Iterator[BoundStatement]:
-        """Functions of whole tensors, each a statement of its own, and what is computed of them."""
+        """Yield a statement for each function of whole tensors, and one for the expression of their
+        results."""
         name, label = statement.name.name, statement.label
-        parts = (f"{name}.{i}" for i in count(1))  # names that a program cannot have
+        parts = (f"{name}.{i}" for i in count(1))  # names that a program cannot contain
         stack: list[Expr] = []
         for node in postorder(statement.value):
             made = node
@@ -262,7 +263,8 @@ class _Binder:
     def _applied(
         self, node: Apply, target: str, parts: Iterator[str], label: str
     ) -> Generator[BoundStatement, None, Name]:
-        """A function of whole tensors, and arguments that have no name. Returns its result's."""
+        """Bind a function of whole tensors, naming its nameless arguments. Returns its result's
+        name."""
         function = TENSOR_FUNCTIONS[node.function]
         inputs: list[str] = []
         for argument in node.arguments[: function.tensors]:
@@ -296,7 +298,7 @@ class _Binder:
         return Name(target, node.span)
 
     def number(self, output: Name) -> BoundMap | None:
-        """The statement that makes a tensor of an output that is a number."""
+        """Return the statement that turns a number into an output tensor."""
         value = self.scope[output.name]
         if isinstance(value, TensorSpec):
             return None
@@ -307,7 +309,7 @@ class _Binder:
         return BoundMap(output.name, scalars, output.name)
 
     def _check_size(self, name: str, span: Span, spec: TensorSpec) -> None:
-        # a dimension counts even where another one is 0
+        # a dimension counts even if another one is 0
         size = max(math.prod(spec.numbers), *spec.numbers, 0) * spec.dtype.itemsize
         if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
             raise self.source.error(
@@ -341,7 +343,7 @@ class _Binder:
         return [BoundScan(results, body, loop, reads, statement.label)]
 
     def _steps(self, statement: Scan) -> int:
-        """How many elements each sequence has."""
+        """Return the common length of the sequences."""
         first, *_ = shapes = [self._tensor(each.name).numbers for each in statement.sequences]
         for sequence, shape in zip(statement.sequences, shapes, strict=True):
             if not shape or shape[0] != first[0]:
@@ -369,7 +371,8 @@ class _Binder:
     def _no_steps(
         self, statement: Scan, results: Mapping[str, TensorSpec]
     ) -> Sequence[BoundStatement]:
-        """What is carried is as it began; sequences are empty."""
+        """Bind a scan without iterations: carried tensors keep their initial values; sequences are
+        empty."""
         bound: list[BoundStatement] = []
         for (name, spec), first in zip_longest(results.items(), statement.carried):
             value = constant(0) if first is None else evaluate(first, self.scope, self.source)
@@ -405,7 +408,7 @@ class _Binder:
         return spec
 
     def _types(self, statement: Contraction, dtypes: Sequence[DType]) -> tuple[DType, DType]:
-        """The type that is combined, and that of the result."""
+        """Return the type that is combined, and the result's type."""
         match statement.combination:
             case "?":
                 return common_dtype(dtypes[:2]), dtypes[2]
@@ -506,7 +509,7 @@ class _Binder:
         )
 
     def _ambiguous(self, statement: Contraction, output: Sequence[Affine]) -> TileError:
-        """For `=` there is one point for each element of the output."""
+        """Return the error for an `=` with several points for one output element."""
         names = names_of(output)
         rest = [node.name for node in _indices(statement) if node.name not in names]
         name = rest[0] if rest else names[0]
@@ -520,7 +523,7 @@ class _Binder:
 
 
 def _indices(statement: Contraction) -> Iterator[IndexName]:
-    """Where indices stand in a contraction."""
+    """Yield the indices that occur in a contraction."""
     forms = [form for ref in (statement.target, *statement.inputs) for form in ref.forms]
     forms += [constraint.form for constraint in statement.constraints]
     return (node for f in forms for node in postorder(f) if isinstance(node, IndexName))

@@ -66,7 +66,7 @@ _COMBINATIONS = {"*": "mul", "+": "add", "==": "cmp_eq"}
 
 
 def build(program: BoundProgram, arch: str) -> Graph:
-    """The module of a program, for the machines of an architecture."""
+    """Return the module of a program, for the machines of an architecture."""
     types = {name: _placed(spec, arch) for name, spec in program.inputs.items()}
     main = make_main(list(types), list(types.values()))
     functions = _Functions(arch)
@@ -81,7 +81,7 @@ def _placed(spec: TensorSpec, arch: str) -> Tensor:
 
 
 def _needed(program: BoundProgram) -> list[BoundStatement]:
-    """The statements that the outputs depend on."""
+    """Return the statements that the outputs depend on."""
     wanted = set(program.outputs)
     needed: list[BoundStatement] = []
     for statement in reversed(program.statements):
@@ -93,14 +93,16 @@ def _needed(program: BoundProgram) -> list[BoundStatement]:
 
 @dataclass
 class _Functions:
-    """What `@main` and the steps of scans call: kernels, and functions of steps."""
+    """The callees of `@main` and of scan steps: kernels, and functions of steps."""
 
     arch: str
     ops: list[KernelOp | FuncOp] = field(default_factory=list["KernelOp | FuncOp"])
 
     def fill(self, program: BoundProgram, block: Block) -> list[SSAValue]:
-        """Add calls of a program's statements to a block whose arguments are its inputs. Returns
-        the outputs."""
+        """Append calls of a program's statements to a block whose arguments are its inputs.
+
+        Returns the outputs.
+        """
         values: dict[str, SSAValue] = dict(zip(program.inputs, block.args, strict=True))
         needed = _needed(program)
         runs = groupby(needed, key=lambda s: s if isinstance(s, BoundScan) else None)
@@ -122,7 +124,7 @@ class _Functions:
         return [values[name] for name in program.outputs]
 
     def _scan(self, scan: BoundScan, values: Mapping[str, SSAValue]) -> nn.ScanOp:
-        """A loop around the function of a step, which is made for it."""
+        """Return a loop around a new function of a step."""
         types = [_placed(spec, self.arch) for spec in scan.body.inputs.values()]
         body = Block(arg_types=types)
         returned = self.fill(scan.body, body)
@@ -142,7 +144,7 @@ class _Functions:
         results: Sequence[str],
         values: Mapping[str, SSAValue],
     ) -> CallOp:
-        """A call of a kernel of these statements, which is made for it."""
+        """Call a new kernel of these statements."""
         wanted = {name for statement in statements for name in statement.reads}
         reads = [name for name in values if name in wanted]
         block = Block(arg_types=[values[name].type for name in reads])
@@ -162,7 +164,7 @@ class _Functions:
         return CallOp(name, [values[each] for each in reads], outputs)
 
     def _name(self, hint: str) -> str:
-        """A name that no other one has."""
+        """Return an unused name."""
         taken = {op.sym_name.data for op in self.ops} | {"main"}
         names = (f"{hint}_{i}" for i in count(1))
         return hint if hint not in taken else next(name for name in names if name not in taken)
@@ -181,7 +183,7 @@ class _Reduction:
 
     @property
     def where(self) -> list[Constraint]:
-        """The constraints that are not those of the inputs' accesses."""
+        """The constraints that do not follow from the inputs' accesses."""
         implied = {
             pair
             for value, forms in self.inputs
@@ -191,26 +193,26 @@ class _Reduction:
 
     @property
     def box(self) -> list[tuple[int, int]]:
-        """The least and the greatest coordinate of each dimension of the output's access."""
+        """The bounds of each coordinate of the output's access."""
         ranges = {index.name: index.range for index in self.space.indices}
         ends = (form.bounds(ranges) for form in self.out)
         return [(known(low), known(high)) for low, high in ends]
 
     @property
     def stays_inside(self) -> bool:
-        """Whether the output's access stays inside, also at points that are not valid."""
+        """Whether the output's access stays in bounds, also at invalid points."""
         ends = zip(self.box, self.spec.numbers, strict=True)
         return all(low >= 0 and high < size for (low, high), size in ends)
 
     @property
     def covers(self) -> bool:
-        """Whether the free indices run over all elements: each of their values is another one."""
+        """Whether the free indices enumerate all elements, each once."""
         points = math.prod(index.range for index in self.space.indices if not index.reduced)
         return points == math.prod(self.spec.shape)
 
     @property
     def gives_zeros(self) -> bool:
-        """Whether elements without valid points come out as 0 by themselves."""
+        """Whether elements without valid points come out as 0 anyway."""
         return self.aggregation in ("+", "=") or (
             self.aggregation == ">" and self.spec.dtype == BOOL
         )
@@ -256,7 +258,7 @@ class _Builder:
         body: Body,
         default: Attribute | None = None,
     ) -> SSAValue:
-        """A statement that writes every element of a tensor."""
+        """Add a statement that writes every element of a tensor."""
         shape = type.get_shape()
         indices = [Index(f"d{i}", size) for i, size in enumerate(shape)]
         out = identity_access(len(shape))
@@ -295,7 +297,8 @@ class _Builder:
         )
 
     def _rest(self, spec: TensorSpec, default: SSAValue | None) -> SSAValue:
-        """A tensor of what elements hold that no point reaches: the default's, or zeros."""
+        """Return a tensor of the values of elements that no point reaches: the default's, or
+        zeros."""
         type = self._type(spec)
         if default is None:
             return self._map([], type, _zero(type.element_type))
@@ -313,7 +316,7 @@ class _Builder:
         values = [self.values[name] for name in statement.inputs]
         aggregation = statement.aggregation
         if aggregation == "=" and any(index.reduced for index in normal.indices):
-            # there is one point for each element all the same: its value is their maximum
+            # There is only one point for each element anyway, so its value is their maximum.
             aggregation = ">"
         reduction = _Reduction(
             aggregation,
@@ -328,7 +331,7 @@ class _Builder:
         return self._cropped(reduction, default)
 
     def _reduce(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
-        """The contraction, whose output's access stays inside."""
+        """Return the contraction, whose output's access stays in bounds."""
         element = element_type(r.spec.dtype)
         init = None if r.covers else self._rest(r.spec, default)
         posts: list[Operand] = []
@@ -355,15 +358,17 @@ class _Builder:
         )
 
     def _reached(self, space: Space) -> Operand:
-        """Whether there is a valid point, for each value of the free indices."""
+        """Return whether there is a valid point, for each value of the free indices."""
         free = [index for index in space.indices if not index.reduced]
         out = tuple(Linear.of(index.name) for index in free)
         spec = TensorSpec(tuple(index.range for index in free), BOOL)
         return self._reduce(_Reduction(">", space, (), _true, out, spec), None), out
 
     def _cropped(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
-        """A contraction whose output's access leaves the output at points that are not valid: by
-        way of a larger tensor."""
+        """Return a contraction whose output's access leaves the output at invalid points.
+
+        It is computed in a larger tensor.
+        """
         starts = [low for low, _ in r.box]
         shape = tuple(high - low + 1 for low, high in r.box)
         larger = replace(
@@ -382,7 +387,7 @@ class _Builder:
         return self._map(operands, self._type(r.spec), _choose)
 
     def _crop(self, value: SSAValue, starts: Sequence[int], spec: TensorSpec) -> SSAValue:
-        """The elements after these starts, and zeros where there are none."""
+        """Return the elements after these starts, and zeros out of bounds."""
         type = self._type(spec)
         access = identity_access(len(spec.shape))
         shifted = tuple(form - start for form, start in zip(access, starts, strict=True))
@@ -398,7 +403,7 @@ def _region(types: Sequence[Attribute], body: Body) -> Region:
 
 
 def _broadcast(out: Access, shape: Sequence[Size]) -> Access:
-    """The access to a tensor that broadcasts to the output, where the output is accessed."""
+    """Return the access to a tensor that broadcasts to the accessed output."""
     forms = out[len(out) - len(shape) :]
     return tuple(Linear() if size == 1 else f for f, size in zip(forms, shape, strict=True))
 
@@ -416,13 +421,13 @@ def _zero(element: Attribute) -> Body:
 
 
 def _choose(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """The value where it is reached, else the default's element, or 0."""
+    """Return the value if it is reached, otherwise the default's element, or 0."""
     value, reached, *default = args
     return FUNCTIONS["cond"].body(s, [reached, value, *(default or [s.like(0, value)])])
 
 
 def _combination(statement: BoundContraction) -> Body:
-    """The scalar code of a combination."""
+    """Return the scalar code of a combination."""
     compared = element_type(statement.compared)
 
     def body(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:

@@ -1,4 +1,4 @@
-"""What can be checked of a program before it has arguments: its names and its functions."""
+"""Checks of a program before it has arguments: its names and its functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ARITIES: Mapping[str, tuple[int, int]] = {
     **{name: (1 + bool(types), 1 + bool(types)) for name, types in CASTS.items()},
     **{name: f.arity for name, f in TENSOR_FUNCTIONS.items()},
 }
-"""How many arguments each function takes, at the least and at the most."""
+"""The least and the most arguments of each function."""
 _MOST_SHOWN = 12
 """Names that an error lists."""
 
@@ -54,7 +54,7 @@ def check(function: Function, source: Source) -> None:
 class _Checker:
     source: Source
     known: dict[str, str] = field(default_factory=dict[str, str])
-    """What each name is so far: a tensor or a number."""
+    """The kind of each name so far: a tensor or a number."""
 
     def define(self, name: Name, kind: str) -> None:
         if name.name in self.known:
@@ -70,7 +70,7 @@ class _Checker:
         )
 
     def dimension(self, dim: Name) -> None:
-        """A dimension of an input, which other inputs may have too."""
+        """Define a dimension of an input, which other inputs may share."""
         if self.known.setdefault(dim.name, DIMENSION) != DIMENSION:
             raise self._again(dim)
 
@@ -150,13 +150,13 @@ class _Checker:
             self._form(form)
 
     def _form(self, form: Expr) -> None:
-        """A form of indices: its names are dimensions."""
+        """Check a form of indices: its names are dimensions."""
         for node in postorder(form):
             if isinstance(node, Name):
                 self._dimension(node)
 
     def _number(self, expr: Expr) -> None:
-        """An expression on dimensions: a size, or a bound."""
+        """Check an expression on dimensions: a size, or a bound."""
         for node in postorder(expr):
             if isinstance(node, Name):
                 self._dimension(node)
@@ -171,7 +171,7 @@ class _Checker:
             raise self._unknown(name, DIMENSION, self._names(DIMENSION))
 
     def _expression(self, expr: Expr) -> set[str]:
-        """The kinds of the names in an expression."""
+        """Return the kinds of the names in an expression."""
         kinds: set[str] = set()
         for node in postorder(expr):
             if isinstance(node, Name):

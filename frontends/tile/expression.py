@@ -1,5 +1,4 @@
-"""Expressions: their values where those are known before the program runs, their types and steps
-where they are not."""
+"""Expressions: their values if known before the program runs, otherwise their types and steps."""
 
 from __future__ import annotations
 
@@ -23,16 +22,16 @@ from tessella.support.sizes import Size
 DType = np.dtype[Any]
 Value = TensorSpec | Number
 Scope = Mapping[str, Value]
-"""What names stand for: tensors, and numbers that are known."""
+"""What names stand for: tensors, and known numbers."""
 
 _WIDER = [
     np.dtype(name)
     for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
 ]
-"""A common type is the last of these: floats before integers, then the wider, then the unsigned."""
+"""The common type is the last of these: floats after integers, then wider, then unsigned ones."""
 BOOL, INT, FLOAT = np.dtype(bool), np.dtype(np.int32), np.dtype(np.float32)
 _BITS = 64
-"""Bits of the numerator and the denominator of a coefficient."""
+"""Limit on the bits of a coefficient's numerator and denominator."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Cast:
-    """An earlier step's value as another type."""
+    """An earlier step's value converted to another type."""
 
     argument: int
     dtype: DType
@@ -71,12 +70,12 @@ Step = Read | Constant | Cast | Compute
 
 @dataclass(frozen=True)
 class Scalars:
-    """The steps that compute one element, and which of them gives it."""
+    """The steps that compute one element, and the step that yields it."""
 
     steps: tuple[Step, ...]
     result: int
     spec: TensorSpec
-    """Of all elements."""
+    """The spec of the whole tensor."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -86,7 +85,7 @@ class Scalars:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A part of an expression: a number, or what a step gives."""
+    """A part of an expression: a number, or a step's value."""
 
     number: Number | None
     dtype: DType | None = None
@@ -95,22 +94,22 @@ class _Operand:
 
 
 def supported(dtype: DType) -> bool:
-    """Whether there is native code for elements of a type."""
+    """Return whether elements of a type have native code."""
     return dtype in _WIDER
 
 
 def common_dtype(dtypes: Sequence[DType]) -> DType:
-    """The type that values of these types are brought to."""
+    """Return the type that values of these types are converted to."""
     return max(dtypes, key=_WIDER.index)
 
 
 def evaluate(expr: Expr, scope: Scope, source: Source) -> Number | Scalars:
-    """The value of an expression, or the steps that compute it. Raises TileError."""
+    """Return the value of an expression, or the steps that compute it. Raises TileError."""
     return _Evaluation(scope, source).run(expr)
 
 
 def number(expr: Expr, scope: Scope, source: Source) -> int:
-    """The value of a size or a bound. Raises TileError where it is no integer."""
+    """Return the value of a size or a bound. Raises TileError if it is no integer."""
     value = evaluate(expr, scope, source)
     if isinstance(value, Scalars):
         raise source.error("not an integer", expr.span, found="a tensor")
@@ -124,7 +123,7 @@ def _integer(value: Value, expr: Expr, source: Source) -> int:
 
 
 def form(expr: Expr, scope: Scope, source: Source) -> Affine:
-    """A form of indices; ``/`` divides exactly. Raises TileError where it is not affine."""
+    """Return a form of indices; ``/`` divides exactly. Raises TileError if it is not affine."""
     stack: list[Affine] = []
     for node in postorder(expr):
         if isinstance(node, Apply):
@@ -164,7 +163,7 @@ def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine
 
 
 def _check_size(affine: Affine, node: Expr, source: Source) -> None:
-    """Forms stay small, so that computing with them takes little."""
+    """Check that forms stay small, which bounds the cost of computing with them."""
     if len(affine.terms) > MAX_INDICES:
         raise source.error("too many indices", node.span, expected=f"at most {MAX_INDICES}")
     numbers = [affine.constant, *(c for _, c in affine.terms)]
@@ -273,7 +272,7 @@ class _Evaluation:
     def _computing(
         self, node: Apply, function: ScalarFunction, operands: Sequence[_Operand]
     ) -> DType:
-        """The type that a function computes in."""
+        """Return the type that a function computes in."""
         dtypes = [a.dtype for a in operands if a.dtype is not None]
         numbers = [_dtype_of(a.number) for a in operands if a.number is not None]
         dtypes += [dtype for dtype in numbers if dtype != INT]  # an integer takes any type
@@ -292,7 +291,7 @@ class _Evaluation:
         return dtype
 
     def _as(self, operand: _Operand, dtype: DType, node: Expr) -> int:
-        """The step that gives an operand as a type."""
+        """Return the step that yields an operand as a type."""
         if operand.number is not None:
             return self._add(Constant(self._fitting(operand.number, dtype, node), dtype))
         if operand.dtype == dtype:
@@ -315,20 +314,20 @@ _KINDS = {"b": "booleans", "i": "integers", "f": "floats"}
 
 
 def _dtype_of(value: Number) -> DType:
-    """The type of a number on its own."""
+    """Return the type of a number on its own."""
     if isinstance(value, bool):
         return BOOL
     return INT if isinstance(value, int) else FLOAT
 
 
 def constant(value: Number) -> Scalars:
-    """A number as a tensor without dimensions: of bool, int32 or float32."""
+    """Return a number as a tensor of rank 0: of bool, int32 or float32."""
     dtype = _dtype_of(value)
     return Scalars((Constant(value, dtype),), 0, TensorSpec((), dtype))
 
 
 def misfit(value: Number, dtype: DType) -> str | None:
-    """What is wrong with a number as an element of a type, or None."""
+    """Return why a number is no element of a type, or None."""
     if dtype == BOOL:
         return None
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)

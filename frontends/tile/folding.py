@@ -1,5 +1,5 @@
-"""Functions of numbers that are known before the program runs: the scalar code that computes
-elements, run in NumPy, with 64 bits."""
+"""Functions of numbers known before the program runs: the elements' scalar code, run by NumPy in 64
+bits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from tessella.kernels.builder import Scalars
 
 _DTYPES = {"b": np.dtype(bool), "i": np.dtype(np.int64), "f": np.dtype(np.float64)}
 _WRAPPED = float(1 << 62)
-"""An integer that has wrapped is further than this from the number that floats give."""
+"""A wrapped integer differs by more than this from the float result."""
 
 
 def folded(function: ScalarFunction, numbers: Sequence[Number], kind: str) -> Number:
-    """The result of a function that computes in booleans, integers or floats. Raises ValueError
-    where it has none, or none of 64 bits."""
+    """Return the result of a function on booleans, integers or floats.
+
+    Raises ValueError if it has none, or none of 64 bits.
+    """
     if function.check is not None:
         function.check(*numbers)
     result = _computed(function, numbers, _DTYPES[kind])

@@ -21,35 +21,35 @@ Body = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of scalars, whose arguments are brought to one type first."""
+    """A function of scalars; its arguments are first converted to one type."""
 
     arity: int
     body: Body
     kinds: str = "if"
-    """NumPy's kinds of the types that it is defined for; `i` also of integers without a sign."""
+    """NumPy's kinds of the types that it is defined for; `i` includes unsigned integers."""
     floating: bool = False
-    """Whether integers and booleans become float32 first."""
+    """Whether integers and booleans are first converted to float32."""
     compares: bool = False
-    """Whether it gives booleans, not the type of its arguments."""
+    """Whether it returns booleans instead of its arguments' type."""
     conditions: int = 0
-    """How many of its first arguments are conditions, which become booleans."""
+    """The number of leading arguments that are conditions, converted to booleans."""
     check: Callable[..., None] | None = None
-    """Raises ValueError for numbers that are known beforehand and are a mistake."""
+    """Raises ValueError for known numbers that are a mistake."""
 
 
 def _of(op: str) -> Body:
-    """The scalar code of an op of `nn`."""
+    """Return the scalar code of an op of `nn`."""
     return lambda s, a: apply(op, s, a)
 
 
 def _by_kind(op: str, boolean: str) -> Body:
-    """The scalar code of an op of `nn`, and of another one for booleans."""
+    """Return the scalar code of an op of `nn`, and of another one for booleans."""
     numbers, booleans = _of(op), _of(boolean)
     return lambda s, a: (booleans if a[0].type == i1 else numbers)(s, a)
 
 
 def _one(op: Callable[..., Operation]) -> Body:
-    """The scalar code that is one op."""
+    """Return scalar code that is one op."""
     return lambda s, a: s.op(op(*a))
 
 
@@ -63,7 +63,7 @@ def _smooth(op: str) -> ScalarFunction:
 
 
 def _rounding(op: Callable[..., Operation]) -> ScalarFunction:
-    """A function of floats that leaves integers as they are."""
+    """A function of floats that returns integers unchanged."""
     return ScalarFunction(1, lambda s, a: s.op(op(a[0])) if is_float(a[0].type) else a[0])
 
 
@@ -106,7 +106,7 @@ def _check_left(a: int, bits: int) -> None:
 _SMOOTH = """
     acos acosh asin asinh atan atanh cos cosh erf exp log sigmoid sin sinh sqrt tan tanh
     """.split()
-"""Functions of floats that have the names of their ops."""
+"""Functions of floats named like their ops."""
 
 FUNCTIONS: Mapping[str, ScalarFunction] = {
     "add": ScalarFunction(2, _by_kind("add", "or"), "bif"),
@@ -148,7 +148,7 @@ CASTS: Mapping[str, Mapping[int, str]] = {
     "as_uint": {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64"},
     "as_bool": {},
 }
-"""The casts: the types by number of bits, which is their second argument; `as_bool` has none."""
+"""The casts: types by number of bits, their second argument; `as_bool` has none."""
 
 WITHOUT_CODE = frozenset(
     """
@@ -157,4 +157,4 @@ WITHOUT_CODE = frozenset(
     builtin_binary_crossentropy
     """.split()
 )
-"""Functions of PlaidML's Tile that there is no code for."""
+"""Functions of PlaidML's Tile that are not supported."""

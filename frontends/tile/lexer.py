@@ -37,7 +37,7 @@ class Token:
 
 
 def tokens(source: Source) -> list[Token]:
-    """The tokens, the last one of the kind `end`. Raises TileError."""
+    """Return the tokens, the last one of kind `end`. Raises TileError."""
     length = len(source.text)
     if length > MAX_LENGTH:
         raise source.error(

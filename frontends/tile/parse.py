@@ -44,7 +44,7 @@ from tessella.frontends.tile.syntax import (
 from tessella.support.errors import TileError
 
 MAX_DEPTH = 100
-"""Expressions within each other."""
+"""The deepest nesting of expressions."""
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ _SCAN = ("index", "scan")
 
 @dataclass(frozen=True)
 class _Grammar:
-    """What an expression consists of."""
+    """The elements of an expression."""
 
     operators: Mapping[str, _Operator]
     prefixes: Mapping[str, str]
@@ -117,7 +117,7 @@ class _Parser:
         return token
 
     def _take(self, *kinds: str) -> Token | None:
-        """The next token, if it is of one of these kinds."""
+        """Take the next token if it is of one of these kinds."""
         return self._next() if self.token.kind in kinds else None
 
     def _expect(self, kind: str, expected: str | None = None, hint: str | None = None) -> Token:
@@ -131,7 +131,7 @@ class _Parser:
         )
 
     def _list(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """One item or more, with commas between."""
+        """Parse one or more items, separated by commas."""
         items = [item()]
         while self._take(","):
             items.append(item())
@@ -200,7 +200,7 @@ class _Parser:
         return statement
 
     def _attribute(self) -> str | None:
-        """What an attribute calls the statement."""
+        """Parse an attribute that names the statement."""
         name = self._identifier()
         arguments: tuple[str, ...] = ()
         if self._take("("):
@@ -216,7 +216,7 @@ class _Parser:
         return token.text
 
     def _is_scan(self) -> bool:
-        """Whether names are assigned, or one by `scan` and the name of a function."""
+        """Return whether names are assigned, or one name by `scan` and a function name."""
         following = self.tokens[self.at : self.at + 3]
         scans = [(token.kind, token.text) for token in following[:2]] == [("=", "="), _SCAN]
         several = self.token.kind == "," or self.token.text == "backward"
@@ -239,7 +239,7 @@ class _Parser:
         return Scan(tuple(targets), step, carried, sequences, others, at, label)
 
     def _step(self) -> tuple[Function, Span]:
-        """The function of a scan, and where its name is."""
+        """Return the function of a scan, and the position of its name."""
         token = self._expect("index", "the name of a function")
         if token.text not in self.steps:
             raise self.source.error(
@@ -257,7 +257,7 @@ class _Parser:
         return self._name("the name of a tensor")
 
     def _word(self, word: str) -> bool:
-        """Whether this word is next, which is then taken."""
+        """Take this word if it is next."""
         found = (self.token.kind, self.token.text) == ("index", word)
         self.at += found
         return found
@@ -362,7 +362,7 @@ class _Parser:
         self.depth -= 1
 
     def _binary(self, grammar: _Grammar, least: int = 0) -> Expr:
-        """Operators of at least this level, and what they apply to."""
+        """Parse operators of at least this precedence."""
         with self._deeper():
             left = self._prefix(grammar)
             while (operator := self._operator(grammar)) and operator.level >= least:
@@ -424,7 +424,7 @@ class _Parser:
 
     def _literal(self, token: Token) -> Literal:
         text = token.text.lstrip("0") or "0"
-        # longer ones than this do not fit anyway, and Python refuses to read very long ones
+        # Longer ones are out of range anyway, and Python refuses to parse very long ones.
         is_int = token.kind == "int" and len(text) < 20
         value = int(text) if is_int else float(text)
         if math.isinf(value) or (token.kind == "int" and not value < 1 << 63):
@@ -439,5 +439,5 @@ def _shortened(text: str) -> str:
 
 
 def parse(source: Source) -> Function:
-    """The syntax tree of a program. Raises TileError."""
+    """Return the syntax tree of a program. Raises TileError."""
     return _Parser(source, tokens(source)).program()

@@ -1,4 +1,4 @@
-"""``tessella.tile``: programs in the Tile language, compiled when they are called."""
+"""``tessella.tile``: programs in the Tile language, compiled on demand."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, OptionError
 
 _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
-"""The types of Python's numbers, as in a program."""
+"""The types of Python numbers in a program."""
 
 
 class TileProgram(Compiled):
-    """A program that is compiled for the shapes and dtypes of the arrays it is called with."""
+    """A program, compiled for the shapes and dtypes of the arrays it is called with."""
 
     def __init__(self, source: str, options: CheckedOptions) -> None:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -102,7 +102,7 @@ class TileProgram(Compiled):
         return Lowered(self._program(specs), self._options)
 
     def release(self) -> None:
-        """Free the memory that calls use again, as ``Model.release`` does."""
+        """Free the memory that calls reuse, as ``Model.release`` does."""
         for model in self._programs.made():
             model.release()
 
@@ -116,7 +116,7 @@ class TileProgram(Compiled):
         return FixedProgram(build(bound, arch))
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments in the order of the inputs."""
+        """Return the arguments in input order."""
         rest = self.inputs[len(args) :]
         if len(args) > len(self.inputs) or set(rest) != set(kwargs):
             named = ", ".join(f"{name}=..." for name in kwargs)
@@ -129,7 +129,7 @@ class TileProgram(Compiled):
 
 
 def _array(name: str, value: Any) -> Array:
-    """An argument as an array in the byte order of the machine. Raises InputError."""
+    """Return an argument as an array in native byte order. Raises InputError."""
     try:
         array = np.asarray(value, _NUMBERS.get(cast(type[Any], type(value))))
     except (ValueError, TypeError, OverflowError) as error:
@@ -143,7 +143,7 @@ def _spec(name: str, value: Any) -> TensorSpec:
 
 
 def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> None:
-    """Raises OptionError where no place is for row-major tensors of a type of the program."""
+    """Raise OptionError if no place is for row-major tensors of a type of the program."""
     known = [parse_place(text) for text in places]
     for dtype in dict.fromkeys(spec.dtype for spec in program.specs):
         precision = precision_of(element_type(dtype))

@@ -1,7 +1,7 @@
 """Which output elements the points of a contraction reach, and whether by one point each.
 
-Constraints tie indices together; indices that no constraint ties are independent. So the valid
-points are a product over groups of tied indices, and a group is small enough to be tried out.
+Constraints tie indices together; untied indices are independent. The valid points are therefore a
+product over groups of tied indices, and a group is small enough to enumerate.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from tessella.dialects.tile.maths.intervals import Constraint, bounds
 from tessella.support.decisions import known, known_all
 
 MOST_POINTS = 1 << 20
-"""Points of a group that are tried out while compiling."""
+"""The most points of a group that are enumerated."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Indices, and the constraints that hold at valid points: ``0 <= form < extent``."""
+    """Indices, and the constraints of valid points: ``0 <= form < extent``."""
 
     indices: tuple[Index, ...]
     constraints: tuple[Constraint, ...]
 
     @property
     def tied(self) -> Space:
-        """The same constraints, without the indices that are in none."""
+        """Return the same constraints, without unconstrained indices."""
         names = {name for form, _ in self.constraints for name, _ in form.terms}
         return Space(tuple(i for i in self.indices if i.name in names), self.constraints)
 
     @property
     def reaches_all(self) -> bool:
-        """Whether every value of the free indices has a valid point; False where it is not
+        """Return whether every value of the free indices has a valid point; False if that is not
         known."""
         return all(group.is_reached() for group in self.groups())
 
     def groups(self) -> list[Space]:
-        """The parts that have no constraint together."""
+        """Return the parts that share no constraint."""
         groups = [Space((index,), ()) for index in self.indices]
         for constraint in self.constraints:
             names = {name for name, _ in constraint[0].terms}
@@ -51,7 +51,7 @@ class Space:
         return groups
 
     def is_reached(self) -> bool:
-        """As `reaches_all`, by trying all points; False where those are too many to try."""
+        """Compute `reaches_all` by enumerating points; False if there are too many."""
         shape = known_all(index.range for index in self.indices)
         if not self.constraints:
             return True
@@ -68,10 +68,10 @@ class Space:
 
 
 def is_determined(normal: Normal) -> bool:
-    """Whether no two points write the same element of the output.
+    """Return whether no two points write the same element of the output.
 
-    Such points would differ in the reduced indices alone, and by less than its extent in the form
-    of each constraint. Raises ResourceError where the search for such a difference takes too long.
+    Such points would differ only in reduced indices, and in the form of each constraint by less
+    than its extent. Raises ResourceError if the search for such a difference takes too long.
     """
     reduced = {index.name: known(index.range) for index in normal.indices if index.reduced}
     differences = [(Linear.of(name), size) for name, size in reduced.items()]

@@ -1,4 +1,4 @@
-"""The text of a Tile program, and the places in it that errors point at."""
+"""The text of a Tile program, and the locations that errors point at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tessella.support.errors import TileError
 
 MAX_LENGTH = 1 << 16
-"""Characters of a program."""
+"""The most characters of a program."""
 _SHOWN = 80
 """Characters of a line that an error shows."""
 _INDENT = "    "
@@ -15,13 +15,13 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the text, as offsets."""
+    """A range of the text, as offsets."""
 
     start: int
     end: int
 
     def to(self, other: Span) -> Span:
-        """From the beginning of this one to the end of the other."""
+        """Return the range from the beginning of this one to the end of the other."""
         return Span(self.start, other.end)
 
 
@@ -40,7 +40,7 @@ class Source:
         found: str | None = None,
         hint: str | None = None,
     ) -> TileError:
-        """An error at the beginning of a span."""
+        """Return an error at the beginning of a span."""
         begin = self.text.rfind("\n", 0, span.start) + 1
         line = self.text.count("\n", 0, span.start) + 1
         column = span.start - begin + 1
@@ -55,7 +55,7 @@ class Source:
         )
 
     def _excerpt(self, begin: int, at: int) -> str:
-        """The line, cut where it is long, and below it a caret under one character."""
+        """Return the line, shortened if long, with a caret below one character."""
         end = self.text.find("\n", begin)
         end = len(self.text) if end < 0 else end
         first = max(begin, min(at - _SHOWN // 2, end - _SHOWN))

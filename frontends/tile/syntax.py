@@ -1,4 +1,4 @@
-"""The syntax tree of a Tile program. Every node knows where it stands in the text."""
+"""The syntax tree of a Tile program. Every node has its position in the text."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class IndexName:
 
 @dataclass(frozen=True, eq=False)
 class Apply:
-    """A function, or an operator by the name of its function: ``a + b`` is `add`."""
+    """A function, or an operator by its function's name: ``a + b`` is `add`."""
 
     function: str
     arguments: tuple[Expr, ...]
     span: Span
     at: Span
-    """The function's name, or the operator."""
+    """The position of the function's name or the operator."""
 
 
 Expr = Literal | Name | IndexName | Apply
-"""An expression on tensors and numbers, or the form of indices that a dimension is accessed by."""
+"""An expression on tensors and numbers, or the form of indices of an access."""
 
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A parameter: `D[N, X]`; without dimensions it takes arrays of any shape."""
+    """A parameter: `D[N, X]`; without dimensions, it accepts arrays of any shape."""
 
     name: Name
     dims: tuple[Name, ...] | None
@@ -57,7 +57,7 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class TensorRef:
-    """The elements of a tensor that a contraction reads or writes: `D[n, x+i-1]`."""
+    """The elements of a tensor that a contraction accesses: `D[n, x+i-1]`."""
 
     name: Name
     forms: tuple[Expr, ...]
@@ -86,7 +86,7 @@ class Contraction:
     constraints: tuple[Constraint, ...]
     default: Name | None
     label: str
-    """What the attribute `pid` calls it; else the target."""
+    """The name in the attribute `pid`, otherwise the target."""
 
     @property
     def name(self) -> Name:
@@ -95,7 +95,7 @@ class Contraction:
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """`R = O > 0 ? O : 0`: element by element, or a number."""
+    """`R = O > 0 ? O : 0`: an elementwise assignment, or a number."""
 
     name: Name
     value: Expr
@@ -104,8 +104,10 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False)
 class SequenceRef:
-    """A tensor whose elements along its first dimension are taken or given one in each step:
-    `XS`, or `XS backward` from the last one to the first."""
+    """A tensor that is split along its first dimension: one element for each iteration.
+
+    `XS` runs forward, `XS backward` from the last element to the first.
+    """
 
     name: Name
     backward: bool
@@ -113,9 +115,12 @@ class SequenceRef:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """`H, YS = scan step(H0; XS; W)`: a function that runs for each element of sequences, on what
-    is carried from step to step, the elements, and tensors that stay. It gives the next carried
-    tensors and elements of further sequences; the statement the last ones and the sequences."""
+    """`H, YS = scan step(H0; XS; W)`: a function that runs for each element of sequences.
+
+    It takes carried tensors, elements, and loop-invariant tensors, and returns the next carried
+    tensors and elements of further sequences. The statement defines the last carried tensors and
+    the sequences.
+    """
 
     targets: tuple[SequenceRef, ...]
     step: Function
@@ -123,7 +128,7 @@ class Scan:
     sequences: tuple[SequenceRef, ...]
     others: tuple[Name, ...]
     at: Span
-    """The function's name."""
+    """The position of the function's name."""
     label: str
 
     @property
@@ -132,7 +137,7 @@ class Scan:
 
     @property
     def operands(self) -> tuple[Name, ...]:
-        """What the statement reads, in the order of the function's inputs."""
+        """The operands of the statement, in the function's input order."""
         return (*self.carried, *(each.name for each in self.sequences), *self.others)
 
 
@@ -141,18 +146,18 @@ Statement = Contraction | Assignment | Scan
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A program, or the step of a scan, which has a name."""
+    """A program, or the named step of a scan."""
 
     inputs: tuple[Input, ...]
     outputs: tuple[Name, ...]
     statements: tuple[Statement, ...]
     name: str = ""
     steps: tuple[Function, ...] = ()
-    """Of a program: the functions before it, which it and those after them may scan with."""
+    """The functions before a program, which it and later ones may scan with."""
 
 
 def postorder(expr: Expr) -> Iterator[Expr]:
-    """The nodes of an expression, arguments before what is applied to them."""
+    """Yield the nodes of an expression, arguments before their functions."""
     pending: list[tuple[Expr, bool]] = [(expr, False)]
     while pending:
         node, visited = pending.pop()

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import i1, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, shown, tensor_type
-from tessella.kernels.builder import Form, KernelBuilder, Scalars, retyped
-from tessella.kernels.indexing import clamped
+from tessella.kernels.builder import KernelBuilder, Scalars, retyped
+from tessella.kernels.indexing import clamped, gathered, scattered
 from tessella.kernels.movement import rearranged
 from tessella.runtime.specs import TensorSpec
 
@@ -65,10 +65,6 @@ class TensorFunction:
         return self.tensors + least, self.tensors + most
 
 
-def _names(count: int, first: int = 0) -> list[str]:
-    return [f"d{i}" for i in range(first, first + count)]
-
-
 def _check_indices(spec: TensorSpec, argument: int) -> None:
     if spec.dtype.kind not in "iu":
         raise MisfitError(
@@ -114,14 +110,7 @@ def _gathered(specs: Specs, _: Numbers) -> TensorSpec:
 def _gather(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
     """R[i.., b..] = D[I[i..], b..]."""
     data, indices = operands
-    rank = len(shape_of(indices))
-    free = dict(zip(_names(len(shape_of(type))), shape_of(type), strict=True))
-
-    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        at = clamped(s, a[0], shape_of(data)[0])
-        return s.extract(data, [at, *(s.index(n) for n in list(free)[rank:])])
-
-    return k.contract("=", free, {}, [(indices, list(free)[:rank])], (type, list(free)), body)
+    return gathered(k, data, indices, 0, type, clamped)
 
 
 def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
@@ -149,20 +138,10 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
 def _scatter(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
     """R[I[i..], b..] += V[i.., b..], from zeros."""
     values, indices, _like = operands
-    rank, rows = len(shape_of(indices)), shape_of(type)[0]
     zeros = k.map([], type, lambda s, _: s.constant(0, type.element_type))
     if 0 in shape_of(values):
         return zeros
-    free = dict(zip(_names(len(shape_of(values))), shape_of(values), strict=True))
-    names = list(free)
-    reduced = {name: free.pop(name) for name in names[:rank]}
-
-    def body(s: Scalars, a: Sequence[SSAValue]) -> tuple[SSAValue, Sequence[SSAValue]]:
-        return a[1], [clamped(s, a[0], rows)]
-
-    reads: list[tuple[SSAValue, Sequence[Form]]] = [(indices, names[:rank]), (values, names)]
-    out: list[Form] = ["at", *names[rank:]]
-    return k.scatter("+", (free, reduced), {"at": rows}, reads, (zeros, out), body)
+    return scattered(k, "+", zeros, (indices, [[]]), values, clamped)
 
 
 # ** places **

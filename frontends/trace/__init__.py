@@ -1,4 +1,4 @@
-"""The traced NumPy-style frontend: functions of arrays in, programs of the `nn` stage out."""
+"""The traced NumPy-style frontend: from functions of arrays to programs of the `nn` stage."""
 
 from __future__ import annotations
 

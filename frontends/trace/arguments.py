@@ -1,4 +1,4 @@
-"""The arguments of a call: which are arrays, which are static, and what a program is made for."""
+"""The arguments of a call: which are arrays, which are static, and the key of their program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _NUMBERS = (int, float)
 
 Shapes = tuple[tuple[int, ...], ...]
 PlainTypes = tuple[tuple[tuple[int, ...], DType], ...]
-"""The shapes and dtypes of arguments that are arrays."""
+"""The shapes and dtypes of arguments that are all arrays."""
 
 
 def plain_types(args: Sequence[object]) -> PlainTypes | None:
-    """What a program depends on of arguments that are all arrays of this machine's byte order, in
-    order; None for others."""
+    """Return the key of arguments that are all native arrays passed in order; None for others."""
     for each in args:
         if type(each) is not np.ndarray or not each.dtype.isnative:
             return None
@@ -36,7 +35,7 @@ def plain_types(args: Sequence[object]) -> PlainTypes | None:
 
 
 class Spec:
-    """Shape and dtype of an array that is not there: ``f.lower(tessella.Spec((8, 3)))``."""
+    """Shape and dtype in place of an array: ``f.lower(tessella.Spec((8, 3)))``."""
 
     __slots__ = ("dtype", "shape", "weak")
 
@@ -46,14 +45,14 @@ class Spec:
         self.shape = _sizes(shape)
         self.dtype: DType = _dtype(dtype)
         self.weak = weak
-        """Whether it stands for a Python number, whose type gives way to that of arrays."""
+        """Whether it stands for a Python number, whose type yields to those of arrays."""
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype.name!r})"
 
 
 def _sizes(shape: object) -> tuple[int, ...]:
-    """The shape that an array can have. Raises InputError and ShapeError."""
+    """Check an array's shape. Raises InputError and ShapeError."""
     try:
         sizes = tuple(map(operator.index, cast("Iterable[Any]", shape)))
     except TypeError:
@@ -76,7 +75,7 @@ def _dtype(dtype: npt.DTypeLike) -> DType:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, taken apart."""
+    """The arguments of one call, flattened."""
 
     tree: Tree
     """The structure of a dictionary of all arguments that are not static, by parameter."""
@@ -84,7 +83,7 @@ class Call:
     static: dict[str, Any]
 
     def without_elements(self) -> Call:
-        """The call with specs in place of arrays, which it keeps alive no longer."""
+        """Return the call with specs in place of arrays, which it no longer keeps alive."""
         return Call(self.tree, [*self.specs()], self.static)
 
     @property
@@ -93,21 +92,23 @@ class Call:
         return any(isinstance(leaf, Traced | TracedNumber) for leaf in self.leaves)
 
     def names(self) -> list[str]:
-        """How each leaf is written in terms of the parameters."""
+        """The leaves as expressions of the parameters."""
         columns = zip(self.tree.keys, self.tree.children, strict=True)
         return [path for name, tree in columns for path in tree.paths(str(name))]
 
     def arrays(self) -> list[Array]:
-        """The leaves as arrays. Raises InputError for what is none."""
+        """Return the leaves as arrays. Raises InputError for any other value."""
         return [self._array(i, leaf) for i, leaf in enumerate(self.leaves)]
 
     def specs(self) -> list[Spec]:
-        """The specs of the leaves, which may be specs already. Raises InputError."""
+        """Return the specs of the leaves, which may be specs already. Raises InputError."""
         return [self._spec(i, leaf) for i, leaf in enumerate(self.leaves)]
 
     def key(self, arrays: Sequence[Array]) -> tuple[Hashable, Shapes]:
-        """All that programs are made for beside shapes, and the shapes. Raises InputError for a
-        static value that has no hash."""
+        """Return the part of a program's key other than shapes, and the shapes.
+
+        Raises InputError for an unhashable static value.
+        """
         shapes = tuple([a.shape for a in arrays])
         columns = zip(arrays, self.leaves, strict=True)
         leaves = tuple((a.ndim, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
@@ -142,8 +143,11 @@ class Call:
 
 
 def _told_apart(value: Any) -> Hashable:
-    """What is equal for static values of the same effect. Numbers of different types are equal to
-    Python, and so are zeros of different signs; NaN is not even equal to itself."""
+    """Return a key for static values of the same effect.
+
+    Python considers numbers of different types equal, and zeros of different signs; NaN does not
+    equal itself.
+    """
     kind = cast(Hashable, type(value))
     if isinstance(value, tuple):
         return kind, tuple(map(_told_apart, cast("tuple[Any, ...]", value)))
@@ -151,7 +155,7 @@ def _told_apart(value: Any) -> Hashable:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function. Raises OptionError for what is none, or has none."""
+    """Return the signature of a function. Raises OptionError if there is none."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
@@ -164,7 +168,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _static_names(static: object, known: Collection[str]) -> frozenset[str]:
-    """The names of parameters that are static. Raises OptionError."""
+    """Return the names of static parameters. Raises OptionError."""
     names = [static] if isinstance(static, str) else static
     if not isinstance(names, Iterable):
         raise OptionError(
@@ -196,7 +200,7 @@ class Parameters:
         self._is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """The arguments of a call. Raises TypeError as Python does."""
+        """Bind the arguments of a call. Raises TypeError as Python does."""
         arguments = self._arguments(args, kwargs)
         static = {name: arguments.pop(name) for name in self._static & arguments.keys()}
         leaves: list[Any] = []
@@ -205,7 +209,7 @@ class Parameters:
     def arguments(
         self, call: Call, leaves: Sequence[Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call, with these leaves in the place of its own."""
+        """Return the arguments of a call with its leaves replaced."""
         values = {**call.static, **call.tree.unflatten(iter(leaves))}
         bound = self._signature.bind_partial()
         names = (name for name in self._signature.parameters if name in values)

@@ -1,4 +1,4 @@
-"""Ufuncs that are several ops: in NumPy's own words, which are traced in turn.
+"""Ufuncs that are several ops: written in NumPy, and traced in turn.
 
 The operands have the dtype that NumPy computes in.
 """
@@ -21,18 +21,18 @@ _where: Callable[[Any, Any, Any], Any] = np.where
 
 
 def is_float(x: Any) -> bool:
-    """Whether the elements are floating-point numbers."""
+    """Return whether the elements are floating-point numbers."""
     return x.dtype.kind == "f"
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
     quotient = Traced(a.trace, a.value / b.value)
     if not is_float(a):
-        # towards zero; NumPy rounds down, and a quotient by 0 is 0
+        # rounds towards zero; NumPy rounds down, and a quotient by 0 is 0
         is_rounded_up = ((a < 0) != (b < 0)) & (a != quotient * b) & (b != 0)
         return _where(is_rounded_up, quotient - 1, quotient)
     rest = a % b
-    # the rest is b only where a / b lies between -1 and 0 and is too small to tell from 0
+    # The remainder is b only if a / b is in (-1, 0) and too small to distinguish from 0.
     rounded = _where(rest == b, -1.0, np.rint((a - rest) / b))
     return _where(b == 0, quotient, rounded)
 
@@ -46,12 +46,12 @@ def _reciprocal(x: Any) -> Any:
 
 
 def _everywhere(answer: bool) -> Unary:
-    """The same answer for all elements of an array of integers."""
+    """Return the same answer for all elements of an integer array."""
     return lambda x: x.trace.emitter.splat(answer, x.sizes, np.bool_)
 
 
 def same(x: Any) -> Any:
-    """The operand."""
+    """Return the operand."""
     return x
 
 
@@ -60,7 +60,7 @@ def _trunc(x: Any) -> Any:
 
 
 def _log1p(x: Any) -> Any:
-    # what is lost in 1 + x is made up for by the quotient (Kahan)
+    # the quotient compensates for what 1 + x loses (Kahan)
     more = 1 + x
     exact = np.log(more) * (x / (more - 1))
     return _where(more == 1, x, _where(np.isinf(more), np.log(more), exact))
@@ -84,7 +84,7 @@ OF_INTEGERS: Mapping[np.ufunc, Unary] = {
     np.isinf: _everywhere(False),
     np.isfinite: _everywhere(True),
 }
-"""The functions that are ops of floats only, for integers and booleans."""
+"""The results of float-only ops for integers and booleans."""
 
 _UNARY: Mapping[np.ufunc, Unary] = {
     np.positive: same,

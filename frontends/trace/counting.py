@@ -15,9 +15,9 @@ from tessella.frontends.trace.indexing import as_indices
 from tessella.frontends.trace.promote import common
 from tessella.frontends.trace.segments import reduced
 from tessella.frontends.trace.size import TracedSize, as_size
-from tessella.frontends.trace.traced import Trace, Traced
+from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.support.errors import ShapeError, TessellaError
-from tessella.support.sizes import bounds_of
+from tessella.support.sizes import Size, bounds_of
 
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -44,11 +44,15 @@ def _bincount(
             "when the program runs",
         )
     places = where(places < 0, count, places)  # out of range, as no number counts from the back
+    given = None if weights is None else _vector("weights", trace.lift(weights))
+    return _totals(places, count, given, _FLOAT64)
+
+
+def _totals(places: Value, count: Size, weights: Value | None, dtype: DType) -> Value:
+    """How often each number from 0 to count is there, or the sum of its weights in a dtype."""
     if weights is None:
-        one = trace.emitter.splat(1, places.shape, _INT64)
-        return reduced(one, places, count, "add", _INT64)
-    values = _vector("weights", trace.lift(weights))
-    return reduced(values, places, count, "add", _FLOAT64)
+        weights, dtype = places.emitter.splat(1, places.shape, _INT64), _INT64
+    return reduced(weights, places, count, "add", dtype)
 
 
 @function
@@ -107,13 +111,10 @@ def _counts(
     place = found_places(bounds, values, "right") - 1
     place = where(values.equals(bounds.part(0, count, 1)), count - 1, place)
     place = where(place < 0, count, place)
-    if weights is None:
-        one = trace.emitter.splat(1, values.shape, _INT64)
-        return reduced(one, place, count + 1, "add", _INT64).part(0, 0, count)
-    given = trace.lift(weights).flat()
-    dtype = _FLOAT64 if given.is_float else given.dtype
-    total = reduced(given, place, count + 1, "add", dtype)
-    return total.part(0, 0, count).cast(given.dtype)
+    given = None if weights is None else trace.lift(weights).flat()
+    result = _INT64 if given is None else given.dtype
+    dtype = _FLOAT64 if given is not None and given.is_float else result
+    return _totals(place, count + 1, given, dtype).part(0, 0, count).cast(result)
 
 
 def _histogram(

@@ -1,5 +1,5 @@
-"""New arrays. They are NumPy arrays, also in traced functions, where they become constants, unless
-their shapes are open."""
+"""New arrays: NumPy arrays, also in traced functions, where they become constants unless their
+shapes are symbolic."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FLOAT = np.dtype(np.float32)
 
 
 def zeros(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
-    """Zeros, of float32 unless another dtype is given."""
+    """Return zeros, of float32 unless another dtype is given."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
-    """Ones, of float32 unless another dtype is given."""
+    """Return ones, of float32 unless another dtype is given."""
     return full(shape, 1, dtype)
 
 
 @function
 def full(trace: Trace, shape: Shape, value: float, dtype: npt.DTypeLike | None = None) -> Result:
-    """Equal elements: of float32 for a Python float, unless another dtype is given."""
+    """Return equal elements: of float32 for a Python float, unless another dtype is given."""
     sizes, dtype = as_sizes(shape), _default(dtype, value)
     if not symbols_of(sizes):
         return np.full(sizes, value, dtype)

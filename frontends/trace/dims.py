@@ -1,4 +1,4 @@
-"""Which dimensions of arguments have names, so that the sizes stay open in programs."""
+"""Named dimensions of arguments: sizes that are symbolic in programs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from tessella.support.errors import InputError, OptionError
 from tessella.support.tables import remembered
 
 _MOST = 64
-"""Kinds of calls whose shapes are remembered."""
+"""Kinds of calls whose shapes are recorded."""
 
 
 class _Kind:
-    """The shapes of calls of a kind, as far as they are numbers.
+    """The shapes of calls of one kind, as far as they are concrete.
 
-    Of what was true of all calls so far, the first that is true of a call serves it: one call of
-    other shapes does not take programs from those that follow.
+    A call is served by the first generalisation that matches it. One call of other shapes therefore
+    does not take programs away from later calls.
     """
 
     def __init__(self) -> None:
         self._seen = Seen()
         self._said: list[tuple[Dimensions, ...]] = []
-        """What was true of all calls, from the first call on. Each is true of more than those
-        before it."""
+        """Generalisations of all calls so far, each more general than those before."""
 
     def dims(self, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
-        """The dimensions of a call: numbers, or names of sizes that vary."""
+        """Return the dimensions of a call: numbers, or names of sizes that vary."""
         seen = self._seen.shapes(dict(zip(names, shapes, strict=True)))
         latest = tuple(seen[name] for name in names)
         if latest not in self._said:
@@ -39,7 +38,7 @@ class _Kind:
 
 
 def _are_true(dims: Sequence[Dimensions], shapes: Shapes) -> bool:
-    """Whether numbers are as they are said to be, and names have one size each."""
+    """Return whether dimensions match: numbers are equal, and names have one size each."""
     sizes: dict[str, int] = {}
     said = (dim for each in dims for dim in each)
     found = (size for shape in shapes for size in shape)
@@ -68,8 +67,10 @@ class ArgumentDims:
         return {name: bounds for name, bounds in self._bounds.items() if name in names}
 
     def of(self, kind: Hashable, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
-        """The shapes of a call, as programs are made for them. Raises InputError where dimensions
-        of one name differ."""
+        """Return the dimensions that programs are compiled for.
+
+        Raises InputError if dimensions with one name differ.
+        """
         if self._is_fixed:
             return shapes
         dims = remembered(self._kinds, kind, _MOST, _Kind).dims(names, shapes)

@@ -1,7 +1,7 @@
-"""The tables that say what NumPy's functions and operators mean for traced arrays.
+"""The tables that give NumPy's functions and operators a meaning for traced arrays.
 
 The modules of functions fill them; traced arrays read them. The keys of ``FUNCTIONS`` are NumPy's
-functions, and names of methods that NumPy has no function for.
+functions, and names of methods without a NumPy function.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Function = Callable[..., Any]
 
 UFUNCS: dict[np.ufunc, Function] = {}
 ACCUMULATIONS: dict[np.ufunc, Function] = {}
-"""What the method ``accumulate`` of ufuncs means."""
+"""The meaning of ufuncs' method ``accumulate``."""
 FUNCTIONS: dict[Function | str, Function] = {}
 
 VIEWS: frozenset[Function | str] = frozenset(
     {"indexing", np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims}
     | {np.ravel, np.broadcast_to}
 )
-"""Functions whose results share the memory of their first argument, or may."""
+"""Functions whose results may share the memory of their first argument."""
 
 _RENAMED = {
     "newshape": "shape",
@@ -42,7 +42,7 @@ _IGNORED: Mapping[str, Any] = {
     "subok": False,
     "initial": None,
 }
-"""Parameters that may be given as long as they have these values."""
+"""Parameters that may be given if they have these values."""
 
 
 _SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
@@ -61,7 +61,7 @@ _OF_ELEMENTS: Mapping[Function | str, str] = {
     np.extract: _CHOOSE,
     np.unique: "sort with tessella.sort, or count with np.bincount(x, minlength=n)",
 }
-"""Functions whose results have shapes that depend on elements, and what else there is."""
+"""Functions whose result shapes depend on elements, with alternatives."""
 _PUT = "write y = tessella.put_along_axis(y, indices, values, axis)"
 _CHANGING: Mapping[Function | str, str] = {
     np.put_along_axis: _PUT,
@@ -70,11 +70,11 @@ _CHANGING: Mapping[Function | str, str] = {
     np.putmask: "write y = tessella.where(mask, values, y)",
     np.copyto: "write y = x, or y = tessella.where(mask, x, y)",
 }
-"""Functions that change an array, and what to write in their place."""
+"""Functions that change an array, with alternatives."""
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """What ``ufunc(*inputs)`` means. Raises TessellaError where that is unknown."""
+    """Return the meaning of ``ufunc(*inputs)``. Raises TessellaError if it is unknown."""
     if method == "accumulate" and ufunc in ACCUMULATIONS:
         return _called(f"np.{ufunc.__name__}.accumulate", ACCUMULATIONS[ufunc], inputs, kwargs)
     if method == "at":
@@ -98,7 +98,8 @@ def _called(name: str, known: Function, inputs: tuple[Any, ...], kwargs: Mapping
 
 
 def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """What a NumPy function of these arguments means. Raises TessellaError if that is unknown."""
+    """Return the meaning of a NumPy function on these arguments. Raises TessellaError if it is
+    unknown."""
     name = function if isinstance(function, str) else _name(function)
     known = FUNCTIONS.get(function)
     if known is None:
@@ -115,7 +116,7 @@ class Dispatched:
     __slots__ = ()
 
     def viewed(self, result: Any) -> Any:
-        """What a function gave that returns a view of this value."""
+        """Mark the result of a function that returns a view of this value."""
         return result
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -138,13 +139,13 @@ def _translated(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """NumPy's arguments as arguments of our function, whose parameters come in another order."""
+    """Return NumPy's arguments in our function's parameter order."""
     if isinstance(function, str):
         return args, kwargs
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
-        # older NumPys do not tell the signatures of functions written in C
+        # older NumPys lack signatures of C functions
         return args, kwargs
     named = dict(zip(parameters, args, strict=False)) | dict(kwargs)
     accepted = inspect.signature(known).parameters

@@ -1,4 +1,4 @@
-"""Elementwise functions for users: some of NumPy's, and those that NumPy lacks."""
+"""Elementwise functions for users: some of NumPy's, and functions that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Unary(Protocol):
 
 
 class Binary(Protocol):
-    """An elementwise function of two arrays, which are broadcast."""
+    """An elementwise function of two arrays, which broadcast."""
 
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike) -> Array: ...
 
 
 def _called(name: str, op: str, body: F) -> F:
-    """The body of a function that does what an op of `nn` does."""
+    """Return a function that computes an op of `nn`."""
     body.__name__ = body.__qualname__ = name
     body.__doc__ = nn.OPS[op].__doc__
     return body
 
 
 def _numpy(name: str) -> Unary:
-    """A function that NumPy has."""
+    """Return a function that NumPy has."""
     ufunc = ROWS[name].ufunc
     assert ufunc is not None
 
@@ -60,7 +60,7 @@ def _binary(ufunc: np.ufunc, op: str) -> Binary:
 
 
 def _smooth(name: str) -> Unary:
-    """A function that NumPy lacks; integers become floating-point numbers as for ``np.exp``."""
+    """Return a function that NumPy lacks; integers are converted to floats as for ``np.exp``."""
 
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
         (value,) = floating(trace, x)
@@ -104,7 +104,7 @@ def clip(
     low: npt.ArrayLike | None = None,
     high: npt.ArrayLike | None = None,
 ) -> Value:
-    """Elementwise min(max(x, low), high); a bound that is None does not apply."""
+    """Elementwise min(max(x, low), high); None is no bound."""
     bounds = {np.maximum: low, np.minimum: high}
     given = {ufunc: bound for ufunc, bound in bounds.items() if bound is not None}
     result, *values = common(trace, x, *given.values())
@@ -115,13 +115,13 @@ def clip(
 
 @function
 def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Value:
-    """Elementwise: x where the condition holds, else y. All three are broadcast."""
+    """Elementwise: x where the condition is true, otherwise y. All three broadcast."""
     return emitter.where(cast(trace, as_operand(condition), BOOL), *common(trace, x, y))
 
 
 @function
 def astype(trace: Trace, x: npt.ArrayLike, dtype: npt.DTypeLike) -> Value:
-    """The elements converted to another dtype; floats beyond an integer type's range saturate."""
+    """Convert the elements to another dtype; floats beyond an integer type's range saturate."""
     return cast(trace, as_operand(x), np.dtype(dtype))
 
 

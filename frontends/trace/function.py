@@ -1,5 +1,4 @@
-"""``@function``: an operation on arrays, which a trace records, and which runs outside of a
-trace."""
+"""``@function``: an operation on arrays that runs in a trace or outside of one."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ Result = Traced | Value | Array
 
 
 def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array]:
-    """Make a function of arrays of one that records what it does in the trace it is given.
+    """Turn a function on a trace into one on arrays.
 
-    With traced arrays it continues their trace. With arrays only, NumPy computes the result.
+    With traced arrays, it continues their trace. With plain arrays, NumPy computes the result.
     """
 
     @functools.wraps(body)
@@ -39,7 +38,7 @@ def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array
         trace.check(found)
         try:
             result = body(trace, *args, **kwargs)
-            # within a trace, a traced array is what stands for an array
+            # within a trace, a traced array stands for an array
             return cast(Array, Traced(trace, result) if isinstance(result, Value) else result)
         except Exception as error:
             raise trace.failed(error)  # noqa: B904 (it is the same error)
@@ -69,7 +68,7 @@ def _run(body: Callable[[Trace], Result]) -> Array:
 
 
 def _evaluate(trace: Trace, result: Value) -> Array:
-    """The elements of a value that depends on captured arrays alone, computed by NumPy kernels."""
+    """Return the elements of a value that depends on captured arrays alone, by NumPy kernels."""
     values: dict[SSAValue, Array] = {}
     for op in trace.emitter.block.ops:
         if isinstance(op, ConstantOp):

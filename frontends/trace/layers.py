@@ -35,7 +35,7 @@ def conv2d(
     dilation: Shape = 1,
     groups: SupportsIndex = 1,
 ) -> Value:
-    """The convolution of x[N, C, H, W] with w[O, C / groups, H, W], and a bias b[O].
+    """Convolve x[N, C, H, W] with w[O, C / groups, H, W], and add a bias b[O].
 
     ``padding`` is "valid" (none), "same" (the result has ceil(size / stride) positions), a number
     of zeros on all sides, one for each dimension, or a pair (before, after) for each.
@@ -58,7 +58,10 @@ def max_pool2d(
     dilation: Shape = 1,
     ceil_mode: bool = False,
 ) -> Value:
-    """The largest element of each window of x[N, C, H, W]; windows do not overlap by default."""
+    """Return the largest element of each window of x[N, C, H, W].
+
+    Windows do not overlap by default.
+    """
     value = trace.lift(x)
     return _pool(nn.MaxPoolOp, value, kernel_size, strides, padding, dilation, ceil_mode)
 
@@ -73,9 +76,10 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Value:
-    """The mean of each window of x[N, C, H, W]; windows do not overlap by default.
+    """Return the mean of each window of x[N, C, H, W].
 
-    The padding counts as zeros, or not at all without ``count_include_pad``.
+    Windows do not overlap by default. The padding counts as zeros, or not at all without
+    ``count_include_pad``.
     """
     (value,) = floating(trace, x)
     include = bool(count_include_pad)
@@ -122,7 +126,7 @@ def _pool(
 def _window(
     x: Value, kernel: tuple[Size, ...], strides: Shape, padding: Padding, dilation: Shape
 ) -> dict[str, tuple[Size, ...]]:
-    """The properties of an op on a window that moves over the last two dimensions of x."""
+    """Return the properties of an op on a window that moves over the last two dimensions of x."""
     steps, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
     if padding == "same":
         if min(steps) < 1:
@@ -135,7 +139,7 @@ def _window(
 
 
 def _pads(padding: Padding) -> tuple[int, ...]:
-    """Padding before each of the two dimensions, then after them."""
+    """Return padding before each of the two dimensions, then after each."""
     if isinstance(padding, str):
         if padding != "valid":
             raise ShapeError("an unknown padding", expected="same, valid or sizes", found=padding)

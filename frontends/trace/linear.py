@@ -18,13 +18,13 @@ from tessella.support.errors import ShapeError
 
 @function
 def matmul(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Value:
-    """The product of matrices (the last two dimensions) or vectors; the others are broadcast."""
+    """Multiply matrices (the last two dimensions) or vectors; leading dimensions broadcast."""
     return product(*common(trace, x, y))
 
 
 @function
 def _dot(trace: Trace, a: npt.ArrayLike, b: npt.ArrayLike) -> Value:
-    # the type of a number counts here as that of an array does
+    # a number's type counts like an array's here
     x, y = common(trace, *(v if isinstance(v, Traced) else np.asarray(v) for v in (a, b)))
     if not x.rank or not y.rank:
         return apply(trace, np.multiply, x, y).value

@@ -1,4 +1,4 @@
-"""Where in the user's code something happens."""
+"""Locations in the user's code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
         "static_argnames; the values of arrays are not known while tracing",
     ),
 }
-"""A resource that runs out: how to name it, and what to do about it."""
+"""Exhausted resources: their names, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Location:
 
 
 def caller() -> Location | None:
-    """The innermost line of user code that is running."""
+    """Return the innermost running line of user code."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and not _is_users(frame):
         frame = frame.f_back
@@ -55,18 +55,18 @@ def caller() -> Location | None:
 
 @contextmanager
 def located() -> Generator[None]:
-    """Errors that leave the block name the line of user code that raised them."""
+    """Add the user's line to errors that leave the block."""
     try:
         yield
     except (TessellaError, ValueError) as raised:
-        # NumPy, where it asks an array that is assigned to an element for its number
+        # NumPy, when it asks an assigned array for its number
         error = raised.__cause__ if isinstance(raised.__cause__, TessellaError) else raised
         where = _innermost(raised.__traceback__) or caller()
         if isinstance(error, UnsupportedError | ValueError) or error.where or not where:
             raise
         raise error.at(str(where)).with_traceback(raised.__traceback__) from None
     except (MemoryError, RecursionError) as raised:
-        # without the traceback, which may be a thousand calls long
+        # without the traceback, which may have a thousand entries
         raise _exhausted(raised, _innermost(raised.__traceback__) or caller()) from None
 
 
@@ -86,7 +86,7 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
 
 
 def is_users(module: str | None) -> bool:
-    """Whether the code of a module belongs to the user, and not to a library that traces it."""
+    """Return whether a module belongs to the user, not to a library that traces it."""
     return (module or "").partition(".")[0] not in _LIBRARIES
 
 

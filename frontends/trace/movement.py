@@ -26,7 +26,7 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 def as_ints(values: Shape) -> tuple[int, ...]:
-    """A number, or several, as a tuple of Python numbers."""
+    """Return a number, or several, as a tuple of Python integers."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, Sequence):
@@ -35,14 +35,14 @@ def as_ints(values: Shape) -> tuple[int, ...]:
 
 
 def as_sizes(values: Shape) -> tuple[Size, ...]:
-    """A size, or several, as a tuple of numbers and expressions."""
+    """Return a size, or several, as a tuple of numbers and expressions."""
     if isinstance(values, Sequence):
         return tuple(map(as_size, values))
     return (as_size(values),) if isinstance(values, TracedSize) else as_ints(values)
 
 
 def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
-    """Different axes, counted from the front; all of them for None. Raises ShapeError."""
+    """Return distinct axes, counted from the front; all of them for None. Raises ShapeError."""
     if axis is None:
         return tuple(range(rank))
     axes = as_ints(axis)
@@ -55,7 +55,7 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
 
 
 def as_axis(axis: SupportsIndex, rank: int) -> int:
-    """One axis counted from the front. Raises ShapeError."""
+    """Return one axis counted from the front. Raises ShapeError."""
     axes = as_axes(axis, rank)
     if len(axes) != 1 or isinstance(axis, Sequence):
         raise ShapeError("one axis is needed", expected="a number", found=str(axis))

@@ -18,7 +18,7 @@ import numpy as np
 from tessella.frontends.trace.location import is_users
 
 MOST = 4096
-"""Values that are looked at, the nearest first."""
+"""The most values that are visited, the nearest first."""
 
 _LEAVES = (np.ndarray, np.generic, str, bytes, int, float, complex, range, type(None))
 
@@ -26,7 +26,7 @@ Names = frozenset[str]
 
 
 def reached(*roots: Any) -> list[Any]:
-    """The values that functions reach, with those inside of other roots."""
+    """Return the values that functions reach, and those inside other roots."""
     todo = deque([(root, Names()) for root in roots])
     seen: dict[int, Any] = {}
     while todo and len(seen) < MOST:
@@ -38,7 +38,7 @@ def reached(*roots: Any) -> list[Any]:
 
 
 def _inside(value: Any, names: Names) -> Iterable[tuple[Any, Names]]:
-    """The values one step on. Of modules, they are those that code names."""
+    """Yield the directly reachable values; of a module, only those that code names."""
     if isinstance(value, FunctionType):
         return _around(value) if is_users(value.__module__) else ()
     if isinstance(value, _LEAVES):
@@ -66,7 +66,7 @@ def _members(value: Any, names: Names) -> Iterable[Any]:
         return [*vars(value).values(), *value.__bases__] if is_users(value.__module__) else ()
     if is_users(type(value).__module__):
         return [*getattr(value, "__dict__", {}).values(), type(value)]
-    return [getattr(value, "__wrapped__", None)]  # as a function under jit
+    return [getattr(value, "__wrapped__", None)]  # such as a function under jit
 
 
 def _around(function: FunctionType) -> Iterator[tuple[Any, Names]]:
@@ -83,7 +83,7 @@ def _around(function: FunctionType) -> Iterator[tuple[Any, Names]]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of those that it defines."""
+    """Yield the code of a function, and of functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dictionaries, taken apart into leaves and put together again."""
+"""Nested tuples, lists and dictionaries: flattening to leaves, and rebuilding."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 _MAX_DEPTH = 100
-"""Levels of nested arguments; what is deeper is taken for a leaf."""
+"""The deepest nesting of arguments; deeper values count as leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The structure of a value without its leaves; equal structures are equal and hash alike."""
+    """The structure of a value without its leaves; equal structures compare equal and hash
+    alike."""
 
     kind: type[Any] | None = None
     """The container's type; None for a leaf."""
@@ -20,7 +21,7 @@ class Tree:
     children: tuple[Tree, ...] = ()
 
     def unflatten(self, leaves: Iterator[Any]) -> Any:
-        """The value with these leaves."""
+        """Rebuild the value from these leaves."""
         if self.kind is None:
             return next(leaves)
         values = [child.unflatten(leaves) for child in self.children]
@@ -31,7 +32,7 @@ class Tree:
         return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
 
     def paths(self, name: str) -> Iterator[str]:
-        """How the leaves of a value called ``name`` are written: ``params['w'][0]``."""
+        """Yield the leaves' expressions for a value called ``name``: ``params['w'][0]``."""
         if self.kind is None:
             yield name
         for key, child in zip(self.keys, self.children, strict=True):
@@ -43,7 +44,7 @@ _NONE = Tree(type(None))
 
 
 def flatten(value: Any, leaves: list[Any], depth: int = 0) -> Tree:
-    """The structure of a value; its leaves are appended to ``leaves`` in order.
+    """Return the structure of a value, appending its leaves to ``leaves`` in order.
 
     Containers are tuples, named tuples, lists, dictionaries and None (which has no leaves).
     """

@@ -54,7 +54,7 @@ _OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
     "b": {**COMPOSITES, **_OPS, **OF_INTEGERS, **_OF_BOOLEANS},
     "f": {**COMPOSITES, **_OPS},
 }
-"""What ufuncs mean, by NumPy's kind of the type that they are computed in."""
+"""The meaning of ufuncs, by NumPy's kind of the type that they compute in."""
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
@@ -68,7 +68,7 @@ _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.g
 
 
 def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
-    """A ufunc of arrays and numbers. Raises ShapeError."""
+    """Apply a ufunc to arrays and numbers. Raises ShapeError."""
     operands = tuple(map(as_operand, operands))
     if ufunc is np.power:
         ufunc = _simpler_power(*operands)
@@ -79,7 +79,7 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     inputs, output = _resolved(ufunc, kinds)
     values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
     result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
-    # of Python's numbers alone, NumPy makes an array
+    # NumPy returns an array for Python numbers alone
     is_weak = output.kind == "f" or (output.kind == "i" and ufunc in MEANINGS)
     weak = is_weak and any(isinstance(x, Traced) for x in operands)
     weak = weak and all(isinstance(kind, type) for kind in kinds)
@@ -90,12 +90,12 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
 
 
 def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
-    """What a ufunc means for operands of a dtype."""
+    """Return the meaning of a ufunc for operands of a dtype."""
     return _OF_KINDS[dtype.kind][ufunc]
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
-    """What NumPy computes in place of a power with this number as its exponent."""
+    """Return what NumPy computes instead of a power with this number as its exponent."""
     if not isinstance(base, Traced) or type(exponent) not in (int, float):
         return np.power
     if base.dtype.kind != "f" and type(exponent) is float:
@@ -104,7 +104,8 @@ def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
 
 
 def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
-    """The kinds, with int64 for a number that the integers it is compared with may not hold."""
+    """Return the kinds, with int64 for a number that its fellow operands' integers may not
+    represent."""
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]
     limits = [np.iinfo(dtype) for dtype in dtypes]
     return [
@@ -114,14 +115,14 @@ def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
 
 
 def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
-    """Whether a number may exceed the limits of a dtype."""
+    """Return whether a number may exceed the limits of a dtype."""
     if isinstance(x, Traced):
         return kind is int and limits.dtype != np.int64
     return type(x) is int and not limits.min <= x <= limits.max
 
 
 def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:
-    """The dtype in which NumPy computes, and that of the result."""
+    """Return the dtype in which NumPy computes, and the result's."""
     if ufunc in _LOGICAL:
         return BOOL, BOOL
     try:

@@ -28,11 +28,11 @@ PATTERNS: list[Pattern] = [
     *linear.PATTERNS,
     *movement.PATTERNS,
 ]
-"""All patterns; of those that match at one op the first is taken."""
+"""All patterns; the first one that matches at an op is taken."""
 
 
 def register(*patterns: Pattern) -> None:
-    """Add patterns, to be tried after the existing ones."""
+    """Add patterns, which are tried after the existing ones."""
     PATTERNS.extend(patterns)
 
 

@@ -48,7 +48,7 @@ from tessella.passes.patterns.pattern import Match, Pattern
 from tessella.support.sizes import Size
 
 HIDDEN = -1e9
-"""What exporters add to the scores of hidden keys, or more."""
+"""The fill that exporters add to the scores of hidden keys; fills may be lower."""
 
 
 def _is_along_last(softmax: SoftmaxOp) -> bool:
@@ -60,7 +60,7 @@ def _is_not_causal(attention: AttentionOp) -> bool:
 
 
 def _hides(fill: float, like: SSAValue) -> bool:
-    """Whether a number below the others' scores makes a probability 0."""
+    """Return whether a score this far below the others has probability 0."""
     return fill <= HIDDEN or fill == -element_of(like.type).largest
 
 
@@ -114,7 +114,7 @@ def _attention(m: Match) -> NnOp | None:
 
 
 def _filled(m: Match, mask: SSAValue) -> SSAValue:
-    """The mask, with the fill added where the triangle hides."""
+    """Return the mask, with the fill added where the triangle hides."""
     hidden = m.make(ew.AddOp, mask, m.splat(m.number("fill"), (), mask))
     return m.make(ew.WhereOp, m["past"], mask, hidden.res).res
 
@@ -128,7 +128,7 @@ def _causal(m: Match) -> NnOp | None:
 
 
 def _has_all(triangle: SSAValue, scores: Sequence[Size]) -> bool:
-    """Whether a triangle has a row for each query, and a column for each key."""
+    """Return whether a triangle has a row for each query, and a column for each key."""
     return shape_of(triangle)[-2:] == tuple(scores[-2:])
 
 
@@ -140,7 +140,7 @@ def _unmasked(m: Match) -> NnOp:
 
 
 def _has_heads(value: SSAValue) -> bool:
-    """Whether a value has matrices, and before them a dimension to repeat and another."""
+    """Return whether a value has matrices, preceded by a dimension to repeat and another one."""
     shape = shape_of(value)
     return len(shape) > 3 and shape[-3] == 1
 
@@ -158,7 +158,7 @@ _GROUPED = either(
 
 
 def _is_repeated(m: Match, name: str, heads: tuple[Size, ...], group: Size) -> bool:
-    """Whether each head of k or v stands for a group of those of q."""
+    """Return whether each head of k or v stands for a group of q's heads."""
     matrix = shape_of(m[name])[-2:]
     return (
         shape_of(m[name]) == (*heads, 1, *matrix)

@@ -17,16 +17,16 @@ from tessella.dialects.nn.core import (
     tensor_type,
 )
 from tessella.dialects.nn.elementwise import DivOp, MulOp, PowOp, ReciprocalOp
-from tessella.passes.base import known_number
+from tessella.dialects.nn.known import known_number
 from tessella.runtime.weights import WeightStore
 
 _SPLIT = (MulOp, DivOp, ReciprocalOp, PowOp)
 _ROUNDINGS = 8
-"""By how many units in the last place a constant may differ from the number that is meant."""
+"""The largest deviation of a constant from the intended number, in ULP."""
 
 
 def is_close(number: float, wanted: float, like: SSAValue) -> bool:
-    """Whether a constant equals a number, up to rounding in a value's type."""
+    """Return whether a constant equals a number, up to rounding in a value's type."""
     element = tensor_type(like).element_type
     if not is_float(element):
         return number == wanted
@@ -35,7 +35,7 @@ def is_close(number: float, wanted: float, like: SSAValue) -> bool:
 
 
 def is_normal(number: float, like: SSAValue) -> bool:
-    """Whether a number is neither too small nor too large for a floating-point value's type."""
+    """Return whether a number is normal in a floating-point value's type."""
     element = element_of(like.type)
     return element.least_normal <= abs(number) <= element.largest
 
@@ -51,7 +51,7 @@ class Factors:
 
 
 def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -> Factors | None:
-    """A value as a product with this many factors and divisors; None if it is none.
+    """Return a value as a product with this many factors and divisors, or None.
 
     Intermediate products with other uses stay factors.
     """
@@ -62,7 +62,7 @@ def factors_of(value: SSAValue, factors: int, over: int, weights: WeightStore) -
 
 
 class _Splitter:
-    """Replaces products by their factors until the wanted number is reached."""
+    """Splits products into factors until the wanted number is reached."""
 
     def __init__(self, root: SSAValue, wanted: tuple[int, int], weights: WeightStore) -> None:
         self.root = root
@@ -73,7 +73,7 @@ class _Splitter:
         self.ops: list[NnOp] = []
 
     def result(self) -> Factors | None:
-        """The factors, if their number is the wanted one."""
+        """Return the factors, if their number is the wanted one."""
         factors, over = self.sides
         fits = (len(factors), len(over)) == self.wanted
         return Factors(self.scale, factors, over, self.ops) if fits else None
@@ -104,7 +104,8 @@ class _Splitter:
         self.ops.extend(parts.ops)
 
     def _parts(self, value: SSAValue) -> Factors | None:
-        """The factors and divisors of an op; None if it is no product, or has too many operands."""
+        """Return the factors and divisors of an op; None if it is no product, or has too many
+        operands."""
         op = value.owner
         match op:
             case MulOp():
@@ -120,14 +121,14 @@ class _Splitter:
                 return None
         values = (*parts.factors, *parts.over)
         room = sum(self.wanted) - len(self.sides[0]) - len(self.sides[1]) + 1
-        # a constant that gives the product its shape is more than a number
+        # A constant that determines the product's shape is more than a number.
         is_whole = broadcast_shapes([shape_of(x) for x in values]) == shape_of(value)
         return parts if len(values) <= room and is_whole and is_normal(parts.scale, value) else None
 
     def _operands(self, op: NnOp, factors: Sequence[SSAValue], over: Sequence[SSAValue]) -> Factors:
         above, below = (self._numbers(values) for values in (factors, over))
         return Factors(
-            # a constant may be several factors: c * c
+            # A constant may be several factors: c * c.
             math.prod(above[x] for x in factors if x in above)
             / math.prod(below[x] for x in over if x in below),
             [x for x in factors if x not in above],
@@ -136,6 +137,6 @@ class _Splitter:
         )
 
     def _numbers(self, values: Sequence[SSAValue]) -> dict[SSAValue, float]:
-        """The values that are known numbers, without those that cannot be divisors."""
+        """Return the values that are known numbers, without those that cannot be divisors."""
         known = {x: known_number(x, self.weights) for x in values}
         return {x: float(n) for x, n in known.items() if n and math.isfinite(n)}

@@ -51,7 +51,7 @@ def _layer(m: Match) -> NnOp | None:
 
 
 def _vector(m: Match, bias: SSAValue, size: Size) -> SSAValue | None:
-    """A bias along the last axis as a vector; None if it is not one."""
+    """Return a bias along the last axis as a vector; None if it is not one."""
     if isinstance(bias.owner, SplatOp):
         return m.splat(bias.owner.number, [size], bias)
     shape = shape_of(bias)
@@ -64,7 +64,7 @@ def _unshaped(kind: type[NnOp], *operands: Node) -> Node:
 
 
 def _as_before(m: Match) -> NnOp | None:
-    """The product of x itself, if it has the wanted shape."""
+    """Return the product of x itself, if it has the wanted shape."""
     shape = shape_of(m["x"])
     if len(shape) < 2 or shape[-1] != shape_of(m["rows"])[-1]:
         return None
@@ -76,7 +76,7 @@ def _as_before(m: Match) -> NnOp | None:
 
 
 def _is_flag(transpose: TransposeOp) -> bool:
-    """Whether all users of a transposition can read x with a flag instead."""
+    """Return whether all users of a transpose can read x with a flag instead."""
     if isinstance(transpose.x.owner, TransposeOp):
         return False  # the two become one, which costs nothing
     perm = transpose.settings["perm"]
@@ -87,7 +87,7 @@ def _is_flag(transpose: TransposeOp) -> bool:
 
 
 def _flag(op: Operation) -> str | None:
-    """The property by which an op reads its second operand transposed."""
+    """Return the property by which an op reads its second operand transposed."""
     return op.TRANSPOSES if isinstance(op, NnOp) else None
 
 

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.traits import Commutative
 
 from tessella.dialects.nn.core import Array, NnOp
-from tessella.passes.base import known_matrix, known_number
-from tessella.passes.counted import Diagonal, diagonal
+from tessella.dialects.nn.known import known_matrix, known_number
+from tessella.passes.diagonals import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
 from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
 from tessella.runtime.weights import WeightStore
@@ -23,50 +23,50 @@ class Found:
     """The immutable bindings of a partial match. Its methods return extended copies."""
 
     values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
-    """By node, and by name where the node has one."""
+    """By node, and by name if the node has one."""
     numbers: dict[str, float] = field(default_factory=dict[str, float])
     sizes: dict[str, Size] = field(default_factory=dict[str, Size])
     ops: tuple[NnOp, ...] = ()
     shared: frozenset[NnOp] = frozenset()
 
     def bind(self, node: Node, value: SSAValue) -> Found:
-        """A copy with the value of a node."""
+        """Bind a node to a value."""
         values = self.values | {node: value}
         if name := getattr(node, "name", ""):
             values[name] = value
         return replace(self, values=values)
 
     def count(self, name: str, number: float) -> Found | None:
-        """A copy with a number under a name; None if the name has another number."""
+        """Bind a name to a number; None if the name has another number."""
         if self.numbers.get(name, number) != number:
             return None
         return replace(self, numbers=self.numbers | {name: number})
 
     def measure(self, name: str, size: Size) -> Found | None:
-        """A copy with a size under a name; None if the name has another size."""
+        """Bind a name to a size; None if the name has another size."""
         if self.sizes.get(name, size) != size:
             return None
         return replace(self, sizes=self.sizes | {name: size})
 
     def take(self, *ops: NnOp, shared: bool = False) -> Found:
-        """A copy with the ops that the match has visited."""
+        """Add ops that the match has visited."""
         more = self.shared.union(ops) if shared else self.shared
         return replace(self, ops=(*self.ops, *ops), shared=more)
 
     def consumed(self, root: NnOp) -> set[NnOp] | None:
-        """The ops to remove; None if one of them has another user."""
+        """Return the ops to remove; None if one of them has another user."""
         ops = set(self.ops)
         gone = {op for op in ops if op not in self.shared or _is_read_by(op, ops)}
         return gone if all(op is root or _is_read_by(op, gone) for op in gone) else None
 
 
 def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
-    """Whether all users of an op's results are among these."""
+    """Return whether all users of an op's results are among these."""
     return all(use.operation in ops for result in op.results for use in result.uses)
 
 
 def _diagonal(matrix: Array, below: float) -> Diagonal | None:
-    """The diagonal of a matrix of two numbers."""
+    """Return the diagonal of a matrix of two numbers."""
     past = int(np.count_nonzero(matrix[0] == below)) - 1
     rows, columns = matrix.shape
     inside = np.tri(rows, columns, past, dtype=np.bool_)
@@ -81,7 +81,7 @@ class Matcher:
         self.weights = weights
 
     def matches(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
-        """All matches of a node with a value that extend the bindings."""
+        """Yield all matches of a node with a value that extend the bindings."""
         if node not in found.values:
             yield from self._unbound(node, value, found)
         elif found.values[node] is value:
@@ -143,7 +143,7 @@ class Matcher:
     def _all(
         self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
     ) -> Iterator[Found]:
-        """The matches of nodes with values, in order."""
+        """Yield the matches of nodes with values, in order."""
         if not nodes:
             yield found
             return
@@ -170,7 +170,7 @@ class Matcher:
     def _any_order(
         self, nodes: Sequence[Node], values: Sequence[SSAValue], found: Found
     ) -> Iterator[Found]:
-        """The matches of nodes with values, in any order."""
+        """Yield the matches of nodes with values, in any order."""
         if not nodes:
             yield found
             return

@@ -30,7 +30,7 @@ def _channel_shuffle(m: Match) -> NnOp | None:
 
 
 def _batched_transpose(m: Match) -> NnOp | None:
-    """A transposition of x, if the reshapes only merge and split leading unmoved dimensions."""
+    """Return a transpose of x, if the reshapes only merge and split leading unmoved dimensions."""
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
     perm = m.op("transpose").settings["perm"]
     kept = next((d for d, source in enumerate(perm) if d != source), len(perm))

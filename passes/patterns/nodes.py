@@ -33,7 +33,7 @@ def _any_op(op: NnOp) -> bool:
 
 @dataclass(frozen=True)
 class Value:
-    """Any value for which ``where`` holds. Equal names are the same value."""
+    """Any value that satisfies ``where``. Equal names are the same value."""
 
     name: str
     where: Callable[[SSAValue], bool] = field(default=_any_value, compare=False)
@@ -41,8 +41,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant with equal elements: `value` up to rounding, or if it is None any number for which
-    ``where`` holds, of this constant."""
+    """A constant with equal elements: `value` up to rounding, or any number that satisfies
+    ``where``."""
 
     value: float | None = None
     name: str = ""
@@ -51,10 +51,12 @@ class Number:
 
 @dataclass(frozen=True)
 class Triangle:
-    """A matrix, or a batch of equal ones, that is ``below`` up to a diagonal, and a number for
-    which ``above`` holds beyond it: a constant, or computed from positions where sizes are open.
-    The match stores under ``name`` the value, and by how many columns the diagonal begins to the
-    right of the first one; they are not negative."""
+    """A matrix, or a batch of equal ones, with ``below`` up to a diagonal and a number beyond it.
+
+    The number satisfies ``above``. The matrix is a constant, or computed from positions if sizes
+    are symbolic. The match stores under ``name`` the value, and the diagonal's first column, which
+    is not negative.
+    """
 
     name: str
     below: float
@@ -63,7 +65,7 @@ class Triangle:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """The result of an op of one of these classes, for which ``where`` holds.
+    """The result of an op of one of these classes that satisfies ``where``.
 
     The operands of a commutative op match in any order. Only ops of the match may read the result,
     unless it is the root or ``shared``. A shared op stays if others read it.
@@ -107,18 +109,18 @@ def op(
     where: Callable[[Any], bool] = _any_op,
     shared: bool = False,
 ) -> Op:
-    """An op. Python numbers as operands become constants."""
+    """Return an op node. Python numbers as operands become constants."""
     nodes = tuple(Number(x) if isinstance(x, int | float) else x for x in operands)
     return Op(kinds if isinstance(kinds, tuple) else (kinds,), nodes, name, where, shared)
 
 
 def either(*options: Node) -> Either:
-    """Alternatives, largest first. An optional part is an alternative without it."""
+    """Return alternatives, largest first. An optional part is an alternative without it."""
     return Either(options)
 
 
 def root_kinds(node: Node) -> Iterator[type[NnOp]]:
-    """The classes of the ops whose results can match a node; none for a node that is no op."""
+    """Yield the classes of ops whose results can match a node; none for a node that is no op."""
     match node:
         case Op():
             yield from node.kinds

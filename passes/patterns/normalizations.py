@@ -31,7 +31,7 @@ x, scale, bias = Value("x"), Value("scale"), Value("bias")
 
 
 def _is_trailing(mean: ReduceMeanOp) -> bool:
-    """Whether a mean is over the last axes, kept with size 1."""
+    """Return whether a mean is over the last axes, which keep size 1."""
     axes, rank = sorted(mean.settings["axes"]), len(shape_of(mean.x))
     return bool(axes) and axes == list(range(axes[0], rank)) and mean.settings["keepdims"]
 
@@ -74,14 +74,14 @@ _RMS_NORM = _over(x, _root(_mean(_square(x), "square")))
 
 
 def _first_axis(m: Match) -> int | None:
-    """The first normalized axis; None if mean and variance are over different axes."""
+    """Return the first normalized axis; None if mean and variance are over different axes."""
     means = [m.op(name) for name in ("mean", "square") if m.get(name) is not None]
     first = {min(mean.settings["axes"]) for mean in means}
     return first.pop() if len(first) == 1 else None
 
 
 def _varies_from(axis: int, value: SSAValue, x: SSAValue) -> bool:
-    """Whether a value that broadcasts to x varies only along x's dimensions from the axis on."""
+    """Return whether a value that broadcasts to x varies only along dimensions from the axis on."""
     shape, rank = shape_of(value), len(shape_of(x))
     return all(size == 1 or rank - len(shape) + d >= axis for d, size in enumerate(shape))
 
@@ -116,7 +116,7 @@ _GROUP_NORM = op(ew.AddOp, _SCALED, Value("bias", where=_is_column))
 
 
 def _group_norm(m: Match) -> NnOp | None:
-    """The norm of x itself, if each of its groups is a channel of the norm."""
+    """Return the norm of x itself, if each of its groups is a channel of the norm."""
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
     groups = m.op("norm").settings["groups"]
     if m.shape != shape or grouped[:2] != (shape[0], groups):
@@ -132,7 +132,7 @@ def _group_norm(m: Match) -> NnOp | None:
 
 
 def _is_of_channels(value: SSAValue, shape: Sequence[Size]) -> bool:
-    """Whether a value that broadcasts to x[N, C, ..] holds one number for each channel."""
+    """Return whether a value that broadcasts to x[N, C, ..] holds one number for each channel."""
     _, channels, *spatial = shape
     padded = (1,) * (len(shape) - len(shape_of(value))) + shape_of(value)
     return padded == (1, channels, *[1] * len(spatial))

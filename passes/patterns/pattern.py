@@ -29,50 +29,50 @@ class Match:
     made: list[NnOp] = field(default_factory=list[NnOp])
 
     def __getitem__(self, name: str) -> SSAValue:
-        """The value with a name."""
+        """Return the value with a name."""
         return self.found.values[name]
 
     def get(self, name: str) -> SSAValue | None:
-        """The value with a name; None if an optional part is missing."""
+        """Return the value with a name; None if an optional part is missing."""
         return self.found.values.get(name)
 
     def op(self, name: str) -> Any:
-        """The op that produces the value with a name."""
+        """Return the op that produces the value with a name."""
         return self.found.values[name].owner
 
     def number(self, name: str, default: float | None = None) -> float:
-        """The number with a name."""
+        """Return the number with a name."""
         numbers = self.found.numbers
         return numbers[name] if default is None else numbers.get(name, default)
 
     def size(self, name: str) -> Size | None:
-        """The size with a name; None if an optional part is missing."""
+        """Return the size with a name; None if an optional part is missing."""
         return self.found.sizes.get(name)
 
     def make(
         self, kind: type[AnyOp], *operands: SSAValue | None, **properties: PyValue | None
     ) -> AnyOp:
-        """A new op before the root. Operands that are None are omitted."""
+        """Create an op before the root. Operands that are None are omitted."""
         given = [x for x in operands if x is not None]
         new = kind.make(given, node=self.node, **properties)
         self.made.append(new)
         return new
 
     def splat(self, number: float, shape: Sequence[Size], like: SSAValue) -> SSAValue:
-        """A splat of a value's element type."""
+        """Return a splat of a value's element type."""
         new = SplatOp(number, tensor(tensor_type(like).element_type, shape))
         self.made.append(new)
         return new.res
 
     def reshaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """The value, reshaped if it has another shape."""
+        """Return the value, reshaped if it has another shape."""
         if shape_of(value) == tuple(shape):
             return value
         return self.make(ReshapeOp, value, shape=tuple(shape)).res
 
     @property
     def is_reread(self) -> bool:
-        """Whether a new op reads the result that it is to replace."""
+        """Return whether a new op reads the result that it is to replace."""
         return any(use.operation in self.made for use in self.root.results[0].uses)
 
     @property
@@ -87,17 +87,16 @@ class Match:
 
 
 Rewrite = Callable[[Match], NnOp | None]
-"""Makes the ops that replace a match and gives the last one; None where the match does not count.
+"""Creates the ops that replace a match and returns the last one; None to reject the match.
 
-Ops whose last result has another type than the root's do not count either, nor do ops that read a
+A match is also rejected if the last result's type differs from the root's, and if new ops read a
 value that the match consumes.
 """
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern: the ops of each match of ``root`` are replaced by the ops that ``rewrite``
-    makes."""
+    """A pattern: the ops of each match of ``root`` are replaced by the result of ``rewrite``."""
 
     name: str
     root: Node
@@ -105,5 +104,5 @@ class Pattern:
 
 
 def becomes(kind: type[NnOp], *operands: str, **properties: PyValue) -> Rewrite:
-    """A rewrite to one op, with operands by their names in the pattern, and properties."""
+    """Return a rewrite to one op, with operands by their names in the pattern, and properties."""
     return lambda m: m.make(kind, *(m[name] for name in operands), **properties)

@@ -38,7 +38,7 @@ def pick_by_cost(
     options: Mapping[NnOp, Sequence[Candidate]],
     prices: Prices,
 ) -> tuple[dict[NnOp, Candidate], Solution]:
-    """The candidate of each op, and the solution with its cost, without the ops that have a single
+    """Return the candidate of each op, and the solution with its cost, without ops of a single
     candidate."""
     builder = ProblemBuilder(prices)
     problem = builder.build(function, options)
@@ -48,24 +48,28 @@ def pick_by_cost(
 
 
 TOLERANCE = 1.1
-"""By how much an estimate of generated code has to be lower for a place that is named later to be
-preferred: estimates are no better than that, and every change of place is one more kernel."""
+"""The factor by which an estimate must be lower for a place that is listed later to be preferred.
+
+Estimates are no more accurate, and every change of place adds a kernel.
+"""
 
 Conversions = tuple[tuple[ConversionStep, PlaceAttr], ...]
-"""The steps of a conversion, and where each starts."""
+"""The steps of a conversion, and the place where each starts."""
 
 
 @dataclass
 class ProblemBuilder:
-    """Builds the problem of a function. Its arguments, ops and return are the nodes; the forms of
-    values are places, by number."""
+    """Builds the problem of a function.
+
+    Arguments, ops and the return are nodes; the forms of values are places, by number.
+    """
 
     prices: Prices
     nodes: dict[object, int] = field(default_factory=dict[object, int])
     costs: list[list[float]] = field(default_factory=list[list[float]])
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int])
     made: dict[SSAValue, list[int]] = field(default_factory=dict[SSAValue, list[int]])
-    """The places of a value, by the candidates of its maker."""
+    """The places of a value, by its producer's candidates."""
     reads: dict[SSAValue, dict[int, list[list[int]]]] = field(
         default_factory=dict[SSAValue, dict[int, list[list[int]]]]
     )
@@ -76,7 +80,7 @@ class ProblemBuilder:
     )
 
     def build(self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]) -> Problem:
-        """The problem whose choice is a candidate for each op."""
+        """Return the problem of choosing a candidate for each op."""
         for argument in function.body.block.args:
             self._node(argument, [0.0])
             self.made[argument] = [self._row_major(argument)]
@@ -112,7 +116,7 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """The cost of each candidate; empty if all cost the same."""
+        """Return the cost of each candidate; empty if all cost the same."""
         if len(listed) == 1 or costs_alike(op, listed):
             return [0.0] * len(listed)
         cost = self.prices.of(op)
@@ -153,8 +157,10 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
-        """The conversions of a value, each identified by its target. One that undoes a cast of the
-        program costs nothing."""
+        """Return the conversions of a value, each identified by its target.
+
+        A conversion that undoes a cast of the program costs nothing.
+        """
         path: list[Step] = []
         source = widened_from(value)
         undone = None if source is None else precision_of(tensor_type(source).element_type)
@@ -168,7 +174,7 @@ class ProblemBuilder:
     def _fusion(
         self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
     ) -> None:
-        """The saving if an op joins the group of its last producer."""
+        """Return the saving if an op joins the group of its last producer."""
         producer = self._joined(op, options)
         if producer is None:
             return
@@ -182,8 +188,10 @@ class ProblemBuilder:
             self.pairs.append(Pair(self.nodes[producer], self.nodes[op], saved))
 
     def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
-        """The producer whose group an elementwise op joins if their places agree: the latest, as
-        the results of the others are then available when the group runs."""
+        """Return the producer whose group an elementwise op joins if their places agree.
+
+        It is the latest one: the other operands are available when its group runs.
+        """
         if not isinstance(op, ElementwiseOp):
             return None
         producers = (
@@ -199,7 +207,7 @@ class ProblemBuilder:
 
 
 def costs_alike(op: NnOp, listed: Sequence[Candidate]) -> bool:
-    """Whether all candidates are one kernel whose cost does not depend on the place."""
+    """Return whether all candidates are one kernel whose cost does not depend on the place."""
     first = listed[0]
     kernel, precision = first.kernel, first.place.precision
     same = all(c.kernel is kernel and c.place.precision == precision for c in listed)

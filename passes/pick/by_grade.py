@@ -22,7 +22,7 @@ from tessella.passes.pick.grade import Grade, grade
 def pick_by_grade(
     found: Mapping[NnOp, Candidates], places: Sequence[PlaceAttr]
 ) -> dict[NnOp, Candidate]:
-    """The candidate of each op; ``places`` are those of ``valid_place``."""
+    """Return the candidate of each op; ``places`` are results of ``valid_place``."""
     layouts: dict[SSAValue, Layout] = {}
     chosen: dict[NnOp, Candidate] = {}
     for op, entry in found.items():
@@ -37,7 +37,7 @@ def pick_by_grade(
 
 
 def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
-    """The grade of a kernel for an op, at the place where it would run."""
+    """Return the grade of a kernel for an op, at the place where it would run."""
     found = elements_of(op)
     precision = site.precision if site.kernel.row(found) is None else None
     wants = site.kernel.wants(op, site.device, NCHW, precision)
@@ -48,7 +48,8 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
 
 
 def flowing_layout(op: NnOp, layouts: Mapping[SSAValue, Layout]) -> Layout:
-    """The layout of the op's operands of the result's rank: that of the first computed one."""
+    """Return the layout of the op's operands of the result's rank: that of the first computed
+    one."""
     rank = max(len(shape_of(result)) for result in op.results)
     for value in op.operands:
         if not is_constant(value) and len(shape_of(value)) == rank and value in layouts:

@@ -52,18 +52,17 @@ STEPS = ("exact", "layout", "host")
 
 @dataclass(frozen=True)
 class Site:
-    """A kernel at one of its devices and in one of its layouts; without a layout, in each layout
-    that all operands share."""
+    """A kernel at one of its devices and in one of its layouts; without a layout, any shared
+    one."""
 
     kernel: Kernel
     device: str
     layout: Layout | None
     precision: str | None = None
-    """The precision that the floats which the op reads are stored in; without one, they stay as
-    they are."""
+    """The precision in which the floats that the op reads are stored; None keeps their own."""
 
     def place(self, op: NnOp) -> PlaceAttr:
-        """The places where the kernel runs an op."""
+        """Return the place where the kernel runs an op."""
         own = self.precision or main_precision(op)
         return PlaceAttr.get(self.device, own, self.layout or ANY_LAYOUT)
 
@@ -75,10 +74,10 @@ class Candidate:
     site: Site
     place: PlaceAttr
     wants: tuple[PlaceAttr, ...]
-    """Of each operand, then of each result."""
+    """The places of each operand, then of each result."""
     step: str
     rank: int = 0
-    """The number of the first place that was asked for and that the kernel serves."""
+    """The index of the first requested place that the kernel serves."""
 
     @property
     def kernel(self) -> Kernel:
@@ -91,13 +90,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A rejected kernel, the place where it would run, and the reason as a sentence."""
+    """A rejected kernel, its place, and the reason as a sentence."""
 
     site: Site
     place: PlaceAttr
     reason: str
     able: bool = False
-    """Whether it could run the op, and others go first."""
+    """Whether it could run the op, but others take precedence."""
 
     def __str__(self) -> str:
         return f"{self.site.kernel.name} at {self.place}: {self.reason}"
@@ -108,13 +107,15 @@ class Candidates:
     """The kernels that can run an op, with their step, and the rejected ones."""
 
     ranks: Mapping[Site, int]
-    """The number of the first place that each serves."""
+    """The index of the first place that each serves."""
     step: str
     rejected: Sequence[Rejection]
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
-        """The kernels with their places, those of places named earlier first: one that runs in any
-        layout is there in each that is in play at its device."""
+        """Return the kernels with their places, in the order of requested places.
+
+        A kernel for any layout appears in each layout in play at its device.
+        """
         ranked = _has_layouts(op)
         result: list[Candidate] = []
         for site, rank in sorted(self.ranks.items(), key=lambda entry: entry[1]):
@@ -133,11 +134,11 @@ class Request:
     fallback: bool = True
     """Whether kernels at other places are candidates too."""
     refused: Collection[str] = ()
-    """Methods of kernels that are none."""
+    """Disabled methods of kernels."""
     narrowing: Narrowing = NOTHING_NARROWED
 
     def candidates(self, op: NnOp) -> Candidates:
-        """The candidates of an op."""
+        """Return the candidates of an op."""
         wanted, storage = requested(self.places), Storage(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
@@ -160,7 +161,7 @@ class Request:
                 rejected.append(Rejection(site, site.place(op), reason))
         chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
         if undecided is not None and all(site.device == "host" for site in by_step[chosen]):
-            raise undecided  # for numbers, a kernel may apply
+            raise undecided  # with concrete sizes, a kernel may apply
         rejected += [
             Rejection(
                 site,
@@ -176,9 +177,12 @@ class Request:
     def _sites(
         self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage
     ) -> Iterator[tuple[Site, bool]]:
-        """The op's kernels with the devices where they could run, and whether its floats would be
-        narrowed there, although they may stay. A kernel for every CPU counts for each requested
-        CPU, or for this machine's if none is requested."""
+        """Return the op's kernels with their devices, and whether its floats would be narrowed by
+        choice.
+
+        A kernel for every CPU counts for each requested CPU, or for this machine's if none is
+        requested.
+        """
         asked = [self.arch if p.device.data == "any" else p.device.data for p in wanted]
         cpus = [device for device in dict.fromkeys(asked) if device in CPUS]
         for kernel in kernels_of(op):
@@ -201,15 +205,17 @@ class Storage:
         """Whether the op runs a function: the precision is then that of the function's ops."""
 
     def elements(self, precision: str | None) -> Elements | None:
-        """The elements that the op reads and writes; None if it does not take floats of the
+        """Return the elements that the op reads and writes; None if it rejects floats of the
         precision."""
         if precision not in self._known:
             self._known[precision] = elements_of(self._op, precision)
         return self._known[precision]
 
     def precisions(self, kernel: Kernel, asked: Sequence[str]) -> tuple[str | None, list[str]]:
-        """The precision, among those that places request, in which a kernel stores the op's floats,
-        None if they stay unchanged; and further ones, if they may."""
+        """Return the precision in which a kernel stores the op's floats, and alternatives.
+
+        The precision is one of the requested ones, or None to keep the op's own.
+        """
         own = self.elements(None)
         if own is None or kernel.elements is None or not own.floats_read:
             return None, []
@@ -218,12 +224,12 @@ class Storage:
             return None, self._others(kernel, asked, own)
         if not all(ELEMENTS[name].is_native for name in own.floats_read):
             return None, []  # no code casts them
-        # where the op's own elements may stay, no other kernel is worth losing digits for
+        # If the op's own elements may stay, no other kernel is worth losing digits for.
         named = (p for p in asked if p in FLOATS and (not permitted or _holds(p, own)))
         return next((p for p in named if kernel.row(self.elements(p)) is not None), None), []
 
     def _others(self, kernel: Kernel, asked: Sequence[str], own: Elements) -> list[str]:
-        """The precisions that are candidates although the op's own may stay."""
+        """Return the alternative precisions although the op's own may stay."""
         if self.is_of_a_function:
             return []
         named = (p for p in dict.fromkeys(asked) if p in FLOATS)
@@ -235,36 +241,38 @@ class Storage:
         ]
 
     def narrows(self, precision: str) -> bool:
-        """Whether the op's floats lose digits in a precision, and none of their range."""
+        """Return whether the op's floats lose digits in a precision, but no range."""
         own = self.elements(None)
         return own is not None and narrowed(precision, own.floats_read)
 
 
 def _is_arithmetic_of(precision: str, found: Elements) -> bool:
-    """Whether all floats that are read are only stored, and computed in this precision."""
+    """Return whether all floats read are storage elements computed in this precision."""
     read = [ELEMENTS[name] for name in found.floats_read]
     return all(each.narrow and each.arithmetic == precision for each in read)
 
 
 def _holds(precision: str, found: Elements) -> bool:
-    """Whether a precision represents all the floats that are read."""
+    """Return whether a precision represents all floats read."""
     return all(widens(name, precision) for name in found.floats_read)
 
 
 def _permits(asked: Sequence[str], found: Elements) -> bool:
-    """Whether an element that is read or written has one of the precisions."""
+    """Return whether an element read or written has one of the precisions."""
     return not found.floats_read or any(p in ("any", *found.reads, *found.writes) for p in asked)
 
 
 def _layouts(kernel: Kernel, op: NnOp, wanted: Sequence[PlaceAttr]) -> Sequence[Layout | None]:
-    """The layouts in which a kernel could run an op. Layouts that split a dimension are tried only
-    if a place requests them."""
+    """Return the layouts in which a kernel could run an op.
+
+    Layouts that split a dimension are tried only if a place requests them.
+    """
     split = [p.layout for p in wanted if p.layout.is_split and _has_layouts(op)]
     return (*layouts_among(kernel, split), *(() if kernel.layouts else (None,)))
 
 
 def main_precision(op: NnOp) -> str:
-    """The precision of the floats that an op reads, else of those that it writes, else of its first
+    """Return the precision of the floats that an op reads, otherwise writes, otherwise of its first
     result."""
     elements = (tensor_type(value).element_type for value in (*op.operands, *op.results))
     first = next(filter(is_float, elements), None)
@@ -272,8 +280,8 @@ def main_precision(op: NnOp) -> str:
 
 
 def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[str, int, str | None]:
-    """The step at which a kernel serves the places, and which of them; or the reason why it does
-    not."""
+    """Return the step at which a kernel serves the places, and the index of the place; or why it
+    does not."""
     reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
@@ -292,7 +300,7 @@ def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[st
 
 
 def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | None:
-    """The reason why a kernel does not serve a place's precision for an op."""
+    """Return why a kernel does not serve a place's precision for an op; None if it does."""
     if storage.is_of_a_function and site.device != "host":
         return None
     found = storage.elements(site.precision)
@@ -304,7 +312,8 @@ def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | No
 
 
 def _unreadable(site: Site, op: NnOp) -> str | None:
-    """The reason why a kernel's statements do not fit a layout that splits dimensions."""
+    """Return why a kernel's statements do not work with a layout that splits dimensions; None if
+    they do."""
     if site.layout is None or not site.layout.is_split or site.kernel.lower is None:
         return None
     scratch = scratch_kernel(exact_key(op), op, site.kernel, site.place(op))
@@ -312,12 +321,12 @@ def _unreadable(site: Site, op: NnOp) -> str | None:
 
 
 def _has_layouts(op: NnOp) -> bool:
-    """Whether a tensor of the op can have more than one layout. Low ranks are row-major."""
+    """Return whether a tensor of the op can have more than one layout. Low ranks are row-major."""
     return any(len(shape_of(value)) >= 3 for value in (*op.results, *op.operands))
 
 
 def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Candidate:
-    """A kernel for an op. ``layout`` applies if the kernel runs in any."""
+    """Return a kernel for an op. ``layout`` applies if the kernel runs in any."""
     place = site.place(op)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)
@@ -326,7 +335,8 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
 
 
 def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]:
-    """By device: row-major, and the layouts that kernels of tensors of rank 3 and more ask for."""
+    """Return by device: row-major, and the layouts that kernels of tensors of rank 3 and more
+    want."""
     layouts: dict[str, list[Layout]] = {}
     for op, entry in found.items():
         ranked = _has_layouts(op)

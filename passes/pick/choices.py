@@ -1,4 +1,4 @@
-"""The values of the options that say how kernels are picked."""
+"""The options of the pick: their values and defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ FALLBACKS: Sequence[str] = get_args(Fallback)
 METHODS: Sequence[str] = get_args(Winograd)
 
 WEIGHT_GROWTH = 2.0
-"""How many times as large kernels may make a program's weights, by default."""
+"""The default limit on the growth of a program's weights, as a factor."""
+
+
+def default_places(device: str) -> tuple[str, ...]:
+    """Return a CPU's places by default: channels-last f32 first, then any layout, then NumPy."""
+    return f"{device}/f32/nhwc", f"{device}/f32", device, "host"
 
 
 def check_choice(option: str, value: object, known: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""A key of all that the cost of an op's kernels depends on.
+"""A key of everything that the cost of an op's kernels depends on.
 
-Many ops share a key, as time is proportional to some extents. Maps are estimated flat, with a power
-of two of elements; contractions with a power of two of summands; ops that treat channels alike with
-a power of two of channels.
+Many ops share a key, as time is proportional to some extents. Elementwise ops are estimated in one
+dimension with a power of two of elements; contractions with a power of two of summands; ops that
+treat channels alike with a power of two of channels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tessella.dialects.nn.fused import outside
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 
 FLAT = 1 << 12
-"""Elements from which on maps are estimated at powers of two."""
+"""The number of elements from which elementwise ops are estimated at powers of two."""
 LONG = 32
-"""Summands from which on contractions are estimated at powers of two."""
+"""The number of summands from which contractions are estimated at powers of two."""
 WIDE = 64
-"""Channels of a result from which on it is estimated at powers of two."""
+"""The number of result channels from which ops are estimated at powers of two."""
 
 Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Value:
-    """An operand or result; ``kind`` is a `variable`, a `weight`, or a `splat`."""
+    """An operand or result; ``kind`` is `variable`, `weight` or `splat`."""
 
     element: Attribute
     shape: Extents
@@ -53,15 +53,17 @@ class CostKey:
 
 
 def exact_key(op: NnOp) -> CostKey:
-    """The key of an op with its exact extents."""
+    """Return the key of an op with its exact extents."""
     operands = tuple(_value(value, _kind(value)) for value in op.operands)
     results = tuple(_value(value, "variable") for value in op.results)
     return CostKey(tuple(sorted(op.setting_properties.items())), operands, results)
 
 
 def op_text(op: NnOp) -> str:
-    """The exact key of an op as text, the same in all processes: `nn.relu {} (4xf32) -> 4xf32`. It
-    tells which operands are inputs of the program, as no op has brought them into the caches."""
+    """Return the exact key of an op as text, equal in all processes: `nn.relu {} (4xf32) -> 4xf32`.
+
+    It marks operands that are inputs of the program, as no op has loaded them into the caches.
+    """
     key = exact_key(op)
     settings = ", ".join(f"{name} = {value}" for name, value in key.properties)
     kinds = ("input " if is_input(value) else "" for value in op.operands)
@@ -76,7 +78,7 @@ def _value_text(value: Value) -> str:
 
 
 def cost_key(op: NnOp) -> tuple[CostKey, float]:
-    """The key of an op, and the factor by which the op takes longer than the key's op."""
+    """Return the key of an op, and the factor by which the op takes longer than the key's op."""
     key = exact_key(op)
     if isinstance(op, ElementwiseOp):
         return _flat(key)
@@ -97,7 +99,7 @@ def _kind(value: SSAValue) -> str:
 
 
 def is_input(value: SSAValue) -> bool:
-    """Whether a value is an input of the program, or a conversion of one."""
+    """Return whether a value is an input of the program, or a conversion of one."""
     value = outside(value)
     while isinstance(value.owner, CastOp | CopyOp | RelayoutOp):
         value = value.owner.source
@@ -105,12 +107,12 @@ def is_input(value: SSAValue) -> bool:
 
 
 def _power(extent: int) -> int:
-    """The nearest power of two on a logarithmic scale."""
+    """Return the nearest power of two on a logarithmic scale."""
     return 1 << round(math.log2(extent))
 
 
 def _flat(key: CostKey) -> tuple[CostKey, float]:
-    """A map over one dimension: its cost does not depend on the layout."""
+    """Return an elementwise op over one dimension: its cost does not depend on the layout."""
     [result] = key.results
     size = math.prod(result.shape)
     count = _power(size) if size >= FLAT else size
@@ -122,8 +124,8 @@ def _flat(key: CostKey) -> tuple[CostKey, float]:
 
 
 def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
-    """The key with a power of two as the extent of one dimension, given by number for each
-    value."""
+    """Return the key with one dimension rounded to a power of two; ``dims`` gives its number in
+    each value."""
     values, count = list(key.values), len(key.operands)
     extents = [values[i].shape[dim] for i, dim in dims.items()]
     if not extents or min(extents) < least:

@@ -1,7 +1,8 @@
-"""Candidates that cannot be part of the best choice, as another one of their op always costs less:
-even if all values around it are converted to and from its places.
+"""Elimination of candidates that cannot be part of the best choice.
 
-What a candidate costs at the least takes no estimate to tell, so it is not estimated either.
+Another candidate of the op always costs less, even if all values around it are converted to and
+from its places. The bound of a candidate's cost needs no estimate, so dominated ones are never
+estimated.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Options = Mapping[NnOp, Sequence[Candidate]]
 
 
 def without_dominated(options: Options, prices: Prices) -> dict[NnOp, list[Candidate]]:
-    """The candidates of each op, without those that another one dominates. An op with kernels that
-    were measured keeps all."""
+    """Return the candidates of each op without dominated ones. An op with measured kernels keeps
+    all."""
     return {op: _undominated(prices.of(op), listed) for op, listed in options.items()}
 
 
@@ -36,8 +37,10 @@ def _undominated(cost: OpCost, listed: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _around(cost: OpCost, first: Candidate, other: Candidate) -> float:
-    """Seconds to put one candidate in place of another, at the most: its operands and results are
-    converted, and what reads a result from registers no longer does."""
+    """Return an upper bound on the seconds to substitute one candidate for another.
+
+    Operands and results are converted, and readers no longer take the result from registers.
+    """
     op, target, count = cost.op, cost.target, len(cost.op.operands)
     wanted = list(zip(other.wants, first.wants, strict=True))
     read = sum(

@@ -25,11 +25,11 @@ from tessella.dialects.place import PlaceAttr, parse_place
 K_MAX = (1 << 31) - 1
 """The greatest grade of one agreement, as in Paddle Lite's static kernel pick."""
 TARGET_FIRST = 1
-"""The divisor of the grade where the target agrees: it counts most."""
+"""The divisor of the grade for an equal target, which weighs most."""
 PRECISION_FIRST = 1 << 1
-"""The divisor of the grade where the precision agrees."""
+"""The divisor of the grade for an equal precision."""
 LAYOUT_FIRST = 1 << 2
-"""The divisor of the grade where the layout agrees."""
+"""The divisor of the grade for an equal layout."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Grade:
 
 
 def valid_place(text: str) -> PlaceAttr:
-    """A place of a user's list: a part that is left out is f32 or nchw."""
+    """Parse a place of a user's list: omitted parts are f32 and nchw."""
     given = parse_place(text)
     parts = text.count("/")
     return PlaceAttr.get(
@@ -52,7 +52,7 @@ def valid_place(text: str) -> PlaceAttr:
 
 
 def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> int:
-    """The score of a kernel at one place, before the place's weight."""
+    """Return the score of a kernel at one place, before the place's weight."""
     score = (
         K_MAX // TARGET_FIRST * (place.device == kernel.device)
         + K_MAX // PRECISION_FIRST * (place.precision == kernel.precision)
@@ -62,8 +62,11 @@ def place_score(kernel: PlaceAttr, place: PlaceAttr, *, values_match: bool) -> i
 
 
 def grade(kernel: PlaceAttr, places: Sequence[PlaceAttr], *, values_match: bool) -> Grade:
-    """The score of a kernel at its best place. ``values_match``: the precisions of the op's
-    operands and results are those that the kernel is registered with."""
+    """Return the score of a kernel at its best place.
+
+    ``values_match``: the precisions of the op's operands and results are those that the kernel is
+    registered with.
+    """
     best, winner, count = np.float32(-1), places[0], len(places)
     for i, place in enumerate(places):
         weight = np.float32(count - i) / np.float32(count)

@@ -1,9 +1,8 @@
 """The cost of a kernel for an op on a machine, in seconds.
 
-A kernel was measured (``targets.database``), or declares its cost, or it has a lowering: the op is
-then lowered (``scratch.py``), the pipeline's passes on kernels run on what it has become, and the
-tile model estimates that. As this takes milliseconds, it is done once for all ops of a key
-(``cost_key.py``).
+A kernel was measured (``targets.database``), declares its cost, or has a lowering. In the last
+case, the op is lowered (``scratch.py``), the pipeline's kernel passes run on it, and the tile model
+estimates the result. As that takes milliseconds, ops with equal keys (``cost_key.py``) share it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tessella.targets import Target
 from tessella.targets.database import Times, Timing
 
 MAX_KEPT = 1 << 16
-"""Estimates that one compilation keeps."""
+"""The most estimates that a compilation caches."""
 DEVICE_LATENCY = 1e-5
 """Seconds until a copy to or from a device begins: a guess."""
 
@@ -43,30 +42,30 @@ _ESTIMATES: dict[Hashable, Estimate] = of_compilations()
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a generated kernel costs."""
+    """The cost of a generated kernel."""
 
     seconds: float
-    """Of a call."""
+    """Seconds of a call."""
     weights: float
     """Bytes of the constants that it reads."""
 
     def scaled(self, factor: float) -> Estimate:
-        """Of an op that is so many times as large."""
+        """Scale the estimate to an op that is larger by a factor."""
         return Estimate(factor * self.seconds, factor * self.weights)
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What the costs of all ops of a program depend on."""
+    """Everything that the costs of a program's ops depend on."""
 
     target: Target
     times: Times = field(default_factory=dict[str, Timing])
-    """Those of this machine, which count instead of estimates."""
+    """Measured times of this machine, which replace estimates."""
     shared: bool = False
     """Whether constants are packed as programs for other sizes pack them."""
 
     def of(self, op: NnOp) -> OpCost:
-        """The costs of an op."""
+        """Return the costs of an op."""
         return OpCost(op, self)
 
 
@@ -82,7 +81,7 @@ class OpCost:
         return self.prices.target
 
     def measured(self, kernel: Kernel, place: PlaceAttr) -> float | None:
-        """Seconds of one call as they were measured, if they were."""
+        """Return the measured seconds of one call, if there are any."""
         if not self.prices.times:
             return None
         timing = self.prices.times.get(timing_key(self._exact, kernel.name, place))
@@ -101,47 +100,52 @@ class OpCost:
         return cost_key(self._usual)
 
     def seconds(self, kernel: Kernel, place: PlaceAttr, error: float = 1.0) -> float:
-        """Seconds of one call of a kernel at a place: measured, else the estimate times the error
-        of others."""
+        """Return the seconds of one call at a place: measured, or the estimate times ``error``."""
         measured = self.measured(kernel, place)
         return error * self.modelled(kernel, place) if measured is None else measured
 
     def compared(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> list[tuple[float, bool]]:
-        """Seconds of one call of each kernel at its place, and whether they were measured."""
+        """Return the seconds of one call of each kernel at its place, and whether they were
+        measured."""
         error = self.error(sites)
         return [(self.seconds(*at, error), self.measured(*at) is not None) for at in sites]
 
     def error(self, sites: Sequence[tuple[Kernel, PlaceAttr]]) -> float:
-        """By what to multiply the estimates of kernels, where some were measured: by the worst
-        error of these. None must win because the model is wrong by as much for all of them."""
+        """Return the correction factor for estimates, if some kernels were measured; 1 otherwise.
+
+        It is the worst measured-to-estimated ratio, so that no kernel wins because the model
+        underestimates all of them.
+        """
         known = ((self.measured(*site), site) for site in sites)
         wrong = (s / self.modelled(*site) for s, site in known if s is not None)
         return max(wrong, default=1.0)
 
     def at_least(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Seconds of one call that no estimate of a kernel at a place's precision is below."""
+        """Return a lower bound on the estimates of a kernel at a place's precision."""
         return 0.0 if kernel.work is None else kernel.work(self._at(place)).seconds(self.target)
 
     def weights(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Bytes of the constants that a generated kernel reads."""
+        """Return the bytes of the constants that a generated kernel reads."""
         if kernel.work is not None:
             return kernel.work(self._at(place)).weights
         return self.estimate(kernel, place).weights
 
     def modelled(self, kernel: Kernel, place: PlaceAttr) -> float:
-        """Estimated seconds of one call of a kernel at a place."""
+        """Return the estimated seconds of one call of a kernel at a place."""
         if kernel.cost is not None:
             return kernel.cost(self._at(place), self.target)
         return CALL + self.estimate(kernel, place).seconds
 
     def _at(self, place: PlaceAttr) -> NnOp:
-        """The op of usual sizes, on floats that are stored as a place says."""
+        """Return the op at usual sizes, with floats stored as a place says."""
         return stored_op(self._usual, place.precision.data)
 
     def fused_seconds(self, kernel: Kernel, place: PlaceAttr, value: SSAValue) -> float:
-        """Seconds saved if an elementwise op takes an operand in registers: the call, and the write
-        and read of the value, up to the cost of the op. The tile model's estimates contain all
-        three."""
+        """Return the seconds saved if an elementwise op takes an operand in registers.
+
+        They are the call, and writing and reading the value, up to the cost of the op. The tile
+        model's estimates contain all three.
+        """
         element = ELEMENTS[element_of(value.type).name]
         stored = ELEMENTS.get(place.precision.data, element) if element.is_float else element
         size = stored.bytes(estimated(math.prod(shape_of(value))))
@@ -151,9 +155,9 @@ class OpCost:
         )
 
     def estimate(self, kernel: Kernel, place: PlaceAttr) -> Estimate:
-        """What a generated kernel costs at a place."""
+        """Return the cost of a generated kernel at a place."""
         (cost, scale), op = self._key, self._usual
-        if place.layout.is_split:  # an extent that was rounded may not fall into the digits
+        if place.layout.is_split:  # a rounded extent may not split into the digits
             cost, scale = exact_key(op), 1.0
         if not layout_matters(kernel, op):
             place = PlaceAttr.get(place.device.data, place.precision.data, NCHW)
@@ -169,20 +173,21 @@ class OpCost:
 
 
 def timing_key(op: str, kernel: str, place: PlaceAttr) -> str:
-    """Names the timing of a kernel for an op, which ``op_text`` gives, at a place."""
+    """Return the name of the timing of a kernel for an op, given as ``op_text``, at a place."""
     return f"{op} {kernel} at {place}"
 
 
 def layout_matters(kernel: Kernel, op: NnOp) -> bool:
-    """Whether a kernel's cost depends on its layout."""
+    """Return whether a kernel's cost depends on its layout."""
     return kernel.cost is None and not isinstance(op, ElementwiseOp)
 
 
 def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) -> float:
-    """Seconds of one conversion of a value: the bytes read and written, at the machine's bandwidth.
+    """Return the seconds of one conversion of a value: bytes read and written at the machine's
+    bandwidth.
 
-    Zero if memory does not change: between the host and a CPU, and between layouts with every
-    element at the same offset.
+    It is 0 if memory does not change: between the host and a CPU, and between layouts with equal
+    offsets.
     """
     kind, end = step
     shape = shape_of(value)
@@ -198,7 +203,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
 
 
 def conversion_seconds(value: SSAValue, start: PlaceAttr, end: PlaceAttr, target: Target) -> float:
-    """Seconds of all conversions of a value from one place to another."""
+    """Return the seconds of all conversions of a value from one place to another."""
     steps = conversion_steps(start, end.resolved(start))
     starts = (start, *(place for _, place in steps))
     return sum(

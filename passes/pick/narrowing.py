@@ -28,7 +28,7 @@ from tessella.support.elements import ELEMENTS
 
 
 def narrowed(precision: str, floats: Collection[str]) -> bool:
-    """Whether a precision has the range of all these floats, and fewer digits."""
+    """Return whether a precision has the range of all these floats, and fewer digits."""
     to = ELEMENTS[precision]
     return all(
         to.bits < own.bits and to.exponent == own.exponent and to.arithmetic == own.name
@@ -38,18 +38,20 @@ def narrowed(precision: str, floats: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """The ops of a function that may be narrowed. It is the same before and after kernels are
-    picked, places assigned and groups formed."""
+    """The ops of a function that may be narrowed.
+
+    It is the same before and after kernels are picked, places assigned and groups formed.
+    """
 
     ops: tuple[NnOp, ...] = ()
-    """In the order of the program."""
+    """In program order."""
     makers: Mapping[NnOp, tuple[NnOp | None, ...]] = field(
         default_factory=dict[NnOp, tuple[NnOp | None, ...]]
     )
-    """For each operand of an op, the op that makes it; None for an input of the function."""
+    """For each operand of an op, its producer; None for an input of the function."""
 
     def why_wide(self, op: NnOp) -> str | None:
-        """The reason why an op is not narrowed; None if it may be."""
+        """Return why an op is not narrowed; None if it may be."""
         if op.has_trait(SumsProducts):
             return None
         if not _carries(op):
@@ -62,7 +64,7 @@ class Narrowing:
 
     @cached_property
     def _behind(self) -> set[NnOp]:
-        """The ops that read what products make, through ops that carry it."""
+        """The ops that read products, through ops that carry values."""
         found: set[NnOp] = set()
         for op in self.ops:
             if any(_gives(maker, found) for maker in self.makers[op]):
@@ -71,7 +73,7 @@ class Narrowing:
 
     @cached_property
     def _before(self) -> set[NnOp]:
-        """The ops that make what products read, through ops that carry it."""
+        """The ops that compute operands of products, through ops that carry values."""
         found: set[NnOp] = set()
         for op in reversed(self.ops):
             if _gives(op, found):
@@ -83,12 +85,12 @@ NOTHING_NARROWED = Narrowing()
 
 
 def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
-    """Whether an op is a product, or belongs to ``found`` and carries values."""
+    """Return whether an op is a product, or is in ``found`` and carries values."""
     return op is not None and (op.has_trait(SumsProducts) or (_carries(op) and op in found))
 
 
 def _carries(op: NnOp) -> bool:
-    """Whether an op hands on floats, each computed from few floats."""
+    """Return whether an op passes on floats, each computed from few floats."""
     moves = op.has_trait(ChoosesElements) or op.get_trait(MovesElements) is not None
     integers = any(element_of(value.type).is_integer for value in op.operands)
     computes = isinstance(op, ElementwiseOp) and not (isinstance(op, CastOp) or integers)
@@ -98,13 +100,13 @@ def _carries(op: NnOp) -> bool:
 
 
 def narrowing_of(function: FuncOp) -> Narrowing:
-    """What of a function may be narrowed."""
+    """Return the ops of a function that may be narrowed."""
     ops = tuple(op for op in function.walk() if isinstance(op, NnOp))
     return Narrowing(ops, {op: tuple(_makers(op.operands)) for op in ops})
 
 
 def _makers(values: Iterable[SSAValue]) -> Iterator[NnOp | None]:
-    """The ops that make values, seen through groups and conversions."""
+    """Yield the producers of values, ignoring groups and conversions."""
     for value in values:
         source = outside(value)
         match source.owner:

@@ -12,8 +12,8 @@ from tessella.support.errors import OptionError
 
 
 def check_served(places: Sequence[PlaceAttr]) -> None:
-    """Raise OptionError for a device at which no kernel of any op runs, and for a precision that no
-    CPU kernel reads."""
+    """Raise OptionError for a device without kernels, and for a precision that no CPU kernel
+    reads."""
     known = devices_with_kernels()
     for place in places:
         if place.device.data not in (*known, "any"):
@@ -39,8 +39,10 @@ def _check_precision(place: PlaceAttr) -> None:
 
 
 def check_elements(places: Sequence[PlaceAttr], found: Sequence[Elements]) -> None:
-    """Raise OptionError if all places request integers that no op of a program has. Floats are
-    never stored as integers."""
+    """Raise OptionError if all places request integers that no op of a program has.
+
+    Floats are never stored as integers.
+    """
     asked = {place.precision.data: place for place in requested(places)}
     present = {name for each in found for name in (*each.reads, *each.writes)}
     integers = all(p in ELEMENTS and not ELEMENTS[p].is_float for p in asked)
@@ -55,7 +57,7 @@ def check_elements(places: Sequence[PlaceAttr], found: Sequence[Elements]) -> No
 
 
 def requested(places: Sequence[PlaceAttr]) -> list[PlaceAttr]:
-    """The places without those on the host, unless the host comes first."""
+    """Return the places without those on the host, unless the host comes first."""
     if places and places[0].device.data == "host":
         return list(places)
     return [place for place in places if place.device.data != "host"]

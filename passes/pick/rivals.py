@@ -1,9 +1,9 @@
-"""Kernels of one op that run at the same places: which of them stands for the others.
+"""Kernels of one op at the same places: the choice of one representative.
 
-The choice between them changes nothing around the op, so the cheapest is taken. What bounds that is
-memory: a kernel that computes its weights from the op's may have more of them, as Winograd's has.
-If the program's weights would grow too much, ops go over to kernels with fewer, first those that
-lose the least time for a byte. Few weights may grow by as much as the last cache holds.
+The choice does not affect other ops, so the cheapest kernel is taken, within a memory limit: a
+kernel that transforms the op's weights may enlarge them, as Winograd's does. If the program's
+weights would grow too much, ops switch to kernels with smaller weights, those that lose the least
+time per byte first. The weights may always grow to the size of the last-level cache.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Options = Mapping[NnOp, Sequence[Candidate]]
 
 @dataclass(frozen=True)
 class _Rival:
-    """A candidate with its cost, which is estimated where it is asked for."""
+    """A candidate with its cost, which is estimated on demand."""
 
     candidate: Candidate
     cost: OpCost
     error: float
-    """By what estimates are multiplied."""
+    """The correction factor for estimates."""
 
     @cached_property
     def seconds(self) -> float:
@@ -38,19 +38,19 @@ class _Rival:
 
     @cached_property
     def at_least(self) -> float:
-        """Seconds that it takes at the least, which takes no estimate to tell."""
+        """A lower bound on its seconds, which needs no estimate."""
         kernel, place = self.candidate.kernel, self.candidate.place
         measured = self.cost.measured(kernel, place)
         return self.error * self.cost.at_least(kernel, place) if measured is None else measured
 
     @cached_property
     def weights(self) -> float:
-        """Bytes."""
+        """Bytes of the constants that this candidate reads."""
         return self.cost.weights(self.candidate.kernel, self.candidate.place)
 
 
 class _Rivals:
-    """Generated kernels of an op at the same places, and the one that is taken."""
+    """Generated kernels of an op at the same places, and the selected one."""
 
     def __init__(self, rivals: Sequence[_Rival]) -> None:
         self.rivals = rivals
@@ -58,22 +58,22 @@ class _Rivals:
 
     @property
     def left(self) -> list[Candidate]:
-        """All but the one that is taken."""
+        """All except the selected one."""
         return [each.candidate for each in self.rivals if each is not self.taken]
 
     @property
     def growth(self) -> float:
-        """Bytes of weights that others do without."""
+        """Bytes of weights that a smaller rival would save."""
         return self.taken.weights - min(each.weights for each in self.rivals)
 
     @property
     def price(self) -> float:
-        """Seconds lost for each byte that the fastest one with fewer does without."""
+        """Seconds lost per byte saved by the fastest smaller rival."""
         return self._price(self._next.seconds, self._next.weights)
 
     @property
     def least_price(self) -> float:
-        """A lower bound of the price, which takes no estimate to tell."""
+        """A lower bound on the price, which needs no estimate."""
         seconds = min(each.at_least for each in self._lighter)
         return self._price(seconds, min(each.weights for each in self._lighter))
 
@@ -81,7 +81,7 @@ class _Rivals:
         return max(0.0, seconds - self.taken.seconds) / (self.taken.weights - weights)
 
     def go_over(self) -> None:
-        """Take the fastest one with fewer weights."""
+        """Select the fastest smaller rival."""
         self.taken = self._next
 
     @property
@@ -94,8 +94,10 @@ class _Rivals:
 
 
 def _fastest(rivals: Sequence[_Rival]) -> _Rival:
-    """The one that takes the least time, with the fewest weights among equals. Those that take
-    longer at the least are not estimated."""
+    """Return the fastest rival, with the smallest weights among equals.
+
+    Rivals with a larger lower bound are not estimated.
+    """
     best: _Rival | None = None
     for each in sorted(rivals, key=lambda rival: rival.at_least):
         if best is not None and each.at_least > best.seconds:
@@ -107,8 +109,10 @@ def _fastest(rivals: Sequence[_Rival]) -> _Rival:
 
 
 def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp, list[Candidate]]:
-    """The candidates of each op, of those at the same places one; with those that are taken, all
-    weights, or as many as the last level of cache holds, become at most so many times as large."""
+    """Return the candidates of each op, one for each set of places.
+
+    The weights that they read grow by at most the factor ``growth``, or up to the last-level cache.
+    """
     groups = {op: list(_groups(prices.of(op), listed)) for op, listed in options.items()}
     most = (growth - 1) * max(_weights(options), prices.target.l3)
     _limit([each for found in groups.values() for each in found], most)
@@ -117,7 +121,7 @@ def without_rivals(options: Options, prices: Prices, growth: float) -> dict[NnOp
 
 
 def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
-    """The rivals among an op's candidates."""
+    """Yield the rivals among an op's candidates."""
     by_place: dict[tuple[PlaceAttr, ...], list[Candidate]] = {}
     for c in listed:
         if c.kernel.cost is None:
@@ -129,8 +133,10 @@ def _groups(cost: OpCost, listed: Sequence[Candidate]) -> Iterator[_Rivals]:
 
 
 def _limit(groups: Sequence[_Rivals], most: float) -> None:
-    """Take others until the weights grow by so many bytes at most. A price is computed where no
-    other one can be lower."""
+    """Switch rivals until the weights grow by at most ``most`` bytes.
+
+    A price is computed only when no other one can be lower.
+    """
     excess = sum(each.growth for each in groups) - most
     queue = [(each.least_price, i, False) for i, each in enumerate(groups) if each.growth > 0]
     heapify(queue)
@@ -148,6 +154,6 @@ def _limit(groups: Sequence[_Rivals], most: float) -> None:
 
 
 def _weights(options: Options) -> int:
-    """Bytes of the weights that the ops read."""
+    """Return the bytes of the weights that the ops read."""
     read = {value for op in options for value in op.operands if is_constant(value)}
     return sum(map(bytes_of, read))

@@ -1,6 +1,6 @@
 """The kernel that a picked op would become, built outside any program.
 
-The op is lowered as ``convert-nn-to-tile`` lowers it. Weights have a type and no elements here.
+The op is lowered as ``convert-nn-to-tile`` lowers it, with typed weights that have no elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from tessella.support.sizes import Size
 
 
 def scratch_kernel(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> KernelOp:
-    """The kernel's lowering of an op with this key at a place, whose precision its floats have."""
+    """Return the kernel's lowering of an op with this key at a place, which sets the precision of
+    floats."""
     scratch = picked_op(key, op, kernel, place)
     group = _Scratch()
     for value in scratch.operands:
@@ -36,22 +37,22 @@ class _Scratch(GroupLowering):
     """Lowers an op outside any program."""
 
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """A weight of the array's type."""
+        """Return a weight of the array's type."""
         return _weight(type_of(array))
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """The memory of a tensor as a tensor of another type."""
+        """Return a tensor's memory as a tensor of another type."""
         return _weight(type) if weight_of(value) is not None else _variable(type)
 
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """A weight of the shape, if the tensor is a constant."""
+        """Return a weight of the shape, if the tensor is a constant."""
         constant = weight_of(value) is not None or isinstance(value.owner, SplatOp)
         return _weight(tensor(tensor_type(value).element_type, shape)) if constant else None
 
     def stored(self, splat: SplatOp) -> SSAValue:
-        """A weight of the splat's type."""
+        """Return a weight of the splat's type."""
         return _weight(tensor_type(splat.res))
 
 
@@ -71,7 +72,7 @@ _SOURCES: dict[str, Callable[[Tensor], SSAValue]] = {
 
 
 def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
-    """An op with the key and a picked kernel, on tensors at the kernel's places."""
+    """Return an op with the key and a picked kernel, on tensors at the kernel's places."""
     device, precision = place.device.data, place.precision.data
     wants = kernel.wants(op, device, place.layout, precision if precision in FLOATS else None)
     places = [

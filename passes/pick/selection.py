@@ -1,15 +1,15 @@
-"""The cheapest choice of one candidate for each node of a graph: costs in, a choice out.
+"""The cheapest choice of one candidate for each node of a graph.
 
-This module does not depend on the IR. A node has candidates, each with a cost. A value is made by
-one node in the form of its candidate, and read by others in the forms that their candidates want. A
-conversion from one form to another is a path of steps; a step that several readers need is paid
-once.
+This module does not depend on the IR. A node has candidates, each with a cost. A value is produced
+by one node in the form of its candidate, and read by others in the forms that their candidates
+want. A conversion from one form to another is a path of steps; a step that several readers need is
+paid once.
 
-The choice is found by eliminating one variable after the other (bucket elimination; Dechter, 1999).
-The variables are the nodes, and for each step that several readers may need whether it is taken: so
-sharing is exact, and no table has more axes than a variable has neighbours. Where every table would
-be too large, a variable is fixed: in a problem with few nodes to each of its states in turn, else
-to the one that looks best, and the solution says that it may not be the best.
+The choice is found by bucket elimination (Dechter, 1999): one variable after the other is
+eliminated. The variables are the nodes, and for each step that several readers may need whether it
+is taken. Sharing is therefore exact, and no table has more axes than a variable has neighbours. If
+every table would be too large, a variable is fixed: to each of its states in turn in a problem with
+few nodes, otherwise to the most promising one, and the solution is marked as possibly suboptimal.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ import numpy as np
 import numpy.typing as npt
 
 Form = Any
-"""What a value can be made and read in; hashable."""
+"""A form in which a value is produced and read; hashable."""
 Table = npt.NDArray[np.float64]
 Scope = tuple[int, ...]
 
 FEW = 12
-"""Nodes with a choice in problems that are solved exactly however they are connected, if there are
-up to 4 candidates for each."""
+"""Nodes with a choice in problems that are solved exactly whatever their connections.
+
+They have up to 4 candidates each.
+"""
 MAX_TABLE = 1 << 17
 """Entries of the largest table: what is left of such a problem once 4 nodes are fixed fits."""
 MAX_BRANCHES = 4**4
-"""Combinations of states of fixed variables that are tried in such a problem."""
+"""Combinations of fixed states that are tried in such a problem."""
 SMALL_TABLE = 1 << 12
-"""Entries of the largest table where a solution will not be exact anyway."""
+"""Entries of the largest table if the solution will not be exact anyway."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Read:
-    """A node that reads a value: the forms in which each of its candidates wants it."""
+    """A node that reads a value: the form that each of its candidates wants."""
 
     node: int
     forms: Sequence[Collection[Form]]
@@ -57,10 +59,9 @@ class Read:
 
 @dataclass(frozen=True)
 class Value:
-    """A value: the node that makes it, its form by each of that node's candidates, its readers.
+    """A value: its producer, its form for each of the producer's candidates, and its readers.
 
-    ``paths`` gives the steps from a form in which the value is made to one in which it is read;
-    there are none if the pair is missing.
+    ``paths`` maps a produced and a read form to the steps between them; a missing pair needs none.
     """
 
     node: int
@@ -69,7 +70,7 @@ class Value:
     paths: Mapping[tuple[Form, Form], Sequence[Step]]
 
     def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
-        """The steps from a form to several others, with their costs by name, each once."""
+        """Return the distinct steps from a form to several others, with their costs, by name."""
         return {s.name: s.cost for form in forms for s in self.paths.get((made, form), ())}
 
 
@@ -91,7 +92,7 @@ class Problem:
     pairs: Sequence[Pair] = ()
 
     def total(self, choice: Sequence[int]) -> float:
-        """The cost of a choice."""
+        """Return the cost of a choice."""
         total = sum(costs[c] for costs, c in zip(self.costs, choice, strict=True))
         total += sum(p.costs[choice[p.first]][choice[p.second]] for p in self.pairs)
         for value in self.values:
@@ -102,7 +103,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """The candidate of each node, their total cost, and whether it is known to be the least."""
+    """The candidate of each node, their total cost, and whether it is known to be minimal."""
 
     choice: tuple[int, ...]
     cost: float
@@ -110,7 +111,7 @@ class Solution:
 
 
 def solve(problem: Problem) -> Solution:
-    """The choice of least total cost. Ties are broken deterministically."""
+    """Return the choice with the least total cost. Ties are broken deterministically."""
     network = _network(problem)
     few = sum(len(costs) > 1 for costs in problem.costs) <= FEW
     try:
@@ -136,8 +137,11 @@ def _network(problem: Problem) -> _Network:
 
 
 def _add_value(network: _Network, value: Value) -> None:
-    """A step that one reader alone may need is a cost of that reader and the maker; for others
-    there is a variable: paid where it is 1, and readers that need the step forbid it to be 0."""
+    """Add the tables of a value.
+
+    A step that only one reader may need is a joint cost of reader and producer. Any other step is a
+    variable: it is paid if it is 1, and readers that need the step forbid 0.
+    """
     needs = [
         [[value.steps(made, forms) for forms in read.forms] for made in value.made]
         for read in value.reads
@@ -182,12 +186,12 @@ class _Eliminated:
 
 @dataclass
 class _Network:
-    """Variables and tables of costs over them. Tables over the same variables are merged."""
+    """Variables and cost tables over them. Tables over the same variables are merged."""
 
     sizes: list[int]
     tables: dict[Scope, Table] = field(default_factory=dict[Scope, Table])
     scopes: dict[int, set[Scope]] = field(default_factory=dict[int, set[Scope]])
-    """The scopes that a variable is in."""
+    """The scopes that contain a variable."""
     fixed: dict[int, int] = field(default_factory=dict[int, int])
     eliminated: list[_Eliminated] = field(default_factory=list[_Eliminated])
     cost: float = 0.0
@@ -196,7 +200,7 @@ class _Network:
         self.scopes = self.scopes or {v: set() for v in range(len(self.sizes))}
 
     def copy(self) -> _Network:
-        """An independent copy. Tables are never written to."""
+        """Return an independent copy. Tables are never modified."""
         return _Network(
             list(self.sizes),
             dict(self.tables),
@@ -207,7 +211,7 @@ class _Network:
         )
 
     def variable(self, size: int) -> int:
-        """A new variable with this many states."""
+        """Add a variable with this many states."""
         self.sizes.append(size)
         self.scopes[len(self.sizes) - 1] = set()
         return len(self.sizes) - 1
@@ -244,16 +248,16 @@ class _Network:
         return taken
 
     def neighbours(self, variable: int) -> set[int]:
-        """The variables that share a table with this one."""
+        """Return the variables that share a table with this one."""
         return {other for scope in self.scopes[variable] for other in scope} - {variable}
 
     def width(self, variable: int) -> int:
-        """Number of entries of the table that eliminating a variable makes."""
+        """Return the number of entries of the table that eliminating a variable creates."""
         sizes = (self.sizes[other] for other in self.neighbours(variable))
         return self.sizes[variable] * math.prod(sizes)
 
     def eliminate(self, variable: int) -> None:
-        """Replace the variable's tables by one over its neighbours: the least of its states."""
+        """Replace the variable's tables by the minimum over its states."""
         rest = tuple(sorted(self.neighbours(variable)))
         axes = (*rest, variable)
         total = np.zeros([self.sizes[v] for v in axes])
@@ -270,7 +274,7 @@ class _Network:
             self.add(scope[:axis] + scope[axis + 1 :], np.asarray(table.take(state, axis)))
 
     def states(self) -> dict[int, int]:
-        """The state of every variable, once all are eliminated."""
+        """Return the state of every variable, once all are eliminated."""
         states = dict(self.fixed)
         for step in reversed(self.eliminated):
             states[step.variable] = int(step.states[tuple(states[v] for v in step.scope)])
@@ -278,15 +282,19 @@ class _Network:
 
 
 def _spread(table: Table, scope: Scope, axes: Scope) -> Table:
-    """The table with an axis for each of ``axes``, of extent 1 for variables not in its scope."""
+    """Return the table with an axis for each of ``axes``, of extent 1 for variables outside its
+    scope."""
     order = sorted(range(len(scope)), key=lambda axis: axes.index(scope[axis]))
     extents = dict(zip(scope, table.shape, strict=True))
     return table.transpose(order).reshape([extents.get(v, 1) for v in axes])
 
 
 def _solve(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
-    """The states of least cost, and whether they are known to be optimal. Raises _TooWideError if a
-    table would have more than ``most`` entries and there are no ``branches``."""
+    """Return the states of least cost, and whether they are known to be optimal.
+
+    Raises _TooWideError if a table would have more than ``most`` entries and there are no
+    ``branches``.
+    """
     queue = [(network.width(v), v) for v in network.scopes]
     heapify(queue)
     while network.scopes:
@@ -323,7 +331,7 @@ def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int]
 
 
 def _likely(network: _Network, variable: int) -> int:
-    """The state of least cost if all neighbours were free to follow."""
+    """Return the state of least cost if all neighbours were free to follow."""
     total = np.zeros(network.sizes[variable])
     for scope in network.scopes[variable]:
         others = tuple(axis for axis, v in enumerate(scope) if v != variable)
@@ -332,6 +340,6 @@ def _likely(network: _Network, variable: int) -> int:
 
 
 def _cost(network: _Network, states: Mapping[int, int]) -> float:
-    """The cost of the states in the network's tables."""
+    """Return the cost of the states in the network's tables."""
     cells = (t[tuple(states[v] for v in scope)] for scope, t in network.tables.items())
     return network.cost + float(sum(cells))

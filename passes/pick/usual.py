@@ -1,5 +1,5 @@
-"""Ops that stand for others where costs are estimated: of usual sizes instead of symbols, and on
-floats of another precision."""
+"""Stand-ins for ops in cost estimates: with usual sizes for symbols, and floats of another
+precision."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from tessella.support.sizes import estimated
 
 
 def usual_op(op: NnOp) -> NnOp:
-    """The op with the usual numbers for symbols, outside any program; the op itself where it has
-    none. What a loop runs stays in its function."""
-    # Whether the module declares symbols is found sooner than whether the op reads one.
+    """Return the op with usual numbers for symbols, outside any program; the op itself without
+    symbols.
+
+    The function of a loop stays in its module.
+    """
+    # The module's list of symbols is faster to check than the op.
     if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):
         return op
     return type(op).create(
@@ -35,8 +38,10 @@ def usual_op(op: NnOp) -> NnOp:
 
 
 def stored_op(op: NnOp, precision: str) -> NnOp:
-    """The op where the floats that it reads are stored in a precision, outside any program; the op
-    itself where they are, or where that is no precision of floats."""
+    """Return the op with floats stored in a precision, outside any program.
+
+    It is the op itself if they already are, or if the precision is not of floats.
+    """
     found = elements_of(op, precision) if precision in FLOATS else None
     if found is None or found == elements_of(op):
         return op

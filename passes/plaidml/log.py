@@ -31,7 +31,7 @@ RATIOS = ("roof_ratio", "occ_ratio", "thread_ratio", "score")
 
 
 def log_lines(op: ContractOp, kernel: str, found: Search) -> Iterator[str]:
-    """The log of a search: the statement, each tile in the order of the search, the choice."""
+    """Yield the log of a search: the statement, each tile in search order, the choice."""
     yield f"Contraction {kernel}:"
     yield statement_line(op, found.table)
     yield str(found.table)
@@ -42,7 +42,7 @@ def log_lines(op: ContractOp, kernel: str, found: Search) -> Iterator[str]:
 
 
 def statement_line(op: ContractOp, table: StrideTable) -> str:
-    """The statement: `O[n, x : 32, 224] = +(D[n, x + i - 1], K[i])`."""
+    """Return the statement: `O[n, x : 32, 224] = +(D[n, x + i - 1], K[i])`."""
     forms = ", ".join(map(str, op.out_access))
     sizes = ", ".join(map(str, shape_of(op.res)))
     out = f"{forms} : {sizes}" if sizes else ""
@@ -54,7 +54,7 @@ def statement_line(op: ContractOp, table: StrideTable) -> str:
 
 
 def tile_lines(stats: TileStats) -> Iterator[str]:
-    """Statistics and score of a tile; numbers as C++ writes them by default, with 6 digits."""
+    """Yield statistics and score of a tile; numbers are printed as by C++, with 6 digits."""
     yield "  Compute score: " + " ".join(f"{k}={getattr(stats, name)}" for k, name in STATS.items())
     if stats.over is not None:
         yield f"  over {stats.over}"
@@ -64,7 +64,7 @@ def tile_lines(stats: TileStats) -> Iterator[str]:
 
 
 def choice_lines(found: Search) -> Iterator[str]:
-    """The chosen tile, and the layouts in local memory that it leads to."""
+    """Yield the chosen tile, and its layouts in local memory."""
     sizes = zip(found.table.names, found.chosen, strict=True)
     yield f"Tile size: [{', '.join(f'{name}: {size}' for name, size in sizes)}]"
     counts = f"{len(found.scores)} tiles evaluated, {found.expanded} expanded"
@@ -79,7 +79,7 @@ def choice_lines(found: Search) -> Iterator[str]:
 
 
 def layout_table(plan: ReadPlan) -> str:
-    """Ranges and strides of a tile in global and in local memory; merged indices go first."""
+    """Return ranges and strides of a tile in global and in local memory, merged indices first."""
 
     def merged_first(row: tuple[MergedIndex, int]) -> tuple[bool, str]:
         return len(row[0].names) == 1, row[0].name

@@ -36,13 +36,13 @@ class PlaidmlSettings:
     max_mem: int
     """Bytes of local memory for one group."""
     max_regs: int
-    """Bytes of registers for the accumulators of one group."""
+    """Bytes of registers for a group's accumulators."""
     goal_groups: int
-    """Groups that are enough to keep the machine busy."""
+    """The number of groups that keeps the machine busy."""
     goal_flops_per_byte: int
-    """Operations per byte of global memory that are enough to hide the memory."""
+    """Operations per byte of global memory that hide its latency."""
     use_global: bool = False
-    """Whether inputs are read where they are: there is no local memory worth a copy."""
+    """Whether inputs are read in place, as there is no local memory worth a copy."""
     vec_size: int = 1
     """Elements of the vectors that threads work on."""
 
@@ -68,12 +68,12 @@ PRESETS = {
 """PlaidML 0.x's settings (``plaidml/configs/experimental.json``; ``cpu``: ``tile/hal/cpu``).
 
 `article`: those of its article on kernel generation, as far as the log there determines them.
-`mali-t760`: the goals are PlaidML's for OpenCL devices that name none, with 8 compute units.
+`mali-t760`: PlaidML's goals for unnamed OpenCL devices, with 8 compute units.
 """
 
 
 def preset(name: str) -> PlaidmlSettings:
-    """The settings with that name. Raises OptionError, which lists the known names."""
+    """Return the settings with that name. Raises OptionError, which lists the known names."""
     if name not in PRESETS:
         raise OptionError(
             f"there is no hardware {name!r}",
@@ -85,14 +85,13 @@ def preset(name: str) -> PlaidmlSettings:
 
 
 def override(settings: PlaidmlSettings, **values: int | bool | None) -> PlaidmlSettings:
-    """The settings with values replaced by the arguments that are not None."""
+    """Return the settings with values replaced by the arguments that are not None."""
     return replace(settings, **{k: v for k, v in values.items() if v is not None})
 
 
 @dataclass(frozen=True)
 class TileStats:
-    """The statistics and score of a tile, computed on demand. The abbreviations are those of
-    PlaidML's log."""
+    """The statistics and score of a tile, computed on demand. The abbreviations are PlaidML's."""
 
     table: StrideTable
     tile: Tile
@@ -104,7 +103,7 @@ class TileStats:
 
     @cached_property
     def read_plans(self) -> tuple[ReadPlan, ...]:
-        """One for each input."""
+        """One plan for each input."""
         return tuple(ReadPlan.of(self.table.names, c.strides, self.tile) for c in self.table.inputs)
 
     @property
@@ -159,7 +158,7 @@ class TileStats:
 
     @property
     def operations(self) -> int:
-        """op: points of a tile that are worked on at a time."""
+        """op: points of a tile that are processed at a time."""
         return min(self.settings.threads, prod(self.tile))
 
     @cached_property
@@ -197,18 +196,18 @@ class TileStats:
 
     @property
     def roof_ratio(self) -> float:
-        """The share of the goal for operations per byte that is reached."""
+        """The fraction of the goal for operations per byte that is reached."""
         goal = self.settings.goal_flops_per_byte
         return min(self.flops_per_byte, goal) / goal
 
     @property
     def occ_ratio(self) -> float:
-        """The share of the goal for groups that is reached."""
+        """The fraction of the goal for groups that is reached."""
         return self.occupancy / self.settings.goal_groups
 
     @property
     def thread_ratio(self) -> float:
-        """The share of a group's threads that have work."""
+        """The fraction of a group's threads that have work."""
         return self.threads_used / self.settings.threads
 
     @property

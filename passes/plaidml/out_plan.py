@@ -13,7 +13,7 @@ from tessella.passes.plaidml.stride_table import Column
 class OutPlan:
     """A tile of the output: the sizes of the free indices, and the threads along each.
 
-    The indices are ordered by the output's strides, the smallest first.
+    The indices are sorted by the output's strides, the smallest first.
     """
 
     strides: tuple[int, ...]
@@ -24,8 +24,11 @@ class OutPlan:
 
     @staticmethod
     def of(out: Column, tile: Sequence[int], threads: int, mem_width: int) -> OutPlan:
-        """The plan for a tile of all indices, with up to ``threads`` threads and lines of
-        ``mem_width`` bytes. Of equal strides the last index is the first."""
+        """Return the plan for a tile of all indices, with up to ``threads`` threads and
+        ``mem_width``-byte lines.
+
+        Among equal strides, the last index comes first.
+        """
         free = [(abs(s), -i) for i, s in enumerate(out.strides) if s]
         order = [-i for _, i in sorted(free)]
         sizes = tuple(tile[i] for i in order)

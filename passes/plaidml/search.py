@@ -18,7 +18,7 @@ from tessella.passes.plaidml.model import PlaidmlSettings, Tile, TileStats
 from tessella.passes.plaidml.stride_table import StrideTable
 
 MAX_TILES = 1 << 16
-"""Tiles after which a search ends: some seconds."""
+"""Tiles after which a search ends, after a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Search:
     """In the order in which they were computed."""
     expanded: int
     complete: bool
-    """Whether the search ended by itself, not for the number of tiles."""
+    """Whether the search ended by itself, not at the tile limit."""
 
     def stats(self, tile: Tile) -> TileStats:
-        """The statistics of a tile."""
+        """Return the statistics of a tile."""
         return TileStats(self.table, tile, self.settings)
 
     @property
@@ -56,7 +56,7 @@ class Search:
 def search(
     table: StrideTable, settings: PlaidmlSettings, *, full: bool = False, max_tiles: int = MAX_TILES
 ) -> Search:
-    """Search the tiles of a statement; with ``full``, all that lead to each other by doubling."""
+    """Search the tiles of a statement; with ``full``, all that doubling reaches."""
 
     def score_of(tile: Tile) -> float:
         return TileStats(table, tile, settings).score
@@ -86,8 +86,7 @@ def _doublings(tile: Tile, ranges: Tile) -> Iterator[Tile]:
 
 
 def _entry(score: float, tile: Tile) -> tuple[float, Tile]:
-    """An entry whose order in a heap puts the highest score first, and of equal scores the greatest
-    tile."""
+    """Return a heap entry: the highest score comes first, and among equals the greatest tile."""
     return -score, tuple(-size for size in tile)
 
 

@@ -33,9 +33,9 @@ from tessella.support.sizes import Expr
 NAME_WIDTH = 8
 """Columns of the names of indices."""
 MAX_POINTS = 1 << 63
-"""A statement with as many points, or more, is refused: counts of points are 64-bit integers."""
+"""A statement with this many points is refused: counts of points are 64-bit integers."""
 VECTOR_ELEMENT_BYTES = 4
-"""The widest elements that are joined to vectors."""
+"""The widest elements that are combined to vectors."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class StrideTable:
     ranges: tuple[int, ...]
     """Steps of each index."""
     lanes: tuple[int, ...]
-    """Values of each index in one step: 1 where it does not run over vectors."""
+    """Values of each index in one step: 1 unless it runs over vectors."""
     out: Column
     inputs: tuple[Column, ...]
     post_inputs: tuple[Column, ...]
     point_ops: int
-    """Operations at each point, those of the post body among them (see ``point_ops``)."""
+    """Operations at each point, the post body's included (see ``point_ops``)."""
     constrained: bool
-    """Whether not all points count."""
+    """Whether some points do not count."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -101,7 +101,8 @@ class StrideTable:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_width: int) -> str:
-    """Rows of right-aligned cells: the first at least ``name_width`` columns wide, others 8."""
+    """Return rows of right-aligned cells: the first at least ``name_width`` columns wide,
+    others 8."""
     lines = [[str(cell) for cell in row] for row in (header, *rows)]
     width = max(name_width, *(len(line[0]) for line in lines))
     return "\n".join(
@@ -110,7 +111,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], name_wid
 
 
 def obstacle(op: ContractOp) -> str | None:
-    """The reason why a statement has no stride table, as a sentence; None if it has one."""
+    """Return why a statement has no stride table, as a sentence; None if it has one."""
     points = prod(index.range for index in op.index_list)
     if isinstance(points, Expr):
         return f"how many points it has, {points}, depends on symbols"
@@ -135,7 +136,7 @@ def _tensor_obstacle(name: str, value: SSAValue) -> str | None:
 
 
 def stride_table(op: ContractOp) -> StrideTable:
-    """The table of a statement that has no obstacle."""
+    """Return the table of a statement without an obstacle."""
     flat = flatten(op).with_sizes(known)
     ranges = {name: flat.ranges[name] for name in sorted(flat.ranges) if flat.ranges[name] > 1}
     columns = [
@@ -160,7 +161,7 @@ def _column(name: str, element: Attribute, a: FlatAccess[int], indices: Sequence
 
 
 def _tensor_names(op: ContractOp) -> list[str]:
-    """The names of the tensors in the text of the IR, if they have names."""
+    """Return the names of the tensors in the text of the IR, if they have names."""
     numbered = [f"in{i}" for i in range(len(op.inputs) + len(op.post_inputs))]
     return [
         value.name_hint or name for value, name in zip(op.tensors, [*numbered, "out"], strict=True)
@@ -168,8 +169,11 @@ def _tensor_names(op: ContractOp) -> list[str]:
 
 
 def point_ops(op: ContractOp) -> int:
-    """Operations at each point: those of the combine body (at least one), one to aggregate, and
-    those of the post body, which PlaidML also charges to every point. Constants do not count."""
+    """Return the operations at each point.
+
+    They are those of the combine body (at least one), one to aggregate, and those of the post body,
+    which PlaidML also charges to every point. Constants do not count.
+    """
     return max(1, _count(op.combine)) + (not op.is_map) + _count(op.post)
 
 
@@ -185,7 +189,8 @@ def _count(body: Region) -> int:
 
 
 def vectorize(table: StrideTable, lanes: int) -> StrideTable:
-    """The table with vectors of up to ``lanes`` elements as steps, as wide as all tensors allow.
+    """Return the table with vectors of up to ``lanes`` elements as steps, as wide as all tensors
+    allow.
 
     The indices along which the output has stride 1 run over vectors. The others' strides, and all
     offsets and sizes, have to be multiples of a vector.

@@ -1,1 +1,1 @@
-"""Quantized numbers: products of integers with zero points and scales, and moves of conversions."""
+"""Quantized numbers: integer products with zero points and scales, and moves of conversions."""

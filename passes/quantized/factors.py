@@ -29,7 +29,7 @@ from tessella.targets.instructions import Elements
 
 BYTES = ("u8", "i8")
 SHIFT = 128
-"""The distance between a signed byte and the unsigned one of the same bits, the highest flipped."""
+"""The difference between a signed byte and the unsigned byte with the highest bit flipped."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Factor:
     """(x - zero) * scale."""
 
     x: SSAValue
-    """Bytes."""
+    """The bytes."""
     zero: SSAValue | None
-    """An integer that broadcasts to x; None is 0."""
+    """An integer that broadcasts to x; None for 0."""
     scale: SSAValue | None = None
-    """A float that broadcasts to x; None is 1."""
+    """A float that broadcasts to x; None for 1."""
 
     @property
     def element(self) -> str:
@@ -49,7 +49,7 @@ class Factor:
 
 
 def factor_of(value: SSAValue) -> Factor | None:
-    """The factor that a value is; None for any other value."""
+    """Return a value as a factor; None if it is none."""
     op = value.owner
     if isinstance(op, ew.DequantizeOp):
         x, scale, zero = op.operands
@@ -65,7 +65,7 @@ def factor_of(value: SSAValue) -> Factor | None:
 
 
 def _narrow(value: SSAValue) -> SSAValue | None:
-    """The bytes that a value in 32 bits was converted from."""
+    """Return the bytes that a 32-bit value was converted from."""
     op = value.owner
     if not isinstance(op, ew.CastOp) or element_of(value.type).name != "i32":
         return None
@@ -73,23 +73,26 @@ def _narrow(value: SSAValue) -> SSAValue | None:
 
 
 def flipped(w: Writer, value: SSAValue) -> SSAValue:
-    """Bytes of the other sign with the highest bit flipped: 128 more or less."""
+    """Flip the highest bit of bytes, which changes their sign type and adds or subtracts 128."""
     if element_of(value.type).name == "i8":
         return w.add(w.cast(value, "u8"), w.splat(SHIFT, "u8"))
     return w.cast(w.add(value, w.splat(SHIFT, "u8")), "i8")
 
 
 class Bytes:
-    """Factors of one function in the bytes that products take. It remembers what it has turned."""
+    """Factors of one function as the bytes that products take. It caches converted bytes."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.turned: dict[SSAValue, SSAValue] = {}
-        """Bytes of the other sign by the bytes that they are, plus or minus 128."""
+        """Bytes of the other sign type, by the original bytes."""
 
     def pair(self, a: Factor, b: Factor, pairs: Sequence[Elements]) -> Elements:
-        """The pair of elements that takes the least beside the product: the fewest zero points of
-        second factors, for which activations are summed, then the fewest bytes to turn."""
+        """Return the pair of elements with the least work beside the product.
+
+        The fewest zero points of second factors come first, as these require sums of activations;
+        then the fewest conversions of bytes.
+        """
 
         without_zero = {"i8"} if self._fits(b) else set[str]()
         without_zero |= {b.element} if self.is_zero(b) else set[str]()
@@ -103,26 +106,30 @@ class Bytes:
         return min(pairs, key=beside)
 
     def is_zero(self, factor: Factor) -> bool:
-        """Whether the zero point is known to be 0."""
+        """Return whether the zero point is known to be 0."""
         known = None if factor.zero is None else self.constants.value(factor.zero)
         return factor.zero is None or (known is not None and not known.any())
 
     def zero(self, w: Writer, factor: Factor) -> SSAValue | None:
-        """The zero point in 32 bits; None if it is known to be 0."""
+        """Return the zero point in 32 bits; None if it is known to be 0."""
         if factor.zero is None or self.is_zero(factor):
             return None
         return w.cast(factor.zero, "i32")
 
     def first(self, w: Writer, factor: Factor, element: str) -> Factor:
-        """The factor with bytes of an element, and its zero point in 32 bits. They are made where
-        they are quantized."""
+        """Return the factor with bytes of an element, and its zero point in 32 bits.
+
+        Bytes of the other sign type are produced by their quantization.
+        """
         if factor.element == element:
             return replace(factor, zero=self.zero(w, factor))
         return replace(factor, x=self.other(factor.x), zero=self._moved(w, factor, element))
 
     def second(self, w: Writer, factor: Factor, element: str) -> Factor:
-        """The factor with bytes of an element, and its zero point in 32 bits: none, if all
-        differences are known and fit."""
+        """Return the factor with bytes of an element, and its zero point in 32 bits.
+
+        There is no zero point if all differences are known and fit into bytes.
+        """
         if element == "i8" and self._fits(factor):
             point = self.zero(w, factor)
             wide = w.cast(factor.x, "i32")
@@ -133,13 +140,13 @@ class Bytes:
         return replace(factor, x=flipped(w, factor.x), zero=self._moved(w, factor, element))
 
     def _moved(self, w: Writer, factor: Factor, element: str) -> SSAValue:
-        """The zero point of the bytes of the other sign, in 32 bits."""
+        """Return the zero point of the bytes of the other sign type, in 32 bits."""
         point, distance = self.zero(w, factor), SHIFT if element == "u8" else -SHIFT
         return w.splat(distance, "i32") if point is None else w.add(point, distance)
 
     def other(self, value: SSAValue) -> SSAValue:
-        """Bytes of the other sign: made so where they are quantized, if they only move between
-        there and here."""
+        """Return bytes of the other sign type, produced by their quantization if only moves lie in
+        between."""
         known = self.turned.get(value)
         if known is not None:
             return known
@@ -152,7 +159,7 @@ class Bytes:
         return found
 
     def _other_by(self, op: NnOp) -> SSAValue | None:
-        """The op on bytes of the other sign; None where it computes with them."""
+        """Return the op on bytes of the other sign type; None if it computes with them."""
         w = Writer(op)
         if isinstance(op, ew.QuantizeOp):
             x, scale, zero = op.operands
@@ -169,7 +176,7 @@ class Bytes:
         return w.op(type(op), *others, *rest, **op.setting_properties)
 
     def _fits(self, factor: Factor) -> bool:
-        """Whether all differences are known and signed bytes."""
+        """Return whether all differences are known and fit into signed bytes."""
         x = self.constants.value(factor.x)
         zero = np.int32(0) if factor.zero is None else self.constants.value(factor.zero)
         if x is None or zero is None:

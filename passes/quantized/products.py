@@ -32,7 +32,8 @@ PATTERN = "integer-products"
 
 
 def second_as_result(w: Writer, op: Product, value: SSAValue) -> SSAValue:
-    """What broadcasts to the second operand, as it broadcasts to the result."""
+    """Return a value that broadcasts to the second operand in the shape that broadcasts to the
+    result."""
     shape = shape_of(value)
     if math.prod(shape) == 1:
         return w.shaped(value, ())
@@ -44,14 +45,14 @@ def second_as_result(w: Writer, op: Product, value: SSAValue) -> SSAValue:
 
 
 def turned(op: Product) -> bool:
-    """Whether rows of the second operand are columns of the product."""
+    """Return whether rows of the second operand are columns of the product."""
     if isinstance(op, ConvOp):
         return False
     return bool(to_python(op.transpose_b if isinstance(op, MatmulOp) else op.transpose_w))
 
 
 def reduced_axes(op: Product) -> tuple[Sequence[int], Sequence[int]]:
-    """The dimensions of both operands that the product sums over."""
+    """Return the dimensions of both operands that the product sums over."""
     a, b = (len(shape_of(x)) for x in op.operands[:2])
     if isinstance(op, ConvOp):
         return range(1, a), range(1, b)
@@ -59,7 +60,7 @@ def reduced_axes(op: Product) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def length(op: Product) -> Size:
-    """The number of elements in each sum."""
+    """Return the number of elements in each sum."""
     shape = shape_of(op.operands[1])
     return math.prod(shape[d] for d in reduced_axes(op)[1])
 
@@ -67,7 +68,8 @@ def length(op: Product) -> Size:
 def product(
     w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes, pairs: Sequence[Elements]
 ) -> SSAValue:
-    """The product in bytes of one of these pairs of elements, summed in 32 bits, without scales."""
+    """Return the product in bytes of one of these pairs of elements, summed in 32 bits,
+    unscaled."""
     first, second = bytes.pair(a, b, pairs)
     a, b = bytes.first(w, a, first), bytes.second(w, b, second)
     kind: type[NnOp] = MatmulOp
@@ -115,7 +117,7 @@ def _none(op: ConvOp) -> tuple[int, ...]:
 
 
 def _padded(w: Writer, op: ConvOp, a: Factor, bytes: Bytes) -> tuple[Factor, Mapping[str, PyValue]]:
-    """The image with its padding, which counts as 0, and the settings of the convolution."""
+    """Return the image with its padding, which counts as 0, and the convolution's settings."""
     settings, pads = op.setting_properties, op.settings["pads"]
     if a.zero is None or not any(pads):
         return a, settings

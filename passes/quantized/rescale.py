@@ -1,4 +1,4 @@
-"""Division of a value by a scale without an op for it: in the scale that it already has.
+"""Division of a value by a scale without an extra op: an existing scale absorbs it.
 
 quantize(relu(x * a + dequantize(y, b, z)), s, q)
 ->
@@ -17,7 +17,7 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.passes.writer import Writer
 
 Make = Callable[[Writer, SSAValue], SSAValue]
-"""Writes a value divided by a scale."""
+"""Emits a value divided by a scale."""
 
 
 class Rescaler:
@@ -27,7 +27,7 @@ class Rescaler:
         self.constants = constants
 
     def rescale(self, op: ew.QuantizingOp) -> None:
-        """Let the scale of a quantization be 1, if what it reads takes it in."""
+        """Set a quantization's scale to 1, if its operand can absorb the scale."""
         known = self.constants.value(op.scale)
         if known is None or not bool((known >= np.finfo(np.float32).tiny).all()):
             return
@@ -40,7 +40,7 @@ class Rescaler:
             op.operands[1] = w.op(ew.DivOp, op.scale, op.scale)
 
     def _divided(self, value: SSAValue) -> Make | None:
-        """How to write a value divided by a scale; None where that takes a division."""
+        """Return how to emit a value divided by a scale; None if that takes a division."""
         op = value.owner
         if self._is_known(value):
             return lambda w, by: w.op(ew.DivOp, value, by)

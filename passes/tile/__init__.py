@@ -1,1 +1,1 @@
-"""Schedules of statements for CPUs: the candidates, the cost model, the search, the log."""
+"""Schedules of statements for CPUs: candidates, cost model, search, log."""

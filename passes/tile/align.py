@@ -1,7 +1,7 @@
-"""Kernels that hand rows to each other divide them alike, so that no thread has to wait.
+"""Equal division of kernels that pass rows to each other, which avoids barriers.
 
-A kernel gives whole tiles to a thread at a time, so kernels with tiles of 8 and of 12 rows agree on
-24, unless the fewer pieces keep threads waiting for longer than a barrier would.
+A kernel assigns whole tiles to threads. Kernels with tiles of 8 and of 12 rows therefore agree on
+24, unless the coarser shares make threads wait for longer than a barrier takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tessella.support.sizes import estimated, expression
 from tessella.targets import Target
 
 Edge = tuple[str, Part, str, Part]
-"""A kernel that writes a buffer, with what a thread touches of it, and one that reads it."""
+"""A kernel that writes a buffer and one that reads it, each with the part that a thread touches."""
 
 
 def align(
@@ -37,8 +37,11 @@ def align(
     cycles: Mapping[str, float],
     target: Target,
 ) -> None:
-    """Let kernels, which take so many cycles on one thread, divide the buffers between them into
-    pieces of one size, where this takes less time than a barrier."""
+    """Make kernels divide the buffers between them equally, where that takes less time than a
+    barrier.
+
+    The kernels' cycles are those on one thread.
+    """
     edges = list(dict.fromkeys(_edges(kernels, segments)))
     pieces = _Pieces(dict.fromkeys(kernels, 1), cycles, target)
     changed = True
@@ -73,7 +76,7 @@ def _could_agree(a: Part, b: Part) -> bool:
 
 
 def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
-    """What a thread touches of the arguments and the results of a kernel."""
+    """Return the parts of a kernel's arguments and results that a thread touches."""
     roots = roots_of(kernel)
     found = joined(use for op in kernel.statements for use in uses(op, roots))
     arguments = [found.get(value) for value in kernel.body.block.args]
@@ -82,14 +85,14 @@ def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """How many times as much each kernel gives to a thread at a time."""
+    """The factor by which each kernel's shares are enlarged."""
 
     factors: dict[str, int]
     cycles: Mapping[str, float]
     target: Target
 
     def agree(self, edge: Edge) -> bool:
-        """Enlarge the pieces of two kernels to their common multiple. Returns whether one
+        """Enlarge the shares of two kernels to their common multiple. Returns whether one
         changed."""
         writer, written, reader, read = edge
         a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
@@ -106,24 +109,24 @@ class _Pieces:
         return True
 
     def _longer(self, name: str, now: Part, then: Part) -> float:
-        """Cycles that a kernel takes longer with other pieces, on the average."""
+        """Return the additional cycles of a kernel with other shares, on average."""
         before, after = _estimated(now), _estimated(then)
         more = (after.largest(n) - before.largest(n) for n in THREADS)
         return self.cycles[name] * sum(more) / before.extent / len(THREADS)
 
 
 def _estimated(part: Part) -> Share:
-    """How threads divide a block of the size that costs are estimated for."""
+    """Return how threads divide a block of the size that costs are estimated for."""
     return Share(*map(estimated, (part.period, part.grain, part.ranges)))
 
 
 def _scaled(part: Part, factor: int) -> Part:
-    """With pieces so many times as large."""
+    """Return a part with its pieces enlarged by a factor."""
     return Part.shared(replace(part.share, grain=part.grain * factor))
 
 
 def _scale(kernel: KernelOp, factor: int) -> None:
-    """Give so many times as much to a thread at a time."""
+    """Enlarge a kernel's shares by a factor."""
     if kernel.nest is not None:
         nest = kernel.nest.data
         for number in nest.divided[-1:]:

@@ -1,6 +1,6 @@
-"""A map appended to the statements that write what it reads.
+"""Appending an elementwise statement to the statements that write its operand.
 
-The map takes the producer's indices: it must read each element of the tensor once, elementwise.
+It takes over the producer's indices, and must read each element of the tensor once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ Renaming = dict[str, Linear]
 
 
 def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
-    """Append a map to the producers of an operand; None if it cannot be. Returns the last of the
-    statements that write the map's result then."""
+    """Append an elementwise statement to the producers of an operand; None if that is impossible.
+
+    Returns the last of the statements that then write its result.
+    """
     if (
         not consumer.is_map
         or consumer.default is not None
@@ -53,8 +55,10 @@ def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
 
 
 def _producers(value: SSAValue) -> list[ContractOp]:
-    """The chain of statements that write a value, each into the result of the one before; none if a
-    result has another use, or a statement has a default or is an indexed write."""
+    """Return the chain of statements that write a value, each into the result of the previous one.
+
+    It is empty if a result has another use, or a statement has a default or is an indexed write.
+    """
     found: list[ContractOp] = []
     op, alone = value.owner, value.has_one_use()
     while isinstance(op, ContractOp) and alone and op.default is None and not op.is_scatter:
@@ -66,7 +70,7 @@ def _producers(value: SSAValue) -> list[ContractOp]:
 
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
-    """The consumer's indices as forms of the producer's, if it reads each element once."""
+    """Return the consumer's indices as forms of the producer's, if it reads each element once."""
     ranges = consumer.ranges
     read, written = consumer.input_accesses[operand], producer.out_access
     names: Renaming = {}
@@ -92,14 +96,16 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
 
 
 def _leaves_with(consumer: ContractOp, form: Linear, extent: Size, producer: ContractOp) -> bool:
-    """Whether every out-of-bounds point of the sum is out of bounds for the map too, which then
-    writes nothing there."""
+    """Return whether every out-of-bounds point of the sum is also out of bounds for the consumer.
+
+    The consumer then writes nothing there.
+    """
     written = zip(consumer.out_access, shape_of(consumer.res), strict=True)
     return not producer.is_map and (form, extent) in written
 
 
 def _order(access: Access, op: ContractOp) -> list[Linear]:
-    """What moves in an access, in the order of the dimensions."""
+    """Return the moving parts of an access, in dimension order."""
     units = {i.name: Linear() for i in op.index_list if i.range == 1}
     forms = (form.substitute(units) for form in access)
     return [Linear(form.terms) for form in forms if form.terms]
@@ -133,7 +139,7 @@ def _appended(
 
 
 def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
-    """The argument for an operand of a body, whose ``operands`` follow ``skip`` others."""
+    """Return the argument for an operand of a body, whose ``operands`` follow ``skip`` others."""
     if operand in operands:
         return block.args[skip + operands.index(operand)]
     operands.append(operand)
@@ -150,7 +156,7 @@ def _extend(
 ) -> None:
     """Append the consumer's body and its additional operands to the producer's.
 
-    The producer's ops are not moved, as chains of maps can be long.
+    The producer's ops are not moved, as chains of elementwise statements can be long.
     """
     last = block.last_op
     assert isinstance(last, YieldOp)

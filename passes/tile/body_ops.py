@@ -8,19 +8,18 @@ from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile import IndexOp, YieldOp, fused_products
 
 _INSTRUCTIONS = ("absf", "absi", "ceil", "floor", "trunc", "roundeven", "copysign", "fma")
-"""Functions that are one instruction or two."""
+"""Functions that are one or two instructions."""
 EXPENSIVE = {
     "math": 12.0,
     "math.powf": 128.0,
     "arith.remf": 24.0,
     **{f"math.{f}": 1.0 for f in _INSTRUCTIONS},
 }
-"""Cycles of an op on a vector, by name or else by dialect; other ops take one. Without it 1,
-2.9%; but statements with such ops seem to take fewer cycles than they do."""
+"""Cycles of an op on a vector, by name, otherwise by dialect; other ops take one."""
 
 
 def block_ops(block: Block) -> float:
-    """Vector operations of a body."""
+    """Return the vector operations of a body."""
     return sum(
         EXPENSIVE.get(x.name) or EXPENSIVE.get(x.name.partition(".")[0], 1.0)
         for x in block.ops

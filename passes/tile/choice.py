@@ -18,7 +18,7 @@ class Choice:
     estimate: Estimate
     places: Mapping[int, PlaceAttr] = field(default_factory=dict[int, PlaceAttr])
     penalty: float = 1.0
-    """Factor of the cycles: the code of many boundary tiles is slow to fetch."""
+    """A factor of the cycles: the code of many boundary tiles is slow to fetch."""
     copies: float = 0.0
     """Cycles to pack operands that are no constants."""
 

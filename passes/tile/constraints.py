@@ -13,9 +13,11 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size
 
 UNROLLED = 256
-"""Values of a reduced index that a boundary tile unrolls at most. It bounds the code of schedules
-that are given: the search avoids long windows, and without the bound none of 500 kernels changes on
-avx512 (`python -m bench.constants constraints`)."""
+"""The most values of a reduced index that a boundary tile unrolls.
+
+It bounds the code of explicit schedules; the search avoids long windows (`python -m bench.constants
+constraints`).
+"""
 
 
 @dataclass(frozen=True)
@@ -23,20 +25,27 @@ class Constraints:
     """The constraints of a statement, grouped by how the loops enforce them."""
 
     rows: tuple[Constraint, ...]
-    """On the blocked rows and one reduced index: it has a loop for each set of rows that are inside
-    together."""
+    """Constraints on the blocked rows and one reduced index.
+
+    The reduced index has a loop for each set of rows that are in bounds together.
+    """
     bounds: tuple[Constraint, ...]
-    """On one reduced index and at most one plain free index: they bound the reduced index's
-    loop."""
+    """Constraints on one reduced index and at most one plain free index.
+
+    They bound the reduced index's loop.
+    """
     lanes: tuple[Constraint, ...]
-    """On the vector index and at most one reduced index: boundary tiles mask lanes, others need no
-    check."""
+    """Constraints on the vector index and at most one reduced index.
+
+    Boundary tiles mask lanes; other tiles need no check.
+    """
     masks: tuple[Constraint, ...]
-    """The rest: checked at each point."""
+    """All other constraints, checked at each point."""
     stores: tuple[Constraint, ...]
-    """Those of the result, and of what the post body reads: what lies beyond is not stored."""
+    """Constraints of the result and of the post body's operands: out-of-bounds points are not
+    stored."""
     bounded: frozenset[str]
-    """The reduced indices whose loops are bounded, and are not unrolled."""
+    """Reduced indices whose loops are bounded and not unrolled."""
 
     @property
     def masked(self) -> tuple[Constraint, ...]:
@@ -44,8 +53,11 @@ class Constraints:
         return (*self.lanes, *self.masks)
 
     def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
-        """The values of an index of the register tile for which every constraint of its boundary
-        tiles holds, for all values of the reduced index."""
+        """Return the values of a tile's index for which all constraints of its boundary tiles are
+        satisfied.
+
+        They must be satisfied for all values of the reduced index.
+        """
         low: Size = 0
         high = flat.ranges[name]
         for c in (*self.rows, *self.lanes):
@@ -62,8 +74,8 @@ def _reduced_indices(constraints: Iterable[Constraint], flat: Flat) -> set[str]:
 def classify(flat: Flat, schedule: Schedule) -> Constraints:
     """Group the constraints by how they are enforced.
 
-    Raises InvalidModelError for a result that can leave its tensor along the lanes, or where an
-    input does.
+    Raises InvalidModelError for a result that can leave its tensor along the lanes, or together
+    with an input.
     """
     stores = tuple(c for c in flat.constraints if c.is_of_results(flat.inputs))
     for c in stores:
@@ -82,7 +94,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         plain = names - reduced - {schedule.rows}
         floating = names & flat.floating & {schedule.rows, schedule.vector}
         positive = all(k > 0 for _, k in c.form.terms)
-        # an index whose loop is unrolled has no bounds, and the other way round
+        # An index whose loop is unrolled has no bounds, and vice versa.
         unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
         vectors = schedule.vector in names and schedule.vector in flat.free
         if floating:

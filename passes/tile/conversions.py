@@ -1,8 +1,7 @@
-"""Operations that convert between narrow floats, which are only stored, and the element that they
-are computed in.
+"""Operations that convert narrow storage floats to and from the element of the arithmetic.
 
 A point of a product converts what it loads: a vector for all rows of a register tile, an element
-for each of them. Where other bodies convert, each vector of the statement does.
+for each row. In other bodies, each vector of the statement is converted.
 """
 
 from __future__ import annotations
@@ -22,20 +21,22 @@ from tessella.targets import Target
 
 @dataclass(frozen=True)
 class Conversion:
-    """Operations to convert elements of a kind, on one sort of machine."""
+    """Operations to convert elements of a kind, on one type of machine."""
 
     vector: float
     """Operations that widen a vector."""
     element: float
-    """Operations that widen one element, which is then broadcast."""
+    """Operations that widen one element before it is broadcast."""
     narrowing: float
     """Operations that narrow a vector."""
 
 
 WIDENED_VECTOR, WIDENED_GROUP = 1.0, 3.0
-"""Shuffles that widen a vector of integers for an instruction, and a group of them, which goes from
-a register of scalars to one of vectors before it is broadcast. A group that is loaded as it is
-taken needs none."""
+"""Shuffles that widen a vector of integers for an instruction, and a group of them.
+
+A group moves from a scalar register to a vector register before it is broadcast. A group of the
+instruction's own element needs none.
+"""
 
 FREE = Conversion(0.0, 0.0, 0.0)
 _TABLE = {
@@ -44,17 +45,17 @@ _TABLE = {
     ("bf16", True): Conversion(0.25, 0.1, 1.0),
     ("bf16", False): Conversion(1.0, 2.0, 8.0),
 }
-"""By element, and whether instructions convert it: without them a float becomes another one by
-arithmetic on its bits."""
+"""By element, and whether instructions convert it. Without instructions, bits are converted by
+arithmetic."""
 
 
 def conversion(element: Element, target: Target) -> Conversion:
-    """The operations that convert an element; none for one that is computed in itself."""
+    """Return the operations that convert an element; none if it is the arithmetic's own."""
     return _TABLE.get((element.name, target.converts(element.name)), FREE)
 
 
 def converting_ops(block: Block, target: Target) -> float:
-    """Operations by which the conversions of a body exceed the one that each op counts as."""
+    """Return the operations of a body's conversions beyond the one that each op counts as."""
     return sum(_excess(op, target) for op in block.ops if op.name in _CASTS)
 
 

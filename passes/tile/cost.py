@@ -1,8 +1,7 @@
-"""The cost of a kernel: the passes of the pipeline run on a copy, and the model prices what they
-make.
+"""The cost of a kernel: the pipeline's passes run on a copy, and the model prices the result.
 
-A cost depends on nothing but the kernel's structure, the passes and the machine. It is estimated
-once for all kernels that do the same.
+A cost depends only on the kernel's structure, the passes and the machine. Equal kernels share one
+estimate.
 """
 
 from __future__ import annotations
@@ -35,14 +34,16 @@ from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
 MAX_KEPT = 1 << 14
-"""Costs that one compilation keeps."""
+"""The most costs that a compilation caches."""
 
 _COSTS: dict[Hashable, KernelCost] = of_compilations()
 
 
 def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[KernelPass]:
-    """The passes from a kernel's statements to their schedules. They leave those alone that have
-    schedules."""
+    """Return the passes from a kernel's statements to their schedules.
+
+    They leave existing schedules alone.
+    """
     return [
         TileSplitIndicesPass(target=target),
         TileDivideRunningPass(target=target),
@@ -55,21 +56,21 @@ def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[K
 
 @dataclass(frozen=True)
 class KernelCost:
-    """What one call of a kernel costs."""
+    """The cost of one call of a kernel."""
 
     seconds: float
     weights: int
     """Bytes of the constants that it reads."""
     saved: int
-    """Bytes that are not moved again from far away, as statements share loops."""
+    """Bytes of memory traffic that sharing loops saves."""
     repeats: bool
-    """Whether steps of these loops compute anything again."""
+    """Whether iterations of these loops recompute values."""
 
 
 def cost_after(passes: Sequence[ModulePass], kernel: KernelOp, target: Target) -> KernelCost:
-    """The cost of a kernel once the passes have rewritten it. The kernel itself is not changed.
+    """Return the cost of a kernel after the passes. The kernel itself does not change.
 
-    Only passes that visit one kernel at a time run: the others need the program around it.
+    Only passes that visit one kernel at a time run: the others need the surrounding program.
     """
     copy = kernel.clone()
     copy.sym_name, copy.code, copy.nodes = StringAttr("kernel"), None, None
@@ -91,8 +92,10 @@ def _cost_after(steps: Iterable[KernelPass], kernel: KernelOp, target: Target) -
 
 
 def scheduled_seconds(kernel: KernelOp, target: Target) -> float:
-    """Modelled seconds of one call, with the copies of operands that schedules read in other
-    layouts. Constants come from memory: all others of the program have been used since."""
+    """Return the modelled seconds of one call, copies of operands to other layouts included.
+
+    Constants come from memory, as all others of the program have been used since.
+    """
     cycles = kernel_cycles(kernel, partial(statement_cycles, target=target), target)
     cold = constant_bytes(kernel) / target.memory_bandwidth
     variables = (a for a in kernel.body.block.args if not kernel.is_constant(a.index))

@@ -1,4 +1,4 @@
-"""Cycles of kernels whose statements have schedules, by the tile model."""
+"""Cycles of kernels with scheduled statements, by the tile model."""
 
 from __future__ import annotations
 
@@ -22,30 +22,36 @@ from tessella.targets import Target
 
 
 def statement_cycles(op: ContractOp | SelectionOp, target: Target) -> float:
-    """Cycles of a statement under its schedule, in one step of its kernel's nest."""
+    """Return the cycles of a statement under its schedule, in one iteration of its kernel's
+    nest."""
     if isinstance(op, SelectionOp):
         return selection_cycles(op)
     return 0.0 if op.schedule is None else modelled(op, target).estimate(op.schedule.data).cycles
 
 
 def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target) -> float:
-    """Cycles of one call of a kernel, from those of each statement in one step of the nest."""
+    """Return the cycles of one call of a kernel, from each statement's cycles in one iteration of
+    the nest."""
     total = sum(cycles(op) * runs(op) for op in kernel.statements)
     total += sum(map(selection_cycles, kernel.selections))
     return total if kernel.nest is None else overlapped(total, _streamed(kernel, target))
 
 
 def runs(op: ContractOp | SelectionOp) -> float:
-    """How many steps of the kernel's nest run a statement; one that leaves out a part of its points
-    counts as the rest."""
+    """Return how many iterations of the kernel's nest run a statement.
+
+    A statement that skips a fraction of its points counts as the remainder.
+    """
     if isinstance(op, SelectionOp):
         return 1.0
     return steps(op) * prod(reach.share(op, name) for name, reach in reaches(op).items())
 
 
 def _streamed(kernel: KernelOp, target: Target) -> float:
-    """Cycles to move the kernel's inputs and outputs through the caches once. Its statements then
-    find them in the nearest cache."""
+    """Return the cycles to move the kernel's inputs and outputs through the caches once.
+
+    Its statements then find them in the nearest cache.
+    """
     values = (*kernel.body.block.args, *kernel.returned.values)
     size = sum(bytes_in(value) for value in values)
     if size > target.l3:
@@ -54,7 +60,7 @@ def _streamed(kernel: KernelOp, target: Target) -> float:
 
 
 def copy_cycles(argument: BlockArgument, packed: PlaceAttr, target: Target) -> float:
-    """Cycles to copy what a caller passes into the place in which schedules read it."""
+    """Return the cycles to copy an argument to the place in which schedules read it."""
     count, size = count_of(argument), bytes_in(argument)
     place, written = place_of(argument.type), count * stored_element(argument, packed).size
     layout = NCHW if place is None else place.layout
@@ -63,6 +69,6 @@ def copy_cycles(argument: BlockArgument, packed: PlaceAttr, target: Target) -> f
 
 
 def constant_bytes(kernel: KernelOp) -> int:
-    """Bytes of the constants that a kernel reads."""
+    """Return the bytes of the constants that a kernel reads."""
     arguments = (a for a in kernel.body.block.args if kernel.is_constant(a.index))
     return sum(count_of(argument) * stored_element(argument).size for argument in arguments)

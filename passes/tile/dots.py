@@ -1,5 +1,5 @@
-"""The instructions that can multiply and add groups of a statement's products, and the operands
-that are widened for them beforehand."""
+"""The dot product instructions that can compute a statement, and the operands that are widened for
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessella.targets.instructions import of_product
 
 
 def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
-    """(vector index, dot) of the dot products that can compute a statement, the fastest first."""
+    """Yield (vector index, dot) of the dot products that can compute a statement, fastest first."""
     found = problem.op.factors
     if found is None:
         return
@@ -37,9 +37,11 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
 
 
 def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, PlaceAttr]:
-    """The operands whose groups are broadcast that are copied into the element that an instruction
-    takes, as tiles of this width read them so often that the copy takes less time than to widen
-    each group that is read."""
+    """Return the broadcast operands that are copied in the instruction's element.
+
+    Tiles of this width read them so often that the copy is faster than widening each group that is
+    read.
+    """
     found: dict[int, PlaceAttr] = {}
     target, constant = problem.target, problem.kernel.is_constant
     packed, points = packed_as(element=dot.row.takes), prod(problem.plain.ranges.values())
@@ -56,8 +58,11 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
 
 
 def _runs_in_groups(problem: Problem, index: str) -> bool:
-    """Whether a reduced index can run in groups: it has a known number of values, no constraint and
-    no body reads them, and no shared loop runs over it."""
+    """Return whether a reduced index can run in groups.
+
+    It has a known number of values, no constraint and no body reads it, and no shared loop runs
+    over it.
+    """
     flat = problem.plain
     return (
         flat.ranges[index] > 1
@@ -67,8 +72,11 @@ def _runs_in_groups(problem: Problem, index: str) -> bool:
 
 
 def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
-    """Whether lanes can run over a free index: the result has stride 1 along it, operands that do
-    not move with it have their groups side by side, and the others can be packed in groups."""
+    """Return whether lanes can run over a free index.
+
+    The result has stride 1 along it, operands that do not move with it have contiguous groups, and
+    the others can be packed in groups.
+    """
     flat = problem.plain
     return (
         flat.ranges[vector] > 1
@@ -79,8 +87,10 @@ def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
 
 
 def _is_padded(problem: Problem, vector: str, index: str, k: int) -> bool:
-    """Whether no group has values that are no numbers: the last one of a constant is padded with
-    zeros, that of a copy is not."""
+    """Return whether every group contains only numbers.
+
+    The last group of a constant is padded with zeros, that of a copy is not.
+    """
     if problem.plain.ranges[index] % k == 0:
         return True
     moving = (i for i, a in enumerate(problem.plain.accesses[:2]) if a.lane_stride(vector))

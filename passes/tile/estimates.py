@@ -1,4 +1,4 @@
-"""Sizes of tensors and statements as numbers, for costs: what `estimated` makes of them."""
+"""Sizes of tensors and statements as numbers for costs, by `estimated`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tessella.support.sizes import estimated, product
 
 
 def bytes_in(value: SSAValue | TensorType) -> int:
-    """Bytes of a tensor."""
+    """Return the bytes of a tensor."""
     return estimated(bytes_of(tensor_type(value)))
 
 
 def count_of(value: SSAValue) -> int:
-    """Elements of a tensor."""
+    """Return the number of elements of a tensor."""
     return estimated(product(shape_of(value)))
 
 
 def shape_in(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor."""
+    """Return the shape of a tensor."""
     return tuple(map(estimated, shape_of(value)))
 
 
 def points(indices: Iterable[Index]) -> int:
-    """Points of an index space."""
+    """Return the number of points of an index space."""
     return prod(estimated(index.range) for index in indices if not index.scattered)

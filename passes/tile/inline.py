@@ -1,7 +1,7 @@
-"""A map computed where it is read.
+"""Computing an elementwise statement where its result is read.
 
-The producer's indices become what the consumer reads at. A map that is read several times is then
-computed several times, if that takes less time than to write its result and read it again.
+The producer's indices become forms of the reader's. A statement with several reads is computed
+several times, if that takes less time than writing its result and reading it again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from tessella.targets import Target
 
 
 def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | None:
-    """Compute the map that makes an operand inside its reader; None if that cannot be, or does not
-    pay. Returns the reader."""
+    """Compute an elementwise operand inside its reader; None if that is impossible or does not pay.
+
+    Returns the reader.
+    """
     producer = consumer.operands[operand].owner
     if not isinstance(producer, ContractOp) or not _is_plain(producer):
         return None
@@ -49,7 +51,8 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 
 def _is_plain(op: ContractOp) -> bool:
-    """Whether a statement is a map that could be computed at any point of its result."""
+    """Return whether a statement is elementwise and could be computed at any point of its
+    result."""
     ranges = op.ranges
     return (
         op.is_map
@@ -62,7 +65,8 @@ def _is_plain(op: ContractOp) -> bool:
 
 
 def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
-    """The map's indices as forms of the consumer's, if each is a dimension of its result."""
+    """Return the producer's indices as forms of the consumer's, if each is a dimension of its
+    result."""
     if not stays_inside(read, shape_of(producer.res), consumer.ranges):
         return None
     ranges = producer.ranges
@@ -81,7 +85,7 @@ def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[
 
 
 class _Reader(NamedTuple):
-    """A statement that reads a map's result."""
+    """A statement that reads an elementwise result."""
 
     op: ContractOp
     access: Access
@@ -90,12 +94,12 @@ class _Reader(NamedTuple):
 
     @property
     def points(self) -> int:
-        """How often the statement reads it."""
+        """The number of reads."""
         return points(i for i in self.op.index_list if i.written or not self.after)
 
 
 def _pays(producer: ContractOp, target: Target) -> bool:
-    """Whether all readers of a map are statements, and to compute it there takes less time."""
+    """Return whether all readers are statements, and computing the value there takes less time."""
     readers: set[_Reader] = set()
     for use in producer.res.uses:
         op = use.operation
@@ -111,14 +115,14 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
     computing = again / lanes * ops / target.fma_ports
     scalar = any(reader.op.is_scatter and not can_have_lanes(reader.op) for reader in readers)
-    if scalar and not _moves(producer):  # an indexed write computes one element after the other
+    if scalar and not _moves(producer):  # An indexed write computes elements one after the other.
         computing += once * (1 - 1 / lanes) * body_ops(producer) / target.fma_ports
-    # the result is written, and read again by statements that share its loops
+    # The result is written, and read again by statements that share its loops.
     return computing <= 2 * bytes_in(producer.res) / target.l2_bandwidth
 
 
 def _transposes(op: ContractOp) -> bool:
-    """Whether elements that a map writes side by side lie apart in what it reads."""
+    """Return whether adjacent results read elements that lie apart."""
     inner = _innermost(op.res, op.out_access).single
     forms = [_innermost(value, access) for value, access in inputs_of(op)]
     moved = (any(f.coefficient(inner or "") for f in access) for access in op.input_accesses)
@@ -129,7 +133,7 @@ def _transposes(op: ContractOp) -> bool:
 
 
 def _innermost(value: SSAValue, access: Access) -> Linear:
-    """What an access has for the dimension whose elements lie side by side."""
+    """Return the form of the dimension whose elements are contiguous."""
     pieces = layout_of(value).order(len(access))
     return access[pieces[-1].dim] if pieces else Linear()
 
@@ -139,7 +143,7 @@ def _points(op: ContractOp) -> int:
 
 
 def _moves(op: ContractOp) -> bool:
-    """Whether a map only moves elements."""
+    """Return whether a statement only moves elements."""
     return yielded(op.combine.block) in op.combine.block.args
 
 
@@ -176,9 +180,10 @@ def _replace(
     producer: ContractOp,
     indices: dict[str, str],
 ) -> None:
-    """Replace an argument of a body by what the producer's body yields for these operands, and
-    under these names of its indices. Operands that are new come in its place: a product keeps the
-    order of its factors."""
+    """Replace an argument of a body by the producer's computation of it.
+
+    New operands take its position, which keeps the order of a product's factors.
+    """
     old = block.args[skip + operand]
     del operands[operand]
     new = [each for each in dict.fromkeys(wanted) if each not in operands]
@@ -191,5 +196,5 @@ def _replace(
 
 
 def _position(block: Block, old: SSAValue, position: int) -> int:
-    """The position of an argument while the one that is replaced is still there."""
+    """Return the position of an argument while the one to be replaced still exists."""
     return position + (block.args.index(old) <= position)

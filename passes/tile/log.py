@@ -23,12 +23,12 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 SHOWN = 6
-"""Candidates that are shown, the best first; the others are counted."""
+"""The number of best candidates that are shown; the others are counted."""
 
 
 def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]:
-    """The lines of the log: the statement with its strides, the best candidates with a breakdown of
-    their cycles, and the choice."""
+    """Yield the log: the statement with its strides, the best candidates with a breakdown of their
+    cycles, and the choice."""
     yield f"Contraction {kernel.sym_name.data} on {target.name}:"
     if obstacle(op) is None:
         table = stride_table(op)

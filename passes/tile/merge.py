@@ -1,4 +1,4 @@
-"""Two kernels as one, which a call of the one and then of the other become."""
+"""Merging two kernels into one, which replaces consecutive calls of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pair:
     second: CallOp
     kernels: tuple[KernelOp, KernelOp]
     kept: tuple[SSAValue, ...]
-    """Results of the first that others than the second read."""
+    """Results of the first that have readers other than the second."""
 
     @property
     def passed(self) -> list[tuple[int, SSAValue]]:
@@ -46,14 +46,17 @@ class Pair:
 
     @property
     def arguments(self) -> list[SSAValue]:
-        """What the kernel of both takes."""
+        """The arguments of the merged kernel."""
         passed = {i for i, _ in self.passed}
         rest = [v for i, v in enumerate(self.second.arguments) if i not in passed]
         return list(dict.fromkeys((*self.first.arguments, *rest)))
 
     def merged(self, name: str) -> KernelOp | None:
-        """The kernel of both; None if the second reads results of the first in another shape, other
-        than with dimensions of 1 more or less."""
+        """Return the merged kernel.
+
+        None if the second reads results of the first in another shape, unless they differ only in
+        dimensions of 1.
+        """
         block = Block(arg_types=[value.type for value in self.arguments])
         outer = dict(zip(self.arguments, block.args, strict=True))
         results = self._append(block, 0, [outer[v] for v in self.first.arguments])
@@ -79,7 +82,7 @@ class Pair:
         return kernel
 
     def _append(self, block: Block, number: int, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-        """Append the statements of a kernel, for these arguments. Returns its results."""
+        """Append the statements of a kernel for these arguments. Returns its results."""
         kernel = self.kernels[number]
         values: dict[SSAValue, SSAValue] = {}
         values |= zip(kernel.body.block.args, arguments, strict=True)
@@ -101,9 +104,11 @@ class Pair:
 
 
 def take_blocks(op: ContractOp) -> None:
-    """Let a map that reads all of a tensor run the blocks that its writer counts, so that both can
-    share a loop over them: ``[y: 224] (%t[y]) -> [y]`` becomes ``[y: 56, y_in: 4] (%t[4*y + y_in])
-    -> [4*y + y_in]``."""
+    """Make an elementwise statement run over the blocks that its operand's writer counts.
+
+    Both can then share a loop over the blocks: ``[y: 224] (%t[y]) -> [y]`` becomes ``[y: 56, y_in:
+    4] (%t[4*y + y_in]) -> [4*y + y_in]``.
+    """
     for value, access in zip(op.inputs, op.input_accesses, strict=True):
         writer = value.owner
         if not isinstance(writer, ContractOp) or not _is_plain(op):
@@ -118,14 +123,14 @@ def take_blocks(op: ContractOp) -> None:
 
 
 def _is_plain(op: ContractOp) -> bool:
-    """Whether a statement is a map whose indices occur in its accesses alone."""
+    """Return whether a statement is elementwise and its indices occur only in accesses."""
     return (
         op.is_map and op.post_block is None and not op.where_list and not reads_points(op.combine)
     )
 
 
 def _divide(op: ContractOp, name: str, block: int) -> None:
-    """Make two indices of one, which counts blocks of so many values."""
+    """Split an index into two, the first of which counts blocks of ``block`` values."""
     inner = next(n for i in count() if (n := f"{name}_in{i or ''}") not in op.ranges)
     both = {name: Linear.of(name, block) + Linear.of(inner)}
     indices: list[Index] = []
@@ -138,8 +143,11 @@ def _divide(op: ContractOp, name: str, block: int) -> None:
 
 
 def _fits(argument: SSAValue, value: SSAValue) -> bool:
-    """Whether a kernel can read a tensor as its argument: in the same shape but for dimensions of
-    1, which no statement leaves, and nowhere at computed places."""
+    """Return whether a kernel can read a tensor as its argument.
+
+    The shapes are equal except for dimensions of 1, which no statement leaves, and no access is
+    computed.
+    """
     if shape_of(argument) == shape_of(value):
         return True
     extents, others = ([n for n in shape_of(each) if n != 1] for each in (argument, value))
@@ -147,7 +155,7 @@ def _fits(argument: SSAValue, value: SSAValue) -> bool:
 
 
 def _stays_in_units(use: Use) -> bool:
-    """Whether a statement reads a tensor at indices, which are 0 along dimensions of 1."""
+    """Return whether a statement's indices are 0 along dimensions of 1."""
     op = use.operation
     if not isinstance(op, ContractOp):
         return False
@@ -157,7 +165,7 @@ def _stays_in_units(use: Use) -> bool:
 
 
 def _read_in_shape(old: ContractOp, new: ContractOp) -> None:
-    """Let accesses have the dimensions of the tensors that a copy of a statement reads."""
+    """Adapt the accesses of a copied statement to the dimensions of the tensors that it reads."""
     accesses = [
         _in_shape(access, shape_of(before), shape_of(after))
         for access, before, after in zip(old.access_list, old.tensors, new.tensors, strict=True)
@@ -166,7 +174,7 @@ def _read_in_shape(old: ContractOp, new: ContractOp) -> None:
 
 
 def _in_shape(access: Access, old: Sequence[Size], new: Sequence[Size]) -> Access:
-    """An access to a tensor as one in a shape with other dimensions of 1."""
+    """Return an access to a tensor in a shape with other dimensions of 1."""
     if list(old) == list(new):
         return access
     forms = iter([form for form, extent in zip(access, old, strict=True) if extent != 1])

@@ -46,30 +46,42 @@ from tessella.targets import Target
 # with it, on avx512. `python -m bench.constants model` prints it, for other values and targets too.
 
 LOOP_CYCLES = 0.5
-"""Of a step of the innermost loop, beside the arithmetic that hides most of it. Without it 98,
-1.3% in the mean and 2.5% at most."""
+"""Cycles of an iteration of the innermost loop beyond the arithmetic, which hides most of its
+overhead.
+
+Without it 98, 1.3% in the mean and 2.5% at most.
+"""
 LOAD_CYCLES = 0.1
-"""Of a load beyond its port: operands come from the second level of cache as often as from the
-first. Without it 122, 1.1% in the mean and 4.4% at most."""
+"""Cycles of a load beyond its port: operands come from the second cache level as often as from the
+first.
+
+Without it 122, 1.1% in the mean and 4.4% at most.
+"""
 PANEL_WAYS = 2
-"""Ways of a set of the first level of cache that other operands take. Without them 2, 13.5% in the
-mean and 20.4% at most."""
+"""Ways of a first-level cache set that other operands occupy.
+
+Without them 2, 13.5% in the mean and 20.4% at most.
+"""
 CONFLICT_CYCLES = 0.25
-"""Of a load that finds its line gone, as more rows share a set than it has ways. The 1x1
-convolution 2048->512 of 7x7, whose rows lie 8 KiB apart, takes 675 us by 13 rows, 570 by 11, and
-540 by 10 (medians in six processes; 12 ways). Without it 3, 13.9% in the mean and 20.4% at
-most."""
+"""Cycles of a load whose line was evicted, as more rows share a cache set than it has ways.
+
+It concerns rows a multiple of 4 KiB apart. Without it 3, 13.9% in the mean and 20.4% at most.
+"""
 MASK_CYCLES = 0.5
-"""Of a comparison of the lanes with a bound; loops hoist most of them. Without it 2, 9.3%
-in the mean and 13.8% at most."""
+"""Cycles of comparing the lanes with a bound; loops hoist most comparisons.
+
+Without it 2, 9.3% in the mean and 13.8% at most.
+"""
 EXTRACT_OPS = 2.0
 """Operations to load an element into a lane."""
 PLACE_OPS = 2.0
-"""Operations to move the place of an element from a lane to an address."""
+"""Operations to move an element's position from a lane to an address."""
 HELD_WEIGHTS = 9
-"""Points of a window whose weights stay in registers: those of 3x3. With all points 15,
-51% in the mean and 148% at most: the rows of depthwise convolutions of 5x5 and 7x7 have no
-registers."""
+"""Points of a window whose weights stay in registers: those of a 3x3 window.
+
+With all points 15, 51% in the mean and 148% at most: depthwise convolutions of 5x5 and 7x7 run out
+of registers.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,13 +91,13 @@ class Estimate:
     arithmetic: float
     loads: float
     latency: float
-    """These three are parts of which the longest counts, summed over all register tiles."""
+    """These three overlap, and the longest counts; each is summed over all register tiles."""
     core: float
-    """With what loops, register tiles and stores take."""
+    """The above plus the overhead of loops, register tiles and stores."""
     traffic: Mapping[str, float]
-    """Cycles in which each level delivers what it has to."""
+    """Cycles in which each cache level delivers its data."""
     registers: int
-    """Vector registers that are held across the innermost loop."""
+    """Vector registers that are live across the innermost loop."""
 
     @property
     def memory(self) -> float:
@@ -98,8 +110,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Model:
-    """Estimates schedules of one statement, flattened with the layouts of its operands. The sizes
-    of ``flat`` are numbers: those that `estimated` returns."""
+    """Estimates schedules of one statement, flattened with the layouts of its operands.
+
+    The sizes of ``flat`` are numbers: those that `estimated` returns.
+    """
 
     op: ContractOp
     flat: Flat[int]
@@ -107,7 +121,7 @@ class Model:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """What the statement moves between the caches."""
+        """The statement's traffic between the caches."""
         return Traffic(self.op, self.flat, self.target)
 
     @cached_property
@@ -115,26 +129,29 @@ class Model:
         return self.op.is_map
 
     def estimate(self, s: Schedule) -> Estimate:
-        """The modelled cycles of the whole statement under a schedule."""
+        """Return the modelled cycles of the whole statement under a schedule."""
         if self.op.is_scatter:
             return self._scattering(s)
         return replace(self.computing(s), traffic=self.traffic.cycles(s))
 
     def _scattering(self, s: Schedule) -> Estimate:
-        """The modelled cycles of an indexed write."""
+        """Return the modelled cycles of an indexed write."""
         found = scatter_cycles(self.op, self.flat, self.target, s)
         traffic = {"memory": found.memory}
         return Estimate(found.computing, 0.0, found.waiting, found.core, traffic, 0)
 
     def undivided(self, name: str) -> float:
-        """Cycles that each thread takes of a statement of which threads divide an index: where that
-        is scattered, all of them look at all coordinates."""
+        """Return the cycles that each thread spends on all of a statement that is divided along an
+        index.
+
+        If the index is scattered, every thread reads all coordinates.
+        """
         if name not in self.flat.scattered:
             return 0.0
         return places(self.op, self.flat) * PLACE_CYCLES
 
     def computing(self, s: Schedule) -> Estimate:
-        """The estimate without the traffic between the caches. It takes half the time."""
+        """Return the estimate without cache traffic, in half the time."""
         arithmetic = loads = latency = core = 0.0
         by_lanes, running = self.plan(s).sums_lanes, self.flat.running in s.reduction
         points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
@@ -170,9 +187,11 @@ class Model:
         return 0.0 if self.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
-        """A lower bound of the cycles of a schedule with this many rows, for all unrollings and
-        loop orders: windows and the rows of maps share all loads that they can, and memory is read
-        once."""
+        """Return a lower bound on a schedule's cycles, by number of rows.
+
+        It holds for all unrollings and loop orders: windows and rows share all loads that they can,
+        and memory is read once.
+        """
         t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
         by_vector = ((o, a) for o, a in self._inputs(s) if o.by_vector)
         vectors_of = sum(
@@ -210,14 +229,14 @@ class Model:
         return cycles
 
     def _tiles(self, s: Schedule, outer: int) -> Iterator[tuple[int, int, int]]:
-        """(rows, vectors, count) of the register tiles."""
+        """Yield (rows, vectors, count) of the register tiles."""
         widths = self.parts(s.vector, s.width)
         for rows, row_count in self.parts(s.rows, s.row_tile):
             for width, count in widths:
                 yield rows, -(-width // s.lanes), row_count * count * outer
 
     def parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
-        """(extent, count) of the tiles of an index."""
+        """Return (extent, count) of the tiles of an index."""
         if name is None:
             return [(1, 1)]
         extent = self.flat.ranges[name]
@@ -231,7 +250,7 @@ class Model:
         if self.op.is_multiply_add:
             return 1.0
         if self.op.greatest_number is not None:
-            return body_ops(self.op) - 1.0  # it is the aggregation; the other is its constant
+            return body_ops(self.op) - 1.0  # one operand is the aggregation, the other its constant
         # a maximum that keeps NaN takes a comparison and a blend
         accumulate = {"=": 0.0, "+": 1.0, "*": 1.0}.get(self.op.aggregation.data, 3.0)
         fused = self.op.summed_product is not None
@@ -244,7 +263,7 @@ class Model:
         return 0.0 if block is None else block_ops(block) + converting_ops(block, self.target)
 
     def _mask_cycles(self, s: Schedule) -> float:
-        """Cycles of the masks of vectors, averaged over all tiles."""
+        """Return the cycles of vector masks, averaged over all tiles."""
         held = self.plan(s).constraints
         if s.vector is None or not held.masked:
             return 0.0
@@ -255,8 +274,10 @@ class Model:
         return (boundary * len(held.lanes) + everywhere) * MASK_CYCLES
 
     def page_cycles(self, s: Schedule, operands: Sequence[int] | None = None) -> float:
-        """Cycles of TLB misses at a point of the innermost reduction loops, of inputs with more
-        pages than the first-level TLB holds."""
+        """Return the cycles of TLB misses at a point of the innermost reduction loops.
+
+        They occur for inputs with more pages than the first-level TLB holds.
+        """
         cycles = 0.0
         for operand in range(self.flat.inputs) if operands is None else operands:
             a, size = self.flat.accesses[operand], self.traffic.sizes[operand]
@@ -273,11 +294,12 @@ class Model:
         return cycles
 
     def trips(self, s: Schedule, name: str) -> int:
-        """Points of a reduced index: its values, or the groups of them that are added up."""
+        """Return the iterations of a reduced index: its values, or groups of them."""
         return -(-self.flat.ranges[name] // s.group(name))
 
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
-        """Cycles of a point's arithmetic; the least, if rows share all that windows may."""
+        """Return the cycles of a point's arithmetic; the least, if rows share all that windows
+        allow."""
         if s.dot is not None:
             products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
             ops = products + self._joined_groups(s, rows)
@@ -290,12 +312,13 @@ class Model:
         return ops / self.target.fma_ports
 
     def _joined_groups(self, s: Schedule, rows: int) -> int:
-        """Operations that join the groups of rows that an instruction computes together."""
+        """Return the operations that join the groups of rows that an instruction computes
+        together."""
         whole = round_up(rows, s.height)
         return whole - whole // s.height
 
     def _extracting(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Operations that load elements at computed places, lane by lane."""
+        """Return the operations that load elements at computed positions, lane by lane."""
         lanes = s.lanes * vectors
         return sum(
             lanes * (rows * EXTRACT_OPS + (rows if x.by_row else 1) * PLACE_OPS)
@@ -303,7 +326,7 @@ class Model:
         )
 
     def _widened_groups(self, s: Schedule, dot: Dot, rows: int, vectors: int) -> float:
-        """Cycles to widen the groups that a point reads for an instruction that takes wider
+        """Return the cycles to widen the groups that a point reads for an instruction on wider
         ones."""
         shuffles = 0.0
         for o in self.plan(s).read:
@@ -313,7 +336,7 @@ class Model:
         return shuffles / self.target.shuffle_ports
 
     def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
-        """Operations that widen what a point of a product loads."""
+        """Return the operations that widen what a point of a product loads."""
         ops = 0.0
         for widened, (o, a) in zip(self._widened, self._inputs(s), strict=False):
             if not o.by_vector:
@@ -326,7 +349,7 @@ class Model:
 
     @cached_property
     def _widened(self) -> list[Conversion]:
-        """What it takes to widen each input of a product; other bodies count it themselves."""
+        """The conversion of each input of a product; other bodies count their own."""
         return [conversion(element_of(value.type), self.target) for value in self.op.inputs]
 
     @cached_property
@@ -342,8 +365,8 @@ class Model:
         return (total - by_row * repeated) / self.target.load_ports
 
     def _distinct(self, s: Schedule, rows: int | None = None) -> float:
-        """The share of a map's loads by row that are of other elements than those of other rows; of
-        any number of rows, the least."""
+        """Return the fraction of row-wise loads that no other row makes; for any number of rows,
+        the least."""
         if not self.is_map or s.rows is None or self.plan(s).has_transposes:
             return 1.0
         inputs = zip(self.op.inputs, self._inputs(s), strict=False)
@@ -363,8 +386,11 @@ class Model:
         return zip(self.plan(s).read, self.flat.accesses, strict=False)
 
     def _conflict_cycles(self, s: Schedule, rows: int) -> float:
-        """Cycles of a point's loads from rows that lie whole pages apart. The first level of cache
-        is indexed by what an address has within a page: such rows share one set of it."""
+        """Return the cycles of loads from rows whole pages apart.
+
+        The first-level cache is indexed by an address's offset within a page, so these rows share
+        one set.
+        """
         page = self.target.page
         if rows + PANEL_WAYS <= self.target.l1 // page:
             return 0.0
@@ -383,29 +409,33 @@ class Model:
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _square_loads(self, s: Schedule, a: FlatAccess[int]) -> float:
-        """Loads of a square that is transposed, with its shuffles; fewer of a short index."""
+        """Return the loads of a transposed square, with its shuffles; fewer for a short index."""
         held = min(s.lanes, self.flat.ranges[s.vector or ""])
         shuffles = held * math.log2(held) + (s.lanes if held < s.lanes else 0)
         ports = self.target.load_ports / self.target.shuffle_ports
         return held * self._lines(s, a) + shuffles * ports
 
     def _vector_loads(self, s: Schedule, o: OperandPlan[int], a: FlatAccess[int]) -> float:
-        """Loads of one vector, one for each cache line, plus the shuffles of strided ones."""
+        """Return the loads of one vector, one for each cache line, plus the shuffles of strided
+        ones."""
         lines = self._lines(s, a)
         if o.access is not Access.STRIDED:
             return lines
         return lines * (o.stride + self.target.load_ports / self.target.shuffle_ports)
 
     def _lines(self, s: Schedule, a: FlatAccess[int]) -> float:
-        """Average number of cache lines of a vector: more than one if vectors do not start at
-        multiples of their length."""
+        """Return the average number of cache lines of a vector.
+
+        It exceeds one if vectors do not start at multiples of their length.
+        """
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
             return 1.0
         return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess[int], rows: int) -> float:
-        """The share of a window's loads that no other row of the unrolled points makes."""
+        """Return the fraction of a window's loads that no other row of the unrolled points
+        makes."""
         assert s.rows is not None
         step = a.stride(s.rows)
         positions, left = [0], s.unroll
@@ -421,7 +451,7 @@ class Model:
         return len(distinct) / (len(positions) * rows)
 
     def _repeats(self, a: FlatAccess[int]) -> bool:
-        """Whether points of the reduced indices read the same element."""
+        """Return whether points of the reduced indices read the same element."""
         span = 0
         for stride, name in sorted((abs(a.stride(n)), n) for n in self.flat.reduced):
             if self.flat.ranges[name] > 1 and stride <= span:
@@ -430,8 +460,8 @@ class Model:
         return False
 
     def _finish(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Cycles to begin a register tile, run the post body, and store."""
-        if self.flat.running in s.order:  # the aggregates before it are loaded
+        """Return the cycles to begin a register tile, run the post body, and store."""
+        if self.flat.running in s.order:  # the preceding aggregates are loaded
             return rows * vectors * (self._stored_each + 1.0 / self.target.load_ports)
         return self._begin + rows * vectors * self._stored_each
 
@@ -440,14 +470,14 @@ class Model:
         return 1.0 if self.is_map else self.target.refill_cycles + self.target.fma_latency
 
     def _merges(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Cycles of the shuffles that interleave the rows of a tile."""
+        """Return the cycles of the shuffles that interleave the rows of a tile."""
         if not self.plan(s).interleaves:
             return 0.0
         return vectors * rows * rows / self.target.shuffle_ports
 
     @cached_property
     def _stored_each(self) -> float:
-        """Cycles to run the post body on a vector of results, and to store it."""
+        """The cycles to run the post body on a vector of results, and to store it."""
         posts = len(self.flat.accesses) - 1 - self.flat.inputs
         return max(
             1.0 / self.target.store_ports,
@@ -456,46 +486,54 @@ class Model:
         )
 
     def _sum_lanes(self, s: Schedule) -> float:
-        """Cycles to add up the lanes of the accumulators, with a shuffle and an addition for each
-        halving, and to store the sum. Short reductions are unrolled, and overlap with those of the
-        next output."""
+        """Return the cycles to sum the lanes of the accumulators, and to store the sum.
+
+        Each halving takes a shuffle and an addition. Short reductions are unrolled, and overlap
+        with those of the next output.
+        """
         halves = math.log2(max(2, s.lanes))
         horizontal = 2 * halves / self.target.shuffle_ports + s.vectors
         return self._finish(s, 1, 1) - self.target.refill_cycles + horizontal
 
     def has_windows(self, s: Schedule) -> bool:
-        """Whether an input's vectors also move with the rows, as windows do."""
+        """Return whether an input's vectors also move with the rows, as windows do."""
         return bool(self.plan(s).windows)
 
     def apart(self, s: Schedule) -> bool:
-        """Whether the rows' windows have no element in common, as those of a pool of 2x2/2. Each is
-        unrolled, as an instruction that loads from one position after another in a loop jumps
-        between them, which the processor's prefetches do not follow: a max pool of 64 maps of
-        224x224 takes up to four times as long."""
+        """Return whether the rows' windows are disjoint, as those of a 2x2/2 pool.
+
+        Each one is unrolled: in a loop, a load would jump between positions, which defeats the
+        processor's prefetcher.
+        """
         whole = replace(s, unroll=math.prod(self.flat.ranges[n] for n in s.reduction))
         read = zip(self.plan(s).read, self.flat.accesses, strict=False)
         shares = [self._fresh(whole, a, s.row_tile) for o, a in read if o.is_window]
         return bool(shares) and min(shares) == 1.0
 
     def registers(self, s: Schedule) -> int:
-        """Number of vector registers that a register tile holds at once."""
+        """Return the number of vector registers that a register tile holds at once."""
         if self.is_map:
             return s.lanes if self.plan(s).has_transposes else 0
         rows = round_up(s.row_tile, s.height)
         return rows * self._held_by_row(s) + self._held_by_all(s)
 
     def most_rows(self, s: Schedule) -> int:
-        """The rows of the largest register tile of a contraction that fits into the registers."""
+        """Return the rows of the largest register tile of a contraction that fits into the
+        registers."""
         left = self.target.vector_registers - self._held_by_all(s)
         return left // self._held_by_row(s) // s.height * s.height
 
     def _held_by_row(self, s: Schedule) -> int:
-        """Registers of one row: its accumulators, and its share of a column of each window."""
+        """Return the registers of one row: its accumulators, and its share of a column of each
+        window."""
         return s.vectors * (1 + self.plan(s).columns)
 
     def _held_by_all(self, s: Schedule) -> int:
-        """Registers besides those of rows: for windows, two more rows and the weights; for others,
-        the vectors that all rows share, an element, and the products that are summed apart."""
+        """Return the registers besides those of rows.
+
+        For windows they are two more rows and the weights; for other inputs, the vectors that all
+        rows share, an element, and separately summed products.
+        """
         plan = self.plan(s)
         compared = 3 if self.op.aggregation.data in "<>" else 0
         summed = s.dot is not None and s.dot.row.sums
@@ -509,7 +547,7 @@ class Model:
         return 2 * s.vectors * plan.columns + weights + strided + compared
 
     def plan(self, s: Schedule) -> AccessPlan[int]:
-        """How operands are read and the result is written."""
+        """Return the access plan of operands and result."""
         key = s.vector, s.rows, s.dot
         if key not in self._plans:
             self._plans[key] = plan_accesses(self.op, self.flat, s.vector, s.rows, s.dot)
@@ -520,11 +558,11 @@ class Model:
         return {}
 
     def bounded(self, s: Schedule) -> frozenset[str]:
-        """The reduced indices whose loops are bounded by constraints. They do not unroll."""
+        """Return the reduced indices whose loops are bounded by constraints and not unrolled."""
         return self.plan(s).constraints.bounded
 
     def shared(self, s: Schedule) -> set[str]:
-        """The reduced indices of windows along which rows share loaded vectors."""
+        """Return the reduced indices of windows along which rows share loaded vectors."""
         operands = zip(self.op.input_accesses, self.plan(s).read, strict=True)
         forms = (form for access, o in operands if o.is_window for form in access)
         moving = (form for form in forms if s.rows is not None and form.coefficient(s.rows))
@@ -532,10 +570,10 @@ class Model:
 
 
 def modelled(op: ContractOp, target: Target) -> Model:
-    """The model of a statement that has a schedule."""
+    """Return the model of a scheduled statement."""
     return Model(op, flatten(op).with_sizes(estimated), target)
 
 
 def body_ops(op: ContractOp) -> float:
-    """Vector operations of a statement's combine body."""
+    """Return the vector operations of a statement's combine body."""
     return block_ops(op.combine.block)

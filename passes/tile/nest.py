@@ -45,27 +45,25 @@ from tessella.support.sizes import USUAL, Size, bounds_of, estimated
 from tessella.targets import Target
 
 LEAST_ROWS = 8
-"""Of a step with products: with fewer, every vector of a panel is loaded for too few sums."""
+"""The least rows of a step with products: with fewer, each panel vector is loaded for too few
+sums."""
 LEAST_SUMMED = 16
-"""Values that a product sums, at the least."""
+"""The least number of summands of a product."""
 FAR_ROWS = 16
-"""Of one whose other operand no step finds in the second level. With 14, Winograd's convolution of
-256 channels of 56x56 takes 1.1 times as long as without shared loops."""
+"""The least rows if no step finds the other operand in the second-level cache."""
 SHARES = {"L1": 0.3, "L2": 0.5}
-"""The share of a cache that a step's part of the tensors may fill, beside what it reads ahead.
-Attention of 12x1024x64 is 1.45 times as fast with it as without shared loops. Layer norm of
-4096x1024 takes 5% less by single rows than by two, softmax 10% less than by three."""
+"""The fraction of a cache that a step's part of the tensors may fill, beside data read ahead."""
 
 WRITTEN = 3
-"""How often what is written far away and read again passes to or from there."""
+"""How often data that is written to memory and read again crosses the memory bus."""
 
 AHEAD = 2
-"""How many steps later what is prefetched is read, where these fit into the nearest cache: with
-one, softmax of 4096x1024 takes 1.15 times as long, layer norm 1.1 times."""
+"""The distance of prefetches in iterations, if these fit into the nearest cache."""
 COLUMNS, FAR_COLUMNS = 2, 8
-"""Cache lines in a step of columns, and where each row lies in a page of its own, which takes a
-translation. With one, softmax of the columns of 1024x1024 takes 3.3 times as long, with two 1.9
-times, with 16 as long. With 8 for rows of 384 bytes, instance norms take 5% longer."""
+"""Cache lines in a step of columns, and the number if each row is in a page of its own.
+
+A page takes a TLB entry.
+"""
 
 
 _Accessed = tuple[ContractOp, Sequence[Linear]]
@@ -74,15 +72,15 @@ _Accessed = tuple[ContractOp, Sequence[Linear]]
 
 @dataclass(frozen=True)
 class _Class:
-    """An index of each of some statements, all of them the same loop."""
+    """An index of each of several statements, all of them the same loop."""
 
     extent: Size
     names: Mapping[ContractOp, str]
     windows: Mapping[ContractOp, Window] = field(default_factory=dict["ContractOp", "Window"])
-    """Of a step of one value: those of statements whose readers look at neighbours."""
+    """Windows in a step of one value, for statements whose readers access neighbours."""
 
     def values(self, op: ContractOp, step: int) -> int:
-        """How many values of its index a statement runs in a step."""
+        """Return the number of index values that a statement runs in a step."""
         window = self.windows.get(op)
         if window is None:
             return step
@@ -90,13 +88,15 @@ class _Class:
 
 
 def share_loops(kernel: KernelOp, target: Target) -> None:
-    """Let the statements of a kernel share the loops that all of them have, if what they hand on to
-    each other does not fit into the nearest cache, nor all that they touch into one; else one that
-    some sum over, if that saves much. A long sum is one of blocks, which are a loop of their own.
+    """Make the statements of a kernel share loops.
 
-    A step prefetches the inputs of a later one if they come from far away. The statements of a
-    kernel with a selection share no loops. An indexed write touches all of its result, so that no
-    step of its kernel could keep to a part.
+    They share all common loops if the intermediate results do not fit into the nearest cache, nor
+    all tensors into one; otherwise a loop that some of them sum over, if that saves much. A long
+    sum becomes a sum of blocks, whose loop they can share. An iteration prefetches the inputs of a
+    later one if they come from memory.
+
+    The statements of a kernel with a selection share no loops. An indexed write touches all of its
+    result, so no iteration could keep to a part of it.
     """
     if kernel.selections or any(op.is_scatter for op in kernel.statements):
         return
@@ -118,7 +118,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         _share_sums(kernel, target)
         return
     plain = list(_classes(ops))
-    # of what neighbours are read of, one loop: each further one computes more again
+    # only one loop over read neighbours: each further one recomputes more
     classes = plain or list(islice(_classes(ops, around=True), 1))
     _, room = _room(ops, target, far=not plain)
     inner = [(each, 1) for each in _inside(ops, plain, room, target)]
@@ -142,7 +142,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
 
 
 def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
-    """A copy of a kernel whose statements share loops, with the windows that they need then."""
+    """Return a copy of a kernel whose statements share loops, with the windows that they need."""
     made = kernel.clone()
     made.nest = NestAttr(nest)
     for op, other in zip(kernel.statements, made.statements, strict=True):
@@ -152,13 +152,16 @@ def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
 
 
 def _outgrows(loop: _Class) -> bool:
-    """Whether a loop may be longer than usual, so that what fits into a cache for usual sizes does
-    not for others, and is never too short for a step with products."""
+    """Return whether a loop may be longer than usual.
+
+    Data that fits into a cache at usual sizes may then not fit, and the loop is never too short for
+    a step with products.
+    """
     return _may_be_long(loop.extent) and bounds_of(loop.extent)[0] >= FAR_ROWS
 
 
 def _may_be_long(size: Size) -> bool:
-    """Whether a range depends on symbols and may be longer than usual."""
+    """Return whether a range is symbolic and may be longer than usual."""
     least, most = bounds_of(size)
     return least != most > USUAL
 
@@ -166,9 +169,11 @@ def _may_be_long(size: Size) -> bool:
 def _inside(
     ops: Sequence[ContractOp], classes: Sequence[_Class], room: float, target: Target
 ) -> Iterator[_Class]:
-    """A further loop that the statements from a product to another have, the most of them, if the
-    data of the least step of the loops that all have does not fit: as of attention by blocks of
-    keys."""
+    """Return a further loop shared by the statements from one product to another.
+
+    It is used if the data of the smallest step of the common loops does not fit, as in attention by
+    blocks of keys.
+    """
     products = [i for i, op in enumerate(ops) if _is_product(op)]
     runs = [(i, j + 1) for i, j in combinations(products, 2) if j + 1 - i < len(ops)]
     outer = [(each, _grain(each, ops, target)) for each in classes] if runs else []
@@ -183,13 +188,13 @@ def _inside(
 
 
 def _is_product(op: ContractOp) -> bool:
-    """Whether a statement multiplies matrices, of which none is as small as those of transforms."""
+    """Return whether a statement multiplies matrices larger than those of transforms."""
     summed = points(index for index in op.index_list if index.reduced)
     return op.sums_products and summed >= LEAST_SUMMED
 
 
 def _share_sums(kernel: KernelOp, target: Target) -> None:
-    """Let statements share a loop that some of them sum over. A step fits into the nearest
+    """Make statements share a loop that some of them sum over. A step fits into the nearest
     cache."""
     stream = max(streams(kernel), key=lambda each: saved(each, target), default=None)
     if stream is None or not saved(stream, target):
@@ -212,21 +217,24 @@ def _nest(
     room: float,
     target: Target,
 ) -> Nest:
-    """The loops, with prefetches where arguments come from far away."""
+    """Return the loops, with prefetches if arguments come from memory."""
     far = _read(ops) > target.l2
     near = _touched(ops, loops) - _shared(ops, loops) <= room <= target.l1
     return Nest(tuple(shared), target.cache_line, AHEAD if near else 1) if far else Nest((*shared,))
 
 
 def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tuple[str, float]:
-    """The cache whose share a step may fill, in bytes. Products read what serves all rows from the
-    second level, and where steps compute the same neighbours, they are to be few."""
+    """Return the cache whose fraction a step may fill, and its bytes.
+
+    Products read what serves all rows from the second level. Where steps recompute neighbours, few
+    steps are better.
+    """
     name = "L2" if far or any(op.sums_products for op in ops) else "L1"
     return name, SHARES[name] * {"L1": target.l1, "L2": target.l2}[name]
 
 
 def reason(kernel: KernelOp, target: Target) -> str:
-    """Why the statements of a kernel share loops, and steps are as large as they are."""
+    """Return why the statements of a kernel share loops, and why steps have their size."""
     ops = [op for op in kernel.statements if depth(op)]
     parts = _parts(ops)
     shared = sum(size for size, moves in parts if not moves)
@@ -242,7 +250,8 @@ def reason(kernel: KernelOp, target: Target) -> str:
 
 
 def _parts(ops: Sequence[ContractOp]) -> list[tuple[int, bool]]:
-    """Of each tensor, the bytes that a step touches, and whether the last loop moves them."""
+    """Return, for each tensor, the bytes that a step touches, and whether the last loop moves
+    them."""
     found: dict[SSAValue, tuple[int, bool]] = {}
     for op in ops:
         loops = shared_loops(op)
@@ -263,7 +272,7 @@ def _kib(size: int) -> str:
 
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target) -> bool:
-    """Whether too few results of a product share each element of an operand in a step."""
+    """Return whether too few results of a product share each element of an operand in a step."""
     steps = _steps(op, loops)
     for value, access in zip(op.inputs if op.sums_products else (), op.access_list, strict=False):
         moving = {name for form in access for name, _ in form.terms}
@@ -276,12 +285,12 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target
 
 
 def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int]:
-    """How many values of its indices a step of loops runs."""
+    """Return the number of index values that a step of loops runs, by index."""
     return {each.names[op]: each.values(op, step) for each, step in loops if op in each.names}
 
 
 def _read(ops: Sequence[ContractOp]) -> int:
-    """Bytes of the kernel's arguments that statements read, at the most."""
+    """Return an upper bound on the bytes of the kernel's arguments that statements read."""
     read = {value for op in ops for value in op.operands if isinstance(value, BlockArgument)}
     return sum(bounds_of(bytes_of(tensor_type(argument)))[1] for argument in read)
 
@@ -293,8 +302,8 @@ def _step(
     room: float,
     grain: int,
 ) -> int:
-    """The largest step of a loop, of whole grains, whose data fits into the cache; one grain if
-    none does."""
+    """Return the largest step of a loop, in whole grains, whose data fits into the cache; at least
+    one grain."""
     fixed, moved = _touched(ops, [*outer, (loop, 0)]), _touched(ops, [*outer, (loop, 1)])
     around = fixed if loop.windows else 0
     fitting = int((room - around) / (moved - fixed)) // grain * grain
@@ -305,15 +314,18 @@ def _step(
 
 
 def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> bool:
-    """Whether rows of maps and sums may be longer than usual. Where a step has as many as are near
-    when rows are as long as usual, softmax of rows of 1024 takes 1.5 times as long. Products have
-    steps of several rows all the same, as these share what they load."""
+    """Return whether rows of elementwise statements and sums may be longer than usual.
+
+    A step sized for usual rows would then exceed the cache. Products have steps of several rows
+    anyway, as these share loads.
+    """
     ranges = (i.range for op in ops for i in op.index_list if i.name not in _steps(op, loops))
     return not any(op.sums_products for op in ops) and any(map(_may_be_long, ranges))
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
-    """The least step of a loop: of cache lines if it runs along those of the largest tensors."""
+    """Return the least step of a loop: a cache line, if it runs along the largest tensors'
+    lines."""
     tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
     largest = max(count_of(value) for _, value, _ in tensors)
     grain = 1
@@ -331,20 +343,19 @@ def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
 
 
 def _handed_on(ops: Sequence[ContractOp]) -> int:
-    """Bytes of the tensors that several statements touch, which one may leave to the next in a
-    cache."""
+    """Return the bytes of tensors that one statement may leave to the next in a cache."""
     count = Counter(value for op in ops for value in set(op.tensors))
     return sum(bytes_in(value) for value, n in count.items() if n > 1)
 
 
 def _shared(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
-    """Bytes that all steps of the last shared loop touch."""
+    """Return the bytes that all iterations of the last shared loop touch."""
     *outer, (last, _) = loops
     return _touched(ops, [*outer, (last, 0)])
 
 
 def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> int:
-    """Bytes of all tensors that a step of the shared loops touches."""
+    """Return the bytes of all tensors that a step of the shared loops touches."""
     sizes: dict[SSAValue, int] = {}
     for op in ops:
         steps = _steps(op, loops)
@@ -362,7 +373,7 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
 
 
 def _moving(access: Sequence[Linear], names: Mapping[str, int]) -> list[tuple[int, Linear]]:
-    """The dimensions that some indices move through."""
+    """Return the dimensions that these indices move through."""
     return [
         (dim, form)
         for dim, form in enumerate(access)
@@ -371,8 +382,10 @@ def _moving(access: Sequence[Linear], names: Mapping[str, int]) -> list[tuple[in
 
 
 def bytes_saved(kernel: KernelOp, target: Target) -> int:
-    """Bytes of large tensors that steps of shared loops find in cache, where statements one after
-    another would read or write them far away."""
+    """Return the bytes of large tensors that shared loops keep in cache.
+
+    Without sharing, statements would read or write them in memory.
+    """
     counts: dict[SSAValue, int] = {}
     for op in kernel.statements:
         for value, access in zip(op.tensors, op.access_list, strict=True):
@@ -383,8 +396,7 @@ def bytes_saved(kernel: KernelOp, target: Target) -> int:
 
 
 def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
-    """Whether what steps compute more than once takes less than what stays in cache would to be
-    written and read."""
+    """Return whether recomputation is cheaper than the memory round trip."""
     again = saved = 0.0
     for op in kernel.statements:
         loops = shared_loops(op)
@@ -403,8 +415,11 @@ def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
 
 
 def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Class]:
-    """The loops that all statements have, in the order of the last one's result, outermost first;
-    those in which neighbours are read of what others write only where that is asked for."""
+    """Yield the loops that all statements have, in the order of the last one's result, outermost
+    first.
+
+    Loops in which statements read neighbours of others' results are included on request.
+    """
     last = ops[-1]
     ranges = last.ranges
     for form in last.out_access:
@@ -425,8 +440,10 @@ def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Cl
 def _windows(
     ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: Size
 ) -> Mapping[ContractOp, Window] | None:
-    """The windows of statements in a step of one value of a loop that all statements of a kernel
-    share; None if steps cannot do with what they write."""
+    """Return the windows of statements in a step of one value of a shared loop.
+
+    None if iterations cannot work with what they write.
+    """
     kernel = ops[0].parent_op()
     if not isinstance(kernel, KernelOp) or len(ops) != len(kernel.statements):
         return None
@@ -438,7 +455,7 @@ def _windows(
 
 
 def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:
-    """Whether a statement reads neighbours of what others write."""
+    """Return whether a statement reads neighbours of others' results."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if isinstance(writer, ContractOp):
@@ -449,8 +466,11 @@ def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
-    """Find the index of every statement, from the last one backwards: by what reads its result, or
-    else by what reads the same argument. Returns whether all have one."""
+    """Find the index of every statement, from the last one backwards. Returns whether all have one.
+
+    A statement's index follows from the readers of its result, or from readers of the same
+    argument.
+    """
     for op in reversed(ops):
         if op not in names and (name := _alike(op, names)) is not None:
             names[op] = name
@@ -468,8 +488,8 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
 
 
 def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
-    """The index of a statement that runs over the same dimension of a tensor as that of another
-    statement."""
+    """Return the index of a statement that runs over the same tensor dimension as another
+    statement's."""
     for other, name in names.items():
         for value, access in zip(other.tensors, other.access_list, strict=True):
             for own, forms in zip(op.tensors, op.access_list, strict=True):
@@ -481,8 +501,10 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
 
 
 def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """The index of another access that counts the same blocks of a dimension as an index of one; if
-    it is in one dimension of that."""
+    """Return the index of another access that counts the same blocks of a dimension.
+
+    It must occur in one dimension of that access only.
+    """
     triples = zip(of[1], _counted(*of), _counted(*other), strict=True)
     found = [(mine, theirs) for form, mine, theirs in triples if form.coefficient(name)]
     if len(found) != 1:
@@ -494,7 +516,7 @@ def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
 
 
 def _looked_at(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """The index of another access that a window moves along with an index of one."""
+    """Return the index of another access that a window moves along with an index of one."""
     pairs = zip(of[1], other[1], strict=True)
     found = [theirs.single for mine, theirs in pairs if mine.coefficient(name)]
     return found[0] if len(found) == 1 else None

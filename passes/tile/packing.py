@@ -1,4 +1,4 @@
-"""The places in which a schedule requires the operands of its kernel: layouts, and elements."""
+"""The places in which a schedule requires its operands: layouts, and elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tessella.dialects.tile.split import constant_layouts, is_split, split_indic
 
 
 def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
-    """The kernel argument that an operand is, if nothing else in the kernel reads it."""
+    """Return the kernel argument of an operand, if nothing else in the kernel reads it."""
     value = op.inputs[operand]
     if (
         isinstance(value, BlockArgument)
@@ -27,7 +27,7 @@ def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument
 
 
 def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) -> bool:
-    """Whether an operand can have a layout with this index innermost."""
+    """Return whether an operand can have a layout with this index innermost."""
     forms = op.input_accesses[operand]
     return (
         argument_of(op, kernel, operand) is not None
@@ -46,11 +46,13 @@ def packed_places(
     width: int | None,
     dot: Dot | None = None,
 ) -> dict[int, PlaceAttr]:
-    """New places by operand, for tiles of ``width`` elements of the vector index: panels for those
-    that do not depend on the rows, and are constants or need a copy anyhow; the vector index
-    innermost for others that need a copy, and for all where there is no width. An instruction that
-    adds up groups of products has all that moves with the lanes in panels of groups; they have the
-    element that it takes where rows share them."""
+    """Return new places by operand, for tiles of ``width`` elements of the vector index.
+
+    Operands that do not depend on the rows, and are constants or need a copy anyway, are packed in
+    panels. Others that need a copy get the vector index innermost, as do all if there is no width.
+    For an instruction on groups of products, everything that moves with the lanes is packed in
+    panels of groups, in the instruction's element if rows share them.
+    """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:
         return places
@@ -76,13 +78,15 @@ def packed_places(
 
 
 def packed_as(layout: Layout = ANY_LAYOUT, element: str = "") -> PlaceAttr:
-    """The place of a packed operand: without a layout or an element, that of the operand."""
+    """Return the place of a packed operand; an absent layout or element keeps the operand's."""
     return PlaceAttr.get("any", element or "any", layout)
 
 
 def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None = None) -> Layout:
-    """Panels of a tile's width along one dimension, in the order in which loops read them; with the
-    values of a group that an instruction adds up innermost."""
+    """Return panels of a tile's width along one dimension, in the order in which loops read them.
+
+    The values of a group that an instruction sums are innermost.
+    """
     ranks = {d: _loop_rank(op, operand, d) for d in range(len(op.input_accesses[operand]))}
     others = sorted((d for d in ranks if d != dim), key=ranks.__getitem__)
     outer = [Piece(d) for d in others if ranks[d][0] == 0]
@@ -94,12 +98,12 @@ def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None 
 
 
 def _dim_of(op: ContractOp, operand: int, index: str) -> int:
-    """The dimension that an index alone runs over."""
+    """Return the dimension that a single index runs over."""
     return next(d for d, f in enumerate(op.input_accesses[operand]) if f.single == index)
 
 
 def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
-    """The loop position of a dimension's index: (0, ..) for free indices, (1, position) for reduced
+    """Return the loop position of a dimension's index: (0, ..) for free, (1, position) for reduced
     ones."""
     positions = {index.name: (int(index.reduced), p) for p, index in enumerate(op.index_list)}
     ranks = [positions[n] for n, _ in op.input_accesses[operand][dim].terms]
@@ -131,7 +135,8 @@ def split_statement(op: ContractOp, arch: str) -> None:
 
 
 def _plain_constants(op: ContractOp) -> list[int]:
-    """The inputs that are constants of the kernel in an unsplit layout and are read only here."""
+    """Return the inputs that are constants of the kernel in an unsplit layout and are read only
+    here."""
     kernel = op.parent_op()
     assert isinstance(kernel, KernelOp)
     found: list[int] = []

@@ -28,37 +28,38 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 THREADS = (2, 4, 8, 16)
-"""Numbers of threads for which a loop should be good, on the average."""
+"""Thread counts for which a divided loop should be good, on average."""
 WORTH = 2
 """Statements that write to one tensor are divided if they take as long as so many barriers. One
 that is not needs barriers too, where its neighbours are divided."""
 
 
 def busy(share: rt.Share, threads: int) -> float:
-    """The share of the time that threads are busy with a loop, as some get more of it than
-    others."""
+    """Return the fraction of the time that threads are busy with a loop, given unequal shares."""
     return share.extent / (threads * share.largest(threads))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An index of a statement to divide, and how much of it to give to a thread at a time."""
+    """An index of a statement to divide, and the size of shares."""
 
     model: Model
     index: str
     grain: int
     time: float
-    """Cycles, of all of THREADS."""
+    """Cycles, summed over THREADS."""
 
     def part(self, value: SSAValue, access: FlatAccess) -> rt.Part:
-        """What a thread touches of a tensor."""
+        """Return the part of a tensor that a thread touches."""
         ranges = self.model.flat.ranges
         return part_of(value, access, Divided(self.index, ranges[self.index], self.grain), ranges)
 
 
 def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
-    """What to divide of statements that run one after the other, and are large enough. Those of
-    which no index can be divided are left out."""
+    """Return the divisions of large statements that run one after the other.
+
+    Statements without a divisible index are left out.
+    """
     best: list[tuple[float, tuple[Choice, ...]]] = [(0.0, ())]
     for model, schedule in models:
         found = choices(model, schedule)
@@ -67,12 +68,12 @@ def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
 
 
 def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], target: Target) -> bool:
-    """Whether it pays to divide statements."""
+    """Return whether dividing statements pays."""
     return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
 
 
 def choices(model: Model, s: Schedule) -> list[Choice]:
-    """What can be divided of a statement."""
+    """Return the possible divisions of a statement."""
     estimate = model.estimate(s)
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
     return [
@@ -84,7 +85,7 @@ def choices(model: Model, s: Schedule) -> list[Choice]:
 def _continued(
     before: Iterable[tuple[float, tuple[Choice, ...]]], choice: Choice
 ) -> tuple[float, tuple[Choice, ...]]:
-    """The fastest of some choices for statements, with one for the next statement."""
+    """Return the fastest sequence of divisions, extended by one for the next statement."""
     found = (
         (time + sum(_crossing(last, choice) for last in chosen[-1:]), chosen)
         for time, chosen in before
@@ -94,8 +95,11 @@ def _continued(
 
 
 def _crossing(before: Choice, after: Choice) -> float:
-    """Cycles that threads wait for what others have written, and read it from their caches: about
-    as fast as from memory."""
+    """Return the cycles that threads wait for others' results and read them from other cores'
+    caches.
+
+    Such reads are about as fast as memory.
+    """
     target, value = before.model.target, before.model.op.res
     written, total = before.part(value, before.model.flat.out), 0.0
     for operand, access in zip(after.model.op.tensors, after.model.flat.accesses, strict=True):
@@ -112,8 +116,11 @@ def _crossing(before: Choice, after: Choice) -> float:
 def parallel_nest(
     kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target
 ) -> Nest | None:
-    """The nest of a kernel with the loop to divide: the outermost one that keeps the threads
-    busiest. None if the kernel is too small, by the cycles of statements in one step."""
+    """Return the nest of a kernel with a loop to divide: the outermost one that keeps threads
+    busiest.
+
+    None if the kernel is too small, by the cycles of statements in one iteration.
+    """
     assert kernel.nest is not None
     nest = kernel.nest.data
     inside = (op for op in kernel.statements if depth(op))
@@ -132,8 +139,11 @@ def parallel_nest(
 
 
 def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
-    """Whether each thread can run some of the tiles of an index: a free one without tiles of its
-    own at its boundary. Of a scattered one, each writes a part of the values."""
+    """Return whether threads can divide the tiles of an index.
+
+    It is a free index without boundary tiles. For a scattered one, each thread writes a part of the
+    values.
+    """
     index = next((index for index in flat.indices if index.name == name), None)
     if index is None or index.reduced or name in reaches(op):
         return False
@@ -142,13 +152,13 @@ def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
 
 
 def tile_of(s: Schedule, name: str) -> int:
-    """How many values of an index one step of its outermost loop runs."""
+    """Return the number of index values in one iteration of its outermost loop."""
     sizes = {s.rows: s.row_tile, s.vector: s.width, **dict(s.blocks)}
     return sizes.get(name, 1)
 
 
 def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
-    """The outermost loop of each index, from the outside, and the scattered indices."""
+    """Yield the outermost loop of each index, outermost first, and the scattered indices."""
     seen: set[str] = set()
     for loop in loop_nest(model.flat, s):
         if loop.name not in seen and loop.trips > 1:
@@ -159,7 +169,8 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
 
 
 def _time(model: Model, core: float, loop: Loop) -> float:
-    """Cycles with a loop divided. What does not move with it, all threads read as a whole."""
+    """Return the cycles with a loop divided. Every thread reads all data that does not move with
+    it."""
     sizes = [a.size * a.element.size for a, _ in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
@@ -179,8 +190,8 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
 
 
 def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
-    """The shares of the time that numbers of threads are busy with a shared loop, or with two as
-    one, added up."""
+    """Return the summed fractions of time that threads are busy with a shared loop, or with two as
+    one."""
     assert kernel.nest is not None
     *around, loop = (kernel.nest.data.loops[i] for i in numbers)
     ranges = prod(estimated(each.extent) for each in around)
@@ -188,15 +199,15 @@ def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
     total = 0.0
     for threads in THREADS:
         share = busy(rt.Share(ranges * extent, loop.step, ranges), threads)
-        # where steps reach further and further, the last thread of a range has more than the mean
+        # If steps reach further and further, the last thread of a range has more than the mean.
         of_range = max(1.0, threads / ranges)
         total += share * mean / (1 - (1 - mean) / of_range)
     return total
 
 
 def _mean_reach(kernel: KernelOp, number: int) -> float:
-    """The share of an index that steps of a shared loop run on the average, as they reach further
-    from step to step; 1 where all run the whole of it."""
+    """Return the average fraction of an index that an iteration runs, if iterations reach further
+    and further."""
     return min(
         (
             reach.share(op, name)
@@ -210,7 +221,7 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
 
 
 def _grain(model: Model, loop: Loop) -> int:
-    """Whole tiles that are at least a cache line of the result."""
+    """Return whole tiles that cover at least a cache line of the result."""
     size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size
     return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

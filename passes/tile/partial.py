@@ -15,17 +15,20 @@ from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.reach import GRANULE, reaches
 
 LONG = 1024
-"""Values of an accumulator from which on it is summed in parts."""
+"""The number of values from which an accumulator is summed in parts."""
 PART = 256
-"""Values of a partial sum. Products of 1024 to 16384 summands then have ONNX Runtime's error
-(`tests/kernels/test_accuracy.py`). Each part takes a store and two loads for each accumulator."""
+"""Values of a partial sum.
+
+They keep the error of products of 1024 to 16384 summands at ONNX Runtime's
+(`tests/kernels/test_accuracy.py`). Each part takes a store and two loads for each accumulator.
+"""
 LARGEST = 512
-"""Values of a partial sum where PART does not divide the range, or a window is not cut."""
+"""The most values of a partial sum if PART does not divide the range, or a window is not cut."""
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """How many values partial sums have; those of a statement that asks for few are fewer."""
+    """The number of values of partial sums; a statement may request fewer."""
 
     long: int
     part: int
@@ -36,9 +39,11 @@ _USUAL = _Sizes(LONG, PART, LARGEST)
 
 
 def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int] | None:
-    """The reduced index that a schedule cuts into partial sums, and the number of its values in
-    each; None if the sum is short or exact. An index that does not run over its whole range in each
-    step is cut where it may end, so that the loops inside are known."""
+    """Return the reduced index that a schedule cuts into partial sums, and the values in each.
+
+    None if the sum is short or exact. An index that does not run over its whole range in each
+    iteration is cut where it may end, so that the inner loops are known.
+    """
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)
     if op.aggregation.data != "+" or not is_float(last.value.type) or flat.running is not None:
@@ -62,7 +67,8 @@ def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int
 def _cut(
     flat: Flat[int], s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
 ) -> tuple[str, int] | None:
-    """The cut of the first index, from the innermost outwards, whose full range is too long."""
+    """Return the cut of the first index, from the innermost outwards, whose full range is too
+    long."""
     most = sizes.largest // inside
     if most >= 2 and name not in flat.pinned:
         steps, wanted = flat.ranges[name] // unit, max(1, sizes.part // inside)

@@ -1,4 +1,4 @@
-"""Which elements of its tensors each thread touches in a statement."""
+"""The elements of its tensors that each thread touches in a statement."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class Divided:
-    """A loop that is divided between threads, perhaps with the one around it."""
+    """A loop that is divided among threads, perhaps together with the enclosing one."""
 
     name: str
     extent: Size
     grain: Size
     exact: bool = True
-    """Whether each thread keeps to values of its own."""
+    """Whether threads have disjoint values."""
     around: tuple[str, Size] | None = None
-    """The index of the loop around it, and its range."""
+    """The index of the enclosing loop, and its range."""
 
     def step(self, access: FlatAccess) -> Size:
-        """The elements from one value to the next, if one follows another in both loops; else 0."""
+        """Return the elements from one value to the next, if values are contiguous in both loops;
+        otherwise 0."""
         step = access.stride(self.name)
         if self.around is not None and access.stride(self.around[0]) != step * self.extent:
             return 0
@@ -38,8 +39,10 @@ class Divided:
 
 
 def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
-    """For every tensor made in a kernel, the tensor that owns its buffer. Statements write into the
-    buffer of their init."""
+    """Return, for every tensor of a kernel, the tensor that owns its buffer.
+
+    Statements write into the buffer of their init.
+    """
     roots: dict[SSAValue, SSAValue] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, EmptyOp):
@@ -52,7 +55,7 @@ def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
 
 
 def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
-    """What each thread touches of each tensor in all of these uses."""
+    """Return what each thread touches of each tensor in all of these uses."""
     parts: dict[SSAValue, Part] = {}
     for use in found:
         same = parts.setdefault(use.buffer, use.part).agrees(use.part)
@@ -61,7 +64,7 @@ def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
 
 
 def uses(op: ContractOp | SelectionOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
-    """The tensors that a statement touches, by those that own their buffers."""
+    """Yield the tensors that a statement touches, by those that own their buffers."""
     for use in _uses_of_selection(op) if isinstance(op, SelectionOp) else _uses(op):
         yield use._replace(buffer=roots.get(use.buffer, use.buffer))
 
@@ -87,7 +90,7 @@ def _uses_of_selection(op: SelectionOp) -> Iterator[Use]:
 def _flattened(
     op: ContractOp,
 ) -> tuple[Divided | None, Mapping[str, Size], tuple[FlatAccess, ...]]:
-    """The loop of a statement that is divided, the ranges of its indices, and its accesses."""
+    """Return the divided loop of a statement, the ranges of its indices, and its accesses."""
     flat = flatten(op)
     divided = [item for item in shared_loops(op).items() if item[1].parallel]
     if divided:
@@ -106,8 +109,11 @@ def _flattened(
 def part_of(
     value: SSAValue, access: FlatAccess, shared: Divided | None, ranges: Mapping[str, Size]
 ) -> Part:
-    """The elements that a thread touches, where the access keeps to those of its values of the
-    shared index, for all values of symbols."""
+    """Return the elements that a thread touches.
+
+    They are known if the access keeps to the thread's values of the shared index, for all values of
+    symbols.
+    """
     if shared is None:
         return ALONE
     if lives_within(value):

@@ -1,5 +1,5 @@
-"""Where an indexed write goes: the ops of its body that compute the coordinates, and the loops that
-they depend on."""
+"""The coordinates of an indexed write: the ops that compute them, and the loops that they depend
+on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tessella.dialects.tile.flat import Flat, layout_of
 
 
 def needed(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
-    """These values of a body, and those of it that they are computed from."""
+    """Return these values of a body, and the values that they depend on."""
     found: set[SSAValue] = set()
     left = list(values)
     while left:
@@ -27,17 +27,17 @@ def needed(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def of_places(op: ContractOp) -> set[SSAValue]:
-    """The values of the body that the coordinates are computed from."""
+    """Return the values of the body that the coordinates depend on."""
     return needed(op.combine.block, coordinates_of(op.combine.block))
 
 
 def of_values(op: ContractOp) -> set[SSAValue]:
-    """The values of the body that the element's is computed from."""
+    """Return the values of the body that the written value depends on."""
     return needed(op.combine.block, [yielded(op.combine.block)])
 
 
 def can_have_lanes(op: ContractOp) -> bool:
-    """Whether an indexed write goes to elements side by side, at the same coordinates."""
+    """Return whether an indexed write covers contiguous elements at equal coordinates."""
     pieces = layout_of(op.res).order(len(op.out_access))
     name = op.out_access[pieces[-1].dim].single if pieces else None
     used = of_places(op)
@@ -55,7 +55,7 @@ def can_have_lanes(op: ContractOp) -> bool:
 
 
 def place_indices(op: ContractOp, flat: Flat) -> set[str]:
-    """The loops that the coordinates, and whether a point counts, depend on."""
+    """Return the loops that the coordinates, and the validity of a point, depend on."""
     names = {name for c in flat.constraints for name, _ in c.form.terms}
     used = of_places(op)
     for argument, access in zip(op.combine.block.args, flat.accesses, strict=False):

@@ -26,13 +26,14 @@ from tessella.support.decisions import at_most
 from tessella.support.sizes import Size
 
 MAX_STRIDE = 4
-"""The largest stride of lanes that shuffles pick out of whole vectors: a statement reads that many
-times what it uses. With 2, the images of `bench.cases` with three channels are transposed in
-registers, which takes 1.5 to 1.9 times as long."""
+"""The largest stride of lanes that shuffles select from whole vectors.
+
+A statement loads that many times the data it uses.
+"""
 
 
 class Access(Enum):
-    """How the lanes of one vector of an operand are read; for the result, how they are written."""
+    """How the lanes of an operand's vector are read, or the result's are written."""
 
     BROADCAST = "broadcast"
     """All lanes share one element; the result has one."""
@@ -40,17 +41,17 @@ class Access(Enum):
     PACKED = "packed"
     """Contiguous, in panels as wide as the register tile."""
     STRIDED = "strided"
-    """A few elements apart: shuffles pick the lanes out of whole vectors."""
+    """Lanes are a few elements apart: shuffles select them from whole vectors."""
     TRANSPOSED = "in-register transpose"
     """Contiguous along the rows: square blocks are loaded and transposed in registers."""
     INTERLEAVED = "interleaved"
-    """Written a few elements apart, between the lanes of other rows: shuffles merge the vectors of
-    all rows into contiguous ones."""
+    """Lanes are written a few elements apart, between other rows' lanes: shuffles merge the vectors
+    of all rows into contiguous ones."""
     COMPUTED = "computed"
-    """Each lane at a place that the body computes: one element after the other."""
+    """Each lane is at a position that the body computes: elements are accessed one by one."""
     GATHER = "gather"
-    """Each lane at an address of its own. There is no code for it: the operand has to be packed, or
-    another index has to be the vector index."""
+    """Each lane has an address of its own. It cannot be lowered: the operand must be packed, or
+    another index must be the vector index."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,18 @@ class OperandPlan(Generic[S_co]):
 
     access: Access
     stride: S_co | int
-    """Between neighbouring lanes."""
+    """The stride between neighbouring lanes."""
     row_stride: S_co | int
-    """Between neighbouring rows of the register tile."""
+    """The stride between neighbouring rows of the register tile."""
     element: str
     """The name of the element in memory, such as `f32`."""
     bits: int
-    """Of the element in memory."""
+    """The width of the element in memory, in bits."""
     room: S_co | int
-    """Elements side by side in memory from the start of a tile: vectors that end within them need
-    no mask."""
+    """Contiguous elements in memory from the start of a tile: vectors that end within them need no
+    mask."""
     guards: tuple[Constraint, ...] = ()
-    """The constraints kept by masks that keep this operand inside its tensor."""
+    """The constraints enforced by masks that keep this operand inside its tensor."""
 
     @property
     def by_vector(self) -> bool:
@@ -89,7 +90,7 @@ class OperandPlan(Generic[S_co]):
 
     @property
     def is_window(self) -> bool:
-        """Whether vectors also move with the rows. Neighbouring rows may then share them."""
+        """Whether vectors also move with the rows, which may then share them."""
         return self.by_vector and self.by_row
 
     def __str__(self) -> str:
@@ -105,7 +106,7 @@ class ExtractPlan:
 
     access: Access
     by_row: bool = False
-    """Whether each row of the register tile computes the places of its lanes."""
+    """Whether each row of the register tile computes its lanes' positions."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,12 @@ class AccessPlan(Generic[S_co]):
     operands: tuple[OperandPlan[S_co], ...]
     inputs: int
     extracts: tuple[ExtractPlan, ...]
-    """Each `tile.extract` of the bodies, and where an indexed write goes."""
+    """Each `tile.extract` of the bodies, and the target of an indexed write."""
     constraints: Constraints
-    """How the loops keep to the constraints."""
+    """How the loops enforce the constraints."""
     sums_lanes: bool = False
-    """Whether the vector index is reduced: lanes accumulate apart and are added up at the end."""
+    """Whether the vector index is reduced: lanes accumulate separately and are summed at the
+    end."""
     runs_over_lanes: bool = False
     """Whether the vector index is the running one: each lane has the aggregate up to it."""
     scatters: bool = False
@@ -127,7 +129,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def adds_lanes(self) -> bool:
-        """Whether lanes that do not count would change the values of others."""
+        """Whether invalid lanes would change the values of others."""
         return self.sums_lanes or self.runs_over_lanes
 
     @cached_property
@@ -142,17 +144,17 @@ class AccessPlan(Generic[S_co]):
 
     @cached_property
     def columns(self) -> int:
-        """Number of vectors that a row needs of all windows. Strided ones take two."""
+        """The number of vectors that a row needs of all windows. Strided ones take two."""
         return sum(2 if o.access is Access.STRIDED else 1 for o in self.windows)
 
     @cached_property
     def unpacked(self) -> tuple[int, ...]:
-        """The numbers of the inputs that are not in panels."""
+        """The inputs that are not in panels, by number."""
         return tuple(i for i, o in enumerate(self.read) if o.access is not Access.PACKED)
 
     @cached_property
     def shared(self) -> int:
-        """Number of inputs whose vectors all rows share."""
+        """The number of inputs whose vectors all rows share."""
         return sum(o.by_vector and not o.by_row for o in self.read)
 
     @property
@@ -170,7 +172,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def computed(self) -> list[ExtractPlan]:
-        """The extracts whose lanes lie at places that the bodies compute."""
+        """The extracts whose lanes are at positions that the bodies compute."""
         return [x for x in self.extracts if x.access is Access.COMPUTED]
 
     @property
@@ -179,11 +181,12 @@ class AccessPlan(Generic[S_co]):
         return any(x.access is Access.GATHER for x in self.extracts)
 
     def gathered(self) -> list[int]:
-        """The numbers of the operands that cannot be lowered."""
+        """The operands that cannot be lowered, by number."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
 
     def misfit(self, s: Schedule) -> str | None:
-        """The requirement that a schedule of this plan violates, if it cannot be lowered."""
+        """Return the requirement that a schedule of this plan violates; None if it can be
+        lowered."""
         if s.vector is None:
             return None
         stuck = self.gathered() or self.gathers_extracts or self.result.access is Access.GATHER
@@ -209,7 +212,7 @@ class AccessPlan(Generic[S_co]):
         return not self.sums_lanes or any(o.by_vector for o in self.read)
 
     def lines(self) -> Iterator[str]:
-        """The plan as text, one line for each operand and constraint."""
+        """Yield the plan as text, one line for each operand and constraint."""
         for number, operand in enumerate(self.operands[:-1]):
             yield f"operand {number}: {operand}"
         yield f"result: {self.result}"
@@ -226,11 +229,10 @@ class AccessPlan(Generic[S_co]):
 def plan_accesses(
     op: ContractOp, flat: Flat[N], vector: str | None, rows: str | None, dot: Dot | None = None
 ) -> AccessPlan[N]:
-    """The plan of a statement for a vector index, an index of rows, and the instruction that adds
-    up groups of products, if one does. Without a vector index, each operand is read element by
-    element. ``flat`` has the layouts of the operands.
+    """Return the plan of a statement for a vector index, an index of rows, and a dot instruction.
 
-    Raises InvalidModelError for a result that can leave its tensor along the lanes.
+    Without a vector index, each operand is read element by element. ``flat`` has the layouts of the
+    operands. Raises InvalidModelError for a result that can leave its tensor along the lanes.
     """
     constraints = classify(flat, Schedule((), (), vector, rows=rows))
     operands = tuple(
@@ -247,9 +249,11 @@ def plan_accesses(
 def multiplies_rows(
     op: ContractOp, flat: Flat, dot: Dot, vector: str | None, rows: str | None
 ) -> bool:
-    """Whether an instruction can multiply groups of several rows by groups of lanes: one operand
-    moves with the rows and one with the lanes, in the order of the instruction's operands, no point
-    is masked, and sums are stored once."""
+    """Return whether an instruction can multiply groups of several rows by groups of lanes.
+
+    One operand moves with the rows and one with the lanes, in the instruction's operand order; no
+    point is masked, and sums are stored once.
+    """
     if vector is None or rows is None or op.is_scatter or op.running_index is not None:
         return False
     plan = plan_accesses(op, flat, vector, rows, dot)
@@ -263,7 +267,7 @@ def multiplies_rows(
 
 
 def streams(op: ContractOp, flat: Flat, vector: str | None) -> list[int]:
-    """The inputs that are read vector by vector, each element once."""
+    """Return the inputs that are read vector by vector, each element once."""
     if vector is None or flat.constraints:
         return []
     plans = plan_accesses(op, flat, vector, None).read
@@ -319,8 +323,10 @@ def _access(
 
 
 def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
-    """How the groups of an operand are read that an instruction multiplies: the values of a group
-    lie side by side, and so do the groups of lanes."""
+    """Return how the groups of a dot instruction's operand are read.
+
+    The values of a group are contiguous, and so are the groups of lanes.
+    """
     if a.lane_stride(dot.index) != 1:
         return Access.GATHER
     stride = a.lane_stride(vector)
@@ -332,8 +338,8 @@ def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
 
 
 def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
-    """Whether strided loads are possible: the constraints can also be evaluated for the elements
-    between the lanes."""
+    """Return whether strided loads are possible: constraints must be valid for skipped elements
+    too."""
     return (
         at_most(stride, MAX_STRIDE)
         and decided(stride > 1)
@@ -350,7 +356,8 @@ def _is_transposed(op: ContractOp, flat: Flat, a: FlatAccess, rows: str | None) 
 
 
 def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) -> bool:
-    """Whether the rows of a map fill the elements between the lanes of its result."""
+    """Return whether the rows of an elementwise statement fill the elements between its result's
+    lanes."""
     if rows is None or not op.is_map or not isinstance(stride, int):
         return False
     bounded = any(
@@ -365,15 +372,16 @@ def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) 
 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str, rows: str | None) -> Iterator[ExtractPlan]:
-    """How the elements that the bodies extract are read, and those are written that an indexed
-    write changes."""
+    """Yield how extracted elements are read, and how an indexed write's elements are written."""
     regions = [(region, list(region.walk())) for region in (op.combine, op.post)]
     if not op.is_scatter and not any(isinstance(x, ExtractOp) for _, ops in regions for x in ops):
         return
     varying = _varying(op, flat, vector)
     by_row = _varying(op, flat, rows) if rows is not None else set[SSAValue]()
     sums = vector in flat.reduced and vector != flat.running
-    alike = vector in flat.free and not op.is_scatter and not flat.constraints  # all lanes count
+    alike = (
+        vector in flat.free and not op.is_scatter and not flat.constraints
+    )  # all lanes are valid
     for region, ops in regions:
         for inner in ops:
             places = {c for c in _coordinates(inner) if c in varying}
@@ -392,7 +400,7 @@ def _coordinates(op: Operation) -> Sequence[SSAValue]:
 
 
 def _varying(op: ContractOp, flat: Flat, index: str) -> set[SSAValue]:
-    """The values of the bodies that vary along an index."""
+    """Return the values of the bodies that vary along an index."""
     found: set[SSAValue] = set()
     sums = index in flat.reduced and index != flat.running
     if op.post_block is not None and not sums:

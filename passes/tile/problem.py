@@ -1,4 +1,4 @@
-"""A statement to be scheduled, with the data that its candidates share."""
+"""A statement to schedule, with the data that its candidates share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tessella.support.sizes import Size, estimated, expression
 from tessella.targets import Target
 
 Places = Mapping[int, PlaceAttr]
-"""Where operands are packed, by number."""
+"""The places of packed operands, by number."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Problem:
     kernel: KernelOp
     target: Target
     shared: bool = False
-    """Whether the panels of constants are those of programs for any number of rows."""
+    """Whether constants' panels are those of programs for any number of rows."""
     _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
     )
@@ -38,16 +38,17 @@ class Problem:
 
     @cached_property
     def reaches(self) -> Mapping[str | None, Reach]:
-        """The indices that do not run over their whole ranges in each step of shared loops."""
+        """The indices that do not run over their whole ranges in each iteration of shared loops."""
         return {**reaches(self.op)}
 
     @cached_property
     def plain(self) -> Flat[int]:
-        """The flattened statement with the current layouts of its operands, in numbers."""
+        """The flattened statement with its operands' current layouts, in numbers."""
         return self.model({}).flat
 
     def model(self, places: Places) -> Model:
-        """The cost model with some operands in other places, in which more indices may merge.
+        """Return the cost model with some operands in other places, in which more indices may
+        merge.
 
         They merge before sizes become numbers: schedules name the indices that the lowering has,
         for all values of the symbols.
@@ -60,28 +61,29 @@ class Problem:
 
     @cached_property
     def symbolic(self) -> Mapping[str | None, Size]:
-        """The ranges that depend on symbols, by index."""
+        """The symbolic ranges, by index."""
         indices = self._flat.indices
         return {i.name: i.range for i in indices if expression(i.range) is not None}
 
     @cached_property
     def _flat(self) -> Flat:
-        """The flattened statement with the current layouts of its operands."""
+        """The flattened statement with its operands' current layouts."""
         return flatten(self.op)
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
-        """Whether lanes of this index read panels that programs for other numbers of rows share."""
+        """Return whether lanes of this index read panels that programs for other numbers of rows
+        share."""
         if not self.shared or self.op.is_map or vector in self.plain.reduced:
             return False
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
         return any(a is not None and self.kernel.is_constant(a.index) for a in arguments)
 
     def packed(self, vector: str, rows: str | None, width: int, dot: Dot | None = None) -> Places:
-        """The places of operands that register tiles of this width require."""
+        """Return the operand places that register tiles of this width require."""
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
         key = vector, width, by_row, dot
         if key not in self._packed:
-            # the last panel of a range that depends on symbols has edges that no tile lies in
+            # The last panel of a symbolic range has a remainder that no tile covers.
             panels = width if vector not in self.symbolic else None
             packed = packed_places(self.op, self.kernel, self.plain, vector, rows, panels, dot)
             self._packed[key] = packed

@@ -1,4 +1,4 @@
-"""What fusions of statements share: operands with their accesses, and bodies put together."""
+"""Common parts of statement fusions: operands with their accesses, and combined bodies."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ Operand = tuple[SSAValue, Access]
 
 
 def inputs_of(op: ContractOp) -> list[Operand]:
-    """The operands of the combine body."""
+    """Return the operands of the combine body."""
     return list(zip(op.inputs, op.input_accesses, strict=True))
 
 
 def posts_of(op: ContractOp) -> list[Operand]:
-    """The operands of the post body."""
+    """Return the operands of the post body."""
     return list(zip(op.post_inputs, op.post_accesses, strict=True))
 
 
 def reads_points(region: Region) -> bool:
-    """Whether a body depends on more than its arguments: on indices, or on computed places."""
+    """Return whether a body depends on more than its arguments: on indices, or on computed
+    positions."""
     return bool(read_indices(region)) or reads_places(region)
 
 
 def read_indices(region: Region) -> list[str]:
-    """The indices whose values a body reads."""
+    """Return the indices whose values a body reads."""
     return [op.index.data for op in region.walk() if isinstance(op, IndexOp)]
 
 
 def reads_places(region: Region) -> bool:
-    """Whether a body reads elements at computed places."""
+    """Return whether a body reads elements at computed positions."""
     return any(isinstance(op, ExtractOp) for op in region.walk())
 
 
 def can_run_at(op: ContractOp, place: ContractOp) -> bool:
-    """Whether a statement can be computed in a later one: what it reads is not overwritten by
-    then."""
+    """Return whether a statement can be computed in a later one: its operands are not overwritten
+    before."""
     writers = [writer for value in reads(op) if (writer := overwriter(value)) is not None]
     return all(place.is_before_in_block(writer) for writer in writers)
 
@@ -50,16 +51,15 @@ def can_run_at(op: ContractOp, place: ContractOp) -> bool:
 def append_body(
     block: Block, source: Block, arguments: Sequence[SSAValue], indices: Mapping[str, str]
 ) -> SSAValue:
-    """Append copies of a body's ops for these arguments, and other names of its indices. Returns
-    the yielded value."""
+    """Append copies of a body's ops, with other arguments and index names. Returns the yielded
+    value."""
     return _copied(block, source, arguments, InsertPoint.at_end(block), indices)
 
 
 def prepend_body(
     block: Block, source: Block, arguments: Sequence[SSAValue], indices: Mapping[str, str]
 ) -> SSAValue:
-    """Put copies of a body's ops at the start of another, with other names of its indices. Returns
-    the yielded value."""
+    """Prepend copies of a body's ops, with other index names. Returns the yielded value."""
     return _copied(block, source, arguments, InsertPoint.at_start(block), indices)
 
 
@@ -114,13 +114,13 @@ def rebuilt(
 
 
 def detached_bodies(op: ContractOp) -> tuple[Region, Region | None]:
-    """The bodies, taken out of a statement that is to be replaced."""
+    """Return the bodies, detached from a statement that is to be replaced."""
     post = op.detach_region(op.post) if op.post_block is not None else None
     return op.detach_region(op.combine), post
 
 
 def with_operands_once(op: ContractOp) -> ContractOp:
-    """The statement with equal operands, those of one tensor at one access, made one."""
+    """Return the statement with duplicate operands (one tensor, one access) merged."""
     inputs, posts = inputs_of(op), posts_of(op)
     if len(set(inputs)) == len(inputs) and len(set(posts)) == len(posts):
         return op
@@ -131,7 +131,7 @@ def with_operands_once(op: ContractOp) -> ContractOp:
 
 
 def _merge(block: Block, skip: int, operands: Sequence[Operand]) -> list[Operand]:
-    """Replace the arguments of operands that are there before."""
+    """Replace the arguments of operands that exist already."""
     kept: list[Operand] = []
     for operand in operands:
         argument = block.args[skip + len(kept)]

@@ -1,4 +1,4 @@
-"""A long running index in blocks: sums of blocks, what comes before each, and the sums within."""
+"""A long running index in blocks: block sums, the sums before each block, and the sums within."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from tessella.support.sizes import Size, expression
 from tessella.targets import Target
 
 BLOCKS = 64
-"""Into how many blocks a long running index is divided: enough for many threads, and few to add up
-one after the other."""
+"""The number of blocks of a long running index: enough for many threads, and few to sum
+serially."""
 FEW = 16
-"""Rows of which each is long: of more of them, threads divide these."""
+"""The most long rows: if there are more, threads divide the rows."""
 WHOLE = 64
-"""A block is a multiple of so many values: of whole tiles of lanes, and whole cache lines."""
+"""Block sizes are multiples of this: whole tiles of lanes, and whole cache lines."""
 
 
 def is_long(op: ContractOp, target: Target) -> bool:
-    """Whether a statement runs along far more values than there are rows, which threads could
-    divide, and reads more than the second level of cache holds."""
+    """Return whether a statement runs along far more values than there are rows to divide.
+
+    It must also read more than the second-level cache holds.
+    """
     index = op.running_index
     if index is None or any(expression(i.range) is not None for i in op.index_list):
         return False
@@ -55,7 +57,7 @@ def _bytes(op: ContractOp) -> int:
 
 
 def in_blocks(op: ContractOp) -> None:
-    """Replace a statement by those over blocks of its running index."""
+    """Replace a statement by statements over blocks of its running index."""
     _Blocks(op).replace()
 
 
@@ -108,22 +110,22 @@ class _Blocks:
 
     @cached_property
     def size(self) -> int:
-        """Values of a block."""
+        """The number of values of a block."""
         return self.index.range // BLOCKS // WHOLE * WHOLE
 
     @cached_property
     def count(self) -> int:
-        """Number of blocks."""
+        """The number of blocks."""
         return self.index.range // self.size
 
     @cached_property
     def rest(self) -> int:
-        """The values that come after the last block in the order of the index."""
+        """The number of values after the last block, in index order."""
         return self.index.range - self.size * self.count
 
     @property
     def at(self) -> Linear:
-        """The value of the index at a value within a block. In reverse, the rest lies before all
+        """The value of the index at a value within a block. In reverse, the remainder precedes all
         blocks."""
         first = self.rest if self.running.reverse else 0
         return Linear.of(self.block, self.size) + Linear.of(self.name) + first
@@ -146,7 +148,7 @@ class _Blocks:
     # ** the statements **
 
     def _sums(self) -> ContractOp:
-        """The aggregate of each block."""
+        """Return the aggregate of each block."""
         at = self.at
         summed = Index(self.name, self.size, reduced=True)
         access = (Linear.of(self.block), *(Linear.of(index.name) for index in self.free))
@@ -161,11 +163,12 @@ class _Blocks:
         )
 
     def _before(self, sums: SSAValue) -> ContractOp:
-        """The aggregates before each block and before the rest, for which there is no sum."""
+        """Return the aggregates before each block and before the remainder, for which there is no
+        sum."""
         entries = self.count + (self.rest > 0)
         read = Linear.of(self.block)
         if self.rest and self.running.reverse:
-            read += -1  # the rest comes first in memory
+            read += -1  # the remainder comes first in memory
         rows = [Linear.of(index.name) for index in self.free]
         along = Running(self.running.reverse, exclusive=True)
         return ContractOp(
@@ -186,7 +189,7 @@ class _Blocks:
         init: SSAValue | None,
         counted: Sequence[Index],
     ) -> ContractOp:
-        """The aggregates at the values of blocks, or of the rest."""
+        """Return the aggregates at the values of blocks, or of the remainder."""
         values = self._values(at)
         access = (entry, *(Linear.of(index.name) for index in self.free))
         (_, out), *posts = self._moved([(self.op.res, self.op.out_access), *posts_of(self.op)], at)
@@ -205,7 +208,7 @@ class _Blocks:
         )
 
     def _post(self, values: dict[str, Linear]) -> Region:
-        """The post body, after what came before is added."""
+        """Return the post body, which first adds the preceding aggregate."""
         element = yielded(self.op.combine.block).type
         add = aggregation_of(self.op.aggregation.data, element).accumulate
         if self.op.post_block is None:
@@ -231,7 +234,7 @@ class _Blocks:
         return [(form.substitute({self.name: at}), size) for form, size in self.op.where_list]
 
     def _type(self, entries: int) -> Tensor:
-        """The type of a tensor of aggregates."""
+        """Return the type of a tensor of aggregates."""
         element = yielded(self.op.combine.block).type
         type = tensor(element, [entries, *(index.range for index in self.free)])
         place = place_of(self.op.res.type)

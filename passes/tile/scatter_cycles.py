@@ -15,27 +15,28 @@ from tessella.passes.tile.traffic import overlapped
 from tessella.targets import Target
 
 PLACE_CYCLES = 2.0
-"""To read a point's coordinates, and to compare them with the ranges of the scattered indices."""
+"""Cycles to read a point's coordinates, and to compare them with the ranges of the scattered
+indices."""
 
 
 @dataclass(frozen=True)
 class ScatterCycles:
-    """What an indexed write takes."""
+    """The cycles of an indexed write, by cause."""
 
     computing: float
     waiting: float
-    """Until an element that was just written can be read again."""
+    """Cycles until a freshly written element can be read again."""
     core: float
     memory: float
 
 
 def places(op: ContractOp, flat: Flat[int]) -> int:
-    """How often the coordinates are computed."""
+    """Return how often the coordinates are computed."""
     return prod(flat.ranges[name] for name in place_indices(op, flat))
 
 
 def scatter_cycles(op: ContractOp, flat: Flat[int], target: Target, s: Schedule) -> ScatterCycles:
-    """The cycles of an indexed write under a schedule."""
+    """Return the cycles of an indexed write under a schedule."""
     lanes = dict.fromkeys(flat.free, 1) | ({s.vector: s.lanes} if s.vector is not None else {})
     count = prod(-(-flat.ranges[name] // lanes[name]) for name in flat.free)
     extracts = [x for x in op.combine.walk() if isinstance(x, ExtractOp)]
@@ -60,7 +61,8 @@ def _read(size: int, target: Target) -> float:
 
 
 def _visited(flat: Flat[int], visits: int, element: int, size: int, target: Target) -> float:
-    """Cycles to bring the lines of a tensor that is visited at computed places."""
+    """Return the cycles to load the cache lines of a tensor that is accessed at computed
+    positions."""
     points = prod(flat.ranges[name] for name in flat.free)
     run = points // max(1, visits) * element
     return visits * max(run, min(size, target.cache_line)) / target.bandwidth(size)

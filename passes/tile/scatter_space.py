@@ -17,16 +17,16 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import element_bits
 
 VECTORS = (4, 2, 1)
-"""Vectors that one step of the innermost loop writes."""
+"""Vectors that one iteration of the innermost loop writes."""
 
 
 def scatter_choice(problem: Problem) -> Choice:
-    """The schedule of an indexed write with the fewest cycles in the model."""
+    """Return the schedule of an indexed write with the fewest modelled cycles."""
     return min(scatter_choices(problem), key=lambda choice: choice.cycles)
 
 
 def scatter_choices(problem: Problem) -> Iterator[Choice]:
-    """The valid schedules of an indexed write, scored."""
+    """Yield the valid schedules of an indexed write, scored."""
     model, flat = problem.model({}), problem.plain
     vectors = (s for name in flat.free for s in _by_lanes(problem, name))
     for s in (Schedule(_order(problem.op, flat, None), ()), *vectors):
@@ -35,7 +35,8 @@ def scatter_choices(problem: Problem) -> Iterator[Choice]:
 
 
 def _by_lanes(problem: Problem, name: str) -> Iterator[Schedule]:
-    """The schedule whose lanes run over an index, if it moves the result by single elements."""
+    """Yield the schedule with lanes over an index, if the index moves the result by single
+    elements."""
     flat, lanes = problem.plain, problem.target.lanes(element_bits(problem.op))
     index = next(i for i in flat.indices if i.name == name)
     if index.reduced or flat.out.stride(name) != 1 or lanes < 2:
@@ -46,8 +47,11 @@ def _by_lanes(problem: Problem, name: str) -> Iterator[Schedule]:
 
 
 def _order(op: ContractOp, flat: Flat[int], vector: str | None) -> tuple[str, ...]:
-    """The loops from the outermost to the innermost: as the largest steps through what is read,
-    then through the result; reduced ones in their order, and lanes inside."""
+    """Return the loops, outermost first.
+
+    They are sorted by their strides through the operands, then through the result; reduced ones
+    keep their order, and lanes are innermost.
+    """
 
     def step(name: str) -> tuple[bool, int, int]:
         read = max((abs(a.stride(name)) for a in flat.accesses[: flat.inputs]), default=0)

@@ -3,7 +3,7 @@
 Candidates are register tiles (``space.py``). Each has a lower bound of its cycles, which is much
 cheaper to compute than the model's estimate. The search scores candidates in the order of their
 bounds, and ends when no bound is below the best cycles, or when its budget is spent. The pick's
-costs and the schedules come from this one search.
+costs and the schedules come from the same search.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from tessella.support.tables import of_compilations, remembered
 from tessella.targets import Target
 
 BUDGET = 24
-"""Candidates that are scored. Of the 1015 statements of `bench.cases` and the models of the tests,
-on each of four targets, one on neon takes 5% more cycles than under the best of all candidates."""
+"""The most candidates that are scored (`python -m bench.constants search`)."""
 KEPT = 4096
-"""Choices that one compilation keeps for statements that are alike."""
+"""The most choices that a compilation caches for equal statements."""
 
 _CHOICES: dict[Hashable, Choice] = of_compilations()
 
@@ -48,11 +47,11 @@ _CHOICES: dict[Hashable, Choice] = of_compilations()
 def best_schedule(
     op: ContractOp, kernel: KernelOp, target: Target, *, shared: bool = False
 ) -> Choice:
-    """The schedule of a statement with the fewest cycles in the model; of those whose panels of
-    constants are ``shared`` by programs for any number of rows.
+    """Return the schedule of a statement with the fewest modelled cycles.
 
-    The statement is not changed: callers apply ``Choice.schedule`` and ``Choice.places``. Choices
-    are cached: a statement equal to an earlier one, such as the pick's, is not searched again.
+    With ``shared``, constants' panels are those of programs for any number of rows. The statement
+    does not change: callers apply ``Choice.schedule`` and ``Choice.places``. Choices are cached: a
+    statement equal to an earlier one, such as the pick's, is not searched again.
     """
     key = statement_key(op, kernel), target, shared
     return remembered(_CHOICES, key, KEPT, lambda: _search(Problem(op, kernel, target, shared)))
@@ -74,7 +73,7 @@ def _search(problem: Problem) -> Choice:
 
 
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
-    """Every valid choice, scored, without blocks for the caches."""
+    """Yield every valid choice, scored, without blocks for the caches."""
     problem, copying = Problem(op, kernel, target), True
     if op.is_scatter:
         yield from scatter_choices(problem)
@@ -90,7 +89,7 @@ def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Ch
 
 
 def _tiles(problem: Problem) -> Iterator[tuple[TileFamily, int]]:
-    """The valid register tiles."""
+    """Yield the valid register tiles."""
     for family in families(problem):
         yield from ((family, height) for height in family.heights())
 
@@ -116,8 +115,8 @@ def _best_tile(problem: Problem) -> Choice:
 
 
 def _blocked(problem: Problem, choice: Choice) -> Choice:
-    """The choice with one free index in blocks whose operands stay in a cache, if that reduces
-    memory traffic."""
+    """Return the choice with one free index in blocks whose operands stay in a cache, if that
+    reduces memory traffic."""
     if problem.op.is_map or choice.schedule.vector is None or not choice.estimate.memory:
         return choice
     model = problem.model(choice.places)
@@ -130,9 +129,11 @@ def _blocked(problem: Problem, choice: Choice) -> Choice:
 
 
 def _in_order(problem: Problem, choice: Choice) -> Choice:
-    """The choice with the loop over a running index outside of those that move the result less, if
-    the statement does not fit into the second level of cache: tensors are then read and written in
-    the order of memory, where register tiles would go through rows that lie far apart."""
+    """Return the choice with the running index's loop outside the loops that move the result less.
+
+    It is used if the statement does not fit into the second-level cache: tensors are then accessed
+    in memory order, where register tiles would visit rows that lie far apart.
+    """
     op, s, model = problem.op, choice.schedule, problem.model(choice.places)
     flat = model.flat
     moved = sum(bytes_in(value) for value in op.tensors)
@@ -149,8 +150,11 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
 
 
 def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:
-    """The schedules with blocks: each free index that need not run as a whole, in each block
-    size. Blocks of lanes are for windows, whose lines other rows read again."""
+    """Yield schedules with blocks: each free index that need not run as a whole, in each block
+    size.
+
+    Blocks of lanes are for windows, whose lines other rows read again.
+    """
     flat, tiles = model.flat, {s.rows: s.row_tile, s.vector: s.width}
     for name in s.order:
         if name in flat.pinned or name in whole:
@@ -166,9 +170,12 @@ def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[S
 
 
 def _prefetches(problem: Problem, choice: Choice) -> bool:
-    """Whether several register tiles share a panel of a constant, enough to prefetch the next one,
-    and the second-level cache has room for both. Weights come from far away, as all other weights
-    of the model have been used since."""
+    """Return whether several register tiles share a constant's panel, enough to prefetch the next
+    one.
+
+    The second-level cache must have room for both panels. Weights come from memory, as all other
+    weights of the model have been used since.
+    """
     s, model = choice.schedule, problem.model(choice.places)
     flat = model.flat
     if s.vector is None or s.vector not in flat.free:
@@ -183,8 +190,11 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
 
 
 def _streams(problem: Problem, choice: Choice) -> bool:
-    """Whether a reduction reads from memory: no cache holds what it streams through, and no step
-    of shared loops asks for it. Maps, which wait for their stores too, are no faster for it."""
+    """Return whether a reduction streams from memory.
+
+    No cache holds its operands, and no iteration of shared loops prefetches them. Elementwise
+    statements also wait for their stores, and would gain nothing.
+    """
     op, flat = problem.op, problem.model(choice.places).flat
     if op.is_map or asks_ahead(op):
         return False

@@ -1,14 +1,14 @@
-"""Schedules and cycles of the statements that select values of rows, by estimates."""
+"""Schedules and estimated cycles of the statements that select values of rows."""
 
 from __future__ import annotations
 
 from tessella.dialects.tile import (
     JoinOp,
+    RowSchedule,
     SelectionOp,
     SortingAttr,
     SortOp,
     SuppressOp,
-    Sweep,
     SweepAttr,
 )
 from tessella.kernels.cost import CANDIDATES
@@ -18,11 +18,11 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 READ = 2.0
-"""Cycles to look at a key."""
+"""Cycles to read a key."""
 TRIED = 60.0
-"""Cycles to take the best candidate, and to append it to those selected."""
+"""Cycles to take the best candidate, and to append it to the selected ones."""
 RULED = 14.0
-"""Cycles to compare a vector of those selected with a candidate."""
+"""Cycles to compare a vector of selected values with a candidate."""
 JOINED = 4.0
 """Cycles to write a row."""
 
@@ -32,11 +32,11 @@ def schedule_selection(op: SelectionOp, target: Target) -> None:
     if isinstance(op, SortOp) and op.schedule is None:
         op.schedule = SortingAttr(best_sorting(op, target))
     elif isinstance(op, SuppressOp) and op.schedule is None:
-        op.schedule = SweepAttr(Sweep(target.lanes(32)))
+        op.schedule = SweepAttr(RowSchedule(lanes=target.lanes(32)))
 
 
 def selection_cycles(op: SelectionOp) -> float:
-    """Cycles of a statement that has a schedule."""
+    """Return the cycles of a scheduled statement."""
     if isinstance(op, SortOp):
         return sort_cycles(op)
     if isinstance(op, SuppressOp):
@@ -47,7 +47,8 @@ def selection_cycles(op: SelectionOp) -> float:
 
 
 def _row_cycles(op: SuppressOp) -> float:
-    """Cycles of one row, of which each candidate is compared with half of those selected."""
+    """Return the cycles of one row, each candidate of which is compared with half of the selected
+    ones."""
     if op.schedule is None:
         return 0.0
     size = estimated(op.along.range)

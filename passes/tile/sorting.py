@@ -1,4 +1,4 @@
-"""The method of a sort and its cost, by estimates of cycles."""
+"""The method of a sort and its cost, from estimates of cycles."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ from tessella.support.sizes import Size, ceil_div, estimated
 from tessella.targets import Target
 
 COMPARED = 5.0
-"""Cycles to load a vector of keys, make integers of them and compare them."""
+"""Cycles to load a vector of keys, convert them to integers and compare them."""
 TRIED = 60.0
-"""Cycles of the keys of a block one by one, in which one is inserted, beside those of the move."""
+"""Cycles to try a block's keys one by one and insert one, beside the cycles of the move."""
 MOVED = 7.0
-"""Cycles to move a vector of the best keys with their places."""
+"""Cycles to move a vector of the best keys with their positions."""
 EXCHANGED = 4.0
-"""Cycles to exchange a vector of interleaved keys, with their places, for better ones."""
+"""Cycles to exchange a vector of interleaved keys, with their positions, for better ones."""
 SPREAD = 8.0
-"""Cycles to load a key that lies in another line than the one before it."""
+"""Cycles to load a key from another cache line than the previous one."""
 DIGIT = 5.0
-"""Cycles of a key for each of its digits: to count it, and to move the key and its place."""
+"""Cycles per digit of a key: to count it, and to move the key and its position."""
 SLOT = 2.0
-"""Cycles to add up the count of a value of a digit."""
+"""Cycles to add up the count of a digit's value."""
 FOUND = 4.0
-"""Cycles to write a value that was selected, with its place."""
+"""Cycles to write a selected value with its position."""
 DIGITS = (8, 11)
-"""Bits of a digit: more of them need fewer passes, and more counts."""
+"""Bits of a digit: wider ones need fewer passes, and more counts."""
 
 
 def best_sorting(op: SortOp, target: Target) -> Sorting:
-    """The fastest way to sort the rows of a statement."""
+    """Return the fastest way to sort the rows of a statement."""
     return min(_sortings(op, target), key=lambda sorting: _row_cycles(op, sorting))
 
 
 def sort_cycles(op: SortOp) -> float:
-    """Cycles of a statement that has a schedule."""
+    """Return the cycles of a scheduled statement."""
     return 0.0 if op.schedule is None else estimated(op.rows) * _row_cycles(op, op.schedule.data)
 
 
 def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
     bits = element_of(tensor_type(op.values)).bits
     lanes = target.lanes(max(bits, 32))
-    yield Sorting(INSERTION, lanes)
+    yield Sorting(method=INSERTION, lanes=lanes)
     if _lie_side_by_side(op, lanes):
-        yield Sorting(INTERLEAVED, lanes)
+        yield Sorting(method=INTERLEAVED, lanes=lanes)
     for digit in DIGITS:
-        yield Sorting(RADIX, lanes, min(digit, bits))
+        yield Sorting(method=RADIX, lanes=lanes, digit=min(digit, bits))
 
 
 def _lie_side_by_side(op: SortOp, lanes: int) -> bool:
-    """Whether rows fill vectors along the last free index."""
+    """Return whether rows fill vectors along the last free index."""
     if not op.free or lanes == 1 or not always(op.free[-1].range >= lanes):
         return False
     return all(access.stride(op.free[-1].name) in (0, 1) for access in _accesses(op))
 
 
 def _row_cycles(op: SortOp, sorting: Sorting) -> float:
-    """Cycles of one row."""
+    """Return the cycles of one row."""
     size, count = estimated(op.along.range), estimated(op.count)
     written = FOUND * count
     if sorting.method == INTERLEAVED:
-        # a vector is inserted where one of its lanes is
+        # a vector is inserted if one of its lanes is
         hits = min(size, sorting.lanes * count * (1 + log(max(1, size / max(1, count)))))
         return (size * COMPARED + hits * EXCHANGED * count) / sorting.lanes + written
     if sorting.method == INSERTION:
-        # each key of a random row is among the best so far with the probability count / number
+        # each key of a random row is among the best so far with probability count / number
         inserted = count * log(max(1, size / max(1, count)))
         moves = MOVED * (1 + count / sorting.lanes)
         first = count * (MOVED + moves) / 2
@@ -82,7 +82,7 @@ def _row_cycles(op: SortOp, sorting: Sorting) -> float:
 
 
 def _is_strided(op: SortOp) -> bool:
-    """Whether the keys of a row lie apart."""
+    """Return whether the keys of a row lie apart."""
     return any(a.stride(op.along.name) not in (0, 1) for a in _accesses(op))
 
 

@@ -42,55 +42,48 @@ from tessella.support.sizes import bounds_of, ceil_div, estimated, symbols_of
 # the same for its kernels.
 
 VECTORS = (8, 6, 4, 3, 2, 1)
-"""Vectors of a register tile. Without 6 and 3, 207 of all choices change, and take 3% more in the
-mean and 34% at most; with 7 and 5 too, 47 take 2% less, for more candidates."""
+"""Vectors of a register tile (`python -m bench.constants space`)."""
 MAX_ROWS = 16
-"""Rows of a register tile, which bound its code. Without it, 42 of all choices change, all on
-avx512, and take 9% less in the mean."""
+"""The most rows of a register tile, which bounds its code."""
 MOST_OF_FEW = 8
-"""Rows of a register tile where there may be fewer of them: each number of rows below is another
-tile. With 8, two tiles have all rows of a range of few (`driver/open_sizes.py`)."""
+"""The most rows of a register tile if there may be fewer rows: each smaller number is a tail tile.
+
+Two tiles of 8 cover all rows of the range of few rows (`driver/open_sizes.py`).
+"""
 WINDOW_OPS = 640
-"""Instructions of an unrolled window. With as few as in other loops, average pools of 192 channels
-take 1% more cycles of the model on neon."""
+"""The most instructions of an unrolled window."""
 FAR_UNROLL = 2
-"""Points in a step of the loop where each reads another page: with 4 of them, 1x1 convolutions of
-images in rows are slower by a tenth. With 16 of them, 56 of all choices change; the model counts
-1% less for them."""
+"""Unrolled points of a loop in which each reads another page: more would slow down 1x1 convolutions
+of row-major images."""
 AHEAD = 3
-"""One in so many vectors of a point is loaded ahead: with fewer registers left than that, unrolled
-products of 9x3 vectors spill. Without it, 38 of all choices change; the model, which knows no
-spills, counts 0.5% less for them."""
+"""Vectors of a point for each one that LLVM loads ahead: with fewer spare registers, unrolled
+products spill."""
 AHEAD_ROWS = 12
-"""And one in so many elements of rows: without it, products of 14x2 spill all of their sums, and
-Winograd's convolutions of 32 channels take 1.8 times as long."""
+"""Row elements for each one that LLVM loads ahead: with fewer spare registers, products of 14x2
+spill their sums."""
 AHEAD_PAIRS = 2
-"""The same where it loads those of two points at once: without it, products of 6x4 vectors spill on
-AArch64, in 1x1 convolutions of few channels."""
+"""The same if LLVM loads the elements of two points at once, as on AArch64."""
 TRANSPOSED_BLOCK = 8
-"""Vectors in a block of in-register transposes: of 2 to 16, the best over the layouts of
-convolutions' activations. Without blocks, 54 of all choices change: 31% more at most."""
+"""Vectors in a block of in-register transposes (`python -m bench.constants space`)."""
 WINDOW_ROWS = (2, 4)
-"""Rows of a map's register tile that share what they load: without them, a 5x5 filter by slices of
-2048x2048 takes 2.2 times as long, with 2 alone 1.6 times."""
+"""Rows of an elementwise statement's register tile that share loads, as in stencils written as sums
+of slices."""
 MOST_ALONG = 4
-"""Vectors of a tile along a running index: each is a dozen instructions."""
+"""The most vectors of a tile along a running index: each takes a dozen instructions."""
 MAX_BOUNDARY_TILES = 6
-"""Unrolled boundary tiles that a statement may have before others are preferred. They bound code:
-without it none of all choices changes, but a 1-D convolution of 64 channels with a filter of 65 on
-avx512 becomes 28574 operations instead of 1350."""
+"""Unrolled boundary tiles beyond which other choices are preferred. They bound code for long
+filters."""
 LONG_WINDOW = 16
-"""Values of a reduced index that a boundary tile unrolls at the price of one tile. With a window of
-any length at that price, the same convolution has 28574 operations."""
+"""Values of a reduced index that a boundary tile unrolls for the price of one tile."""
 
 
 def along_running(vectors: int) -> int:
-    """The vectors of a tile along or inside of a running index: so many, up to a limit."""
+    """Return the vectors of a tile along or inside a running index, up to a limit."""
     return min(vectors, MOST_ALONG)
 
 
 def scalar_choice(problem: Problem) -> Choice:
-    """The schedule without a vector index."""
+    """Return the schedule without a vector index."""
     order = loop_order(problem.op, problem.plain, None, None)
     reduction = sorted(problem.plain.reduced, key=lambda name: name != problem.plain.running)
     schedule = Schedule(order, tuple(reduction))
@@ -98,13 +91,17 @@ def scalar_choice(problem: Problem) -> Choice:
 
 
 def element_bits(op: ContractOp) -> int:
-    """Bits of the elements that determine the number of lanes: 64 if all have 64, else 32."""
+    """Return the width of the elements that determine the number of lanes: 64 if all have 64 bits,
+    else 32."""
     return 64 if all(element_of(v.type).bits == 64 for v in op.tensors) else 32
 
 
 def widest_bits(op: ContractOp) -> int:
-    """Bits of the widest element that a statement reads, computes with, or writes. Conditions do
-    not count, and an index is as wide as the elements that determine the number of lanes."""
+    """Return the width of the widest element that a statement reads, computes with or writes.
+
+    Conditions do not count, and an index is as wide as the elements that determine the number of
+    lanes.
+    """
     blocks = [op.combine.block, *([op.post_block] if op.post_block is not None else [])]
     computed = [r.type for block in blocks for inner in block.ops for r in inner.results]
     elements = map(find_element, (*(v.type for v in op.tensors), *(t for t in computed if t != i1)))
@@ -113,7 +110,7 @@ def widest_bits(op: ContractOp) -> int:
 
 @dataclass(frozen=True)
 class TileFamily:
-    """The register tiles with the same vectors that differ only in their number of rows."""
+    """The register tiles with equal vectors that differ only in their number of rows."""
 
     problem: Problem
     vector: str
@@ -121,11 +118,11 @@ class TileFamily:
     rows: str | None
     vectors: int = 1
     narrow: TileFamily | None = None
-    """The family of one vector, whose panels differ in their width alone."""
+    """The family of one vector, whose panels differ only in width."""
     panel: int = 0
-    """Vectors of the panels that its constants have; 0 where they are as wide as tiles."""
+    """Vectors of its constants' panels; 0 if they are as wide as tiles."""
     dot: Dot | None = None
-    """The instruction that adds up groups of products."""
+    """The dot instruction."""
 
     @property
     def op(self) -> ContractOp:
@@ -140,8 +137,10 @@ class TileFamily:
         return {self.vector, self.rows} - {None}
 
     def heights(self) -> Iterator[int]:
-        """The numbers of rows for which a tile fits into the registers. Of those with equally many
-        tiles, only the least, which divides the rows most evenly."""
+        """Yield the numbers of rows for which a tile fits into the registers.
+
+        Among those with equally many tiles, only the least one, which divides the rows most evenly.
+        """
         model = self._outline._model
         if not self._indices <= set(model.flat.ranges):
             return
@@ -176,7 +175,8 @@ class TileFamily:
 
     @property
     def _has_few_rows(self) -> bool:
-        """Whether there may be fewer rows than a tile could have, as symbols have small values."""
+        """Return whether there may be fewer rows than a tile could have, for small values of
+        symbols."""
         rows = self.problem.symbolic.get(self.rows)
         return rows is not None and bounds_of(rows)[0] < MAX_ROWS
 
@@ -185,7 +185,7 @@ class TileFamily:
         return plan_accesses(self.op, self.plain, self.vector, self.rows).has_transposes
 
     def bound(self, height: int) -> float:
-        """A lower bound of the cycles with this many rows."""
+        """Return a lower bound on the cycles with this many rows."""
         return self._bounds(height) * self._penalty(height) + self._outline._copies
 
     @cached_property
@@ -193,8 +193,11 @@ class TileFamily:
         return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
-        """The schedule with this many rows; None if it takes more cycles than the limit, or if
-        indices merge in its layouts that do not in those of one vector."""
+        """Return the schedule with this many rows.
+
+        None if it takes more cycles than the limit, or if its layouts merge indices that those of
+        one vector do not.
+        """
         model, tile = self._model, self._tile(height)
         if not {*tile.order, *tile.reduction} <= set(model.flat.ranges):
             return None
@@ -215,7 +218,7 @@ class TileFamily:
 
     @cached_property
     def _lowest(self) -> Schedule:
-        """The schedule with one row, not unrolled."""
+        """Return the schedule with one row, not unrolled."""
         if self.narrow is not None:
             return replace(self.narrow._lowest, vectors=self.vectors)
         return Schedule(
@@ -249,8 +252,8 @@ class TileFamily:
 
     @cached_property
     def _copies(self) -> float:
-        """Cycles to pack the operands that are not constants; with shared loops, the share of one
-        step."""
+        """Cycles to pack the operands that are not constants; with shared loops, one iteration's
+        share."""
         return sum(self._copy(operand, place) for operand, place in self._places.items())
 
     def _copy(self, operand: int, place: PlaceAttr) -> float:
@@ -269,10 +272,12 @@ class TileFamily:
         return list(_boundary_rows(self.plain, self.rows)) if self.rows is not None else []
 
     def _reduction(self) -> tuple[str, ...]:
-        """The order of the reduced indices. Those whose loops are bounded by constraints are
-        outermost, as the others unroll, inside of the running one. Those along which rows share
-        loads are innermost, which keeps the loads in registers for the shortest time. Among equals,
-        larger strides are outside."""
+        """The order of the reduced indices.
+
+        Those whose loops are bounded by constraints are outermost, as the others unroll, inside the
+        running one. Those along which rows share loads are innermost, which keeps the loads in
+        registers for the shortest time. Among equals, larger strides are outside.
+        """
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
@@ -287,8 +292,7 @@ class TileFamily:
         return tuple(sorted(self._flat.reduced, key=position))
 
     def _transposed_blocks(self) -> tuple[tuple[str, int], ...]:
-        """In-register transposes run in blocks: a line stays in cache until all of it has been
-        read."""
+        """Blocks for in-register transposes: a cache line stays until all of it has been read."""
         size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
         if not self.op.is_map or self.rows is None or extent <= size or not self._is_transposed:
             return ()
@@ -296,16 +300,19 @@ class TileFamily:
         return ((self.vector, -(-even // self.lanes) * self.lanes),)
 
     def _unroll(self, s: Schedule) -> int:
-        """Number of points of the reduction in one step of the innermost loop: a whole window, or a
-        power of two. One where products are summed apart: LLVM would add up those of several points
-        before the accumulator, in registers that the tile needs."""
+        """Return the number of unrolled points of the innermost reduction loop: a whole window, or
+        a power of two.
+
+        It is one if products are summed separately: LLVM would sum those of several points before
+        the accumulator, in registers that the tile needs.
+        """
         model = self._model
         if self.op.is_map or self.vector in self._flat.reduced:
             return 1
         if s.dot is not None and s.dot.row.sums:
             return 1
         body = s.row_tile * s.vectors * self._instructions * 3 // 2 + 1
-        # the positions of a window share what they load; broadcasts that are shared are spilled
+        # the positions of a window share loads; shared broadcasts are spilled
         largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
@@ -326,24 +333,27 @@ class TileFamily:
 
     @property
     def _instructions(self) -> int:
-        """Those of a point, in multiply-adds: many where a body computes coordinates."""
+        """The instructions of a point, in multiply-adds: many if a body computes coordinates."""
         ops = [*self.op.combine.block.ops]
         return len(ops) if any(isinstance(op, ExtractOp) for op in ops) else 1
 
     def _ahead(self, s: Schedule) -> int:
-        """Registers that hold what LLVM loads for the next point of an unrolled reduction: some of
-        its vectors and of the elements of rows."""
+        """Return the registers for what LLVM loads ahead for the next point of an unrolled
+        reduction.
+
+        They hold some of its vectors and of the rows' elements.
+        """
         in_pairs = self.problem.target.loads_pairs and not self._model.has_windows(s)
         return s.vectors // AHEAD + s.row_tile // (AHEAD_PAIRS if in_pairs else AHEAD_ROWS)
 
 
 def families(problem: Problem) -> Iterator[TileFamily]:
-    """The families of register tiles of a statement, those with the most vectors first."""
+    """Yield the families of register tiles of a statement, those with the most vectors first."""
     op, lanes = problem.op, problem.target.lanes
     bits, widest = element_bits(op), widest_bits(op)
     for vector, dot in dots(problem):
         yield from _families(problem, lanes(bits), [vector], dot=dot)
-    if widest < bits:  # more lanes of narrower elements, but no in-register transposes of them
+    if widest < bits:  # more lanes of narrower elements, but without in-register transposes
         yield from _families(problem, lanes(widest), transposing=False)
     yield from _families(problem, lanes(bits))
 
@@ -359,12 +369,12 @@ def _families(
     op, flat = problem.op, problem.plain
     for vector in vector_indices(op, problem.kernel, flat) if indices is None else indices:
         if vector == flat.running and flat.ranges[vector] < lanes:
-            continue  # most lanes of a vector would be no values
+            continue  # most lanes of a vector would be invalid
         gathered = op.is_map and bool(plan_accesses(op, flat, vector, None).gathered())
         if not transposing and (gathered or flat.ranges[vector] < lanes):
             continue
         if gathered and bounds_of(problem.symbolic.get(vector, lanes))[0] < lanes:
-            continue  # no vector in part is transposed
+            continue  # partial vectors are not transposed
         narrow: dict[str | None, TileFamily] = {}
         panel = _shared_panel(problem, vector, lanes)
         for vectors, rows in _shapes(problem, vector, lanes):
@@ -378,17 +388,17 @@ def _families(
 
 
 def _multiplies(op: ContractOp, flat: Flat, dot: Dot, vector: str, rows: str | None) -> bool:
-    """Whether an instruction can multiply what tiles of these rows read."""
+    """Return whether an instruction can multiply the operands of tiles with these rows."""
     return dot.row.m == 1 or multiplies_rows(op, flat, dot, vector, rows)
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:
-    """Whether tiles of a vector index end where it does, if it ends early."""
+    """Return whether tiles of a vector index end where it does, if it ends early."""
     return vector not in reaches or GRANULE % width == 0
 
 
 def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, str | None]]:
-    """(vectors, rows) of the families over a vector index."""
+    """Yield (vectors, rows) of the families over a vector index."""
     op, flat, reaches = problem.op, problem.plain, problem.reaches
     full, rest = divmod(flat.ranges[vector], lanes)
     most = max(1, full + (rest > 0 and vector in flat.free))
@@ -423,14 +433,17 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
 
 
 def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
-    """Vectors of the panels along an index that programs for few rows and for many share, 0 where
-    there are no such. As the last tile may have a part of a panel, those with which tiles compute
-    the least; of these, the most of which a tile of twice as many rows fits into the registers."""
+    """Return the vectors of panels that programs for few rows and for many share; 0 if there are
+    none.
+
+    As the last tile may have a partial panel, panels with the least work for tiles come first;
+    among these, the widest for which a tile of twice as many rows fits into the registers.
+    """
     if not problem.shares_panels(vector, lanes):
         return 0
     flat, held = problem.plain, problem.target.vector_registers - 1
     if all(a.lane_stride(vector) for a in flat.accesses[: flat.inputs]):
-        return 1  # rows share what windows read of vectors, and no others
+        return 1  # rows share only the vectors that windows read
     most = ceil_div(flat.ranges[vector], lanes)
     rows = {v: (held - v) // v for v in VECTORS if min(2, most) <= v <= most}
     fitting = (v for v, n in rows.items() if n >= v)
@@ -438,8 +451,10 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
 
 
 def runs_in_lanes(op: ContractOp) -> bool:
-    """Whether lanes can lie along the running index of a statement. In reverse the last vector is
-    the first to run, and may not end at a lane that is not known."""
+    """Return whether lanes can run along the running index of a statement.
+
+    In reverse, the last vector runs first, and may not end at a known lane.
+    """
     index = op.running_index
     if index is None or index.running is None:
         return False
@@ -447,8 +462,8 @@ def runs_in_lanes(op: ContractOp) -> bool:
 
 
 def can_go_on(op: ContractOp) -> bool:
-    """Whether what a statement stores along a running index are its aggregates, which those at the
-    next value go on from."""
+    """Return whether a statement stores its aggregates along a running index, from which later ones
+    continue."""
     return op.post_block is None and op.running_index is not None
 
 
@@ -458,12 +473,12 @@ class BoundaryRows:
 
     rows: int
     weight: int
-    """For how many tiles one of these counts: more where its reduced index is long, as its code
-    is."""
+    """The number of tiles that one of these counts as: more for a long reduced index, whose code is
+    longer."""
 
 
 def _boundary_rows(flat: Flat[int], rows: str) -> Iterator[BoundaryRows]:
-    """For each constraint, the rows before and after the interior."""
+    """Yield, for each constraint, the rows before and after the interior."""
     extent = flat.ranges[rows]
     for c in flat.constraints:
         if c.form.coefficient(rows) <= 0:
@@ -482,7 +497,7 @@ def _boundary_rows(flat: Flat[int], rows: str) -> Iterator[BoundaryRows]:
 def loop_order(
     op: ContractOp, flat: Flat[int], vector: str | None, rows: str | None
 ) -> tuple[str, ...]:
-    """Free indices from the outermost loop to the innermost.
+    """Return the free indices, outermost loop first.
 
     The panel of an operand that moves only with the vector index stays in cache while the rows run,
     so its loops are outside. Without such a panel, the output is written in memory order.

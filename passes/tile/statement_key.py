@@ -13,7 +13,7 @@ from tessella.passes.tile.packing import argument_of
 
 
 def statement_key(op: ContractOp, kernel: KernelOp) -> Hashable:
-    """A key that is equal for statements with the same schedules, in any kernel."""
+    """Return a key that is equal for statements with the same schedules, in any kernel."""
     properties = tuple((name, a) for name, a in sorted(op.properties.items()) if name != "schedule")
     packable = tuple(_packable(op, kernel, i) for i in range(len(op.inputs)))
     bodies = _body(op.combine), _body(op.post)
@@ -32,7 +32,7 @@ def _packable(op: ContractOp, kernel: KernelOp, operand: int) -> str:
 
 
 def _body(region: Region) -> Hashable:
-    """The ops of a body, with values by number and outside tensors by type."""
+    """Return the ops of a body, with values by number and outside tensors by type."""
     block = region.blocks.first
     if block is None:
         return None

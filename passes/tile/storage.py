@@ -1,4 +1,4 @@
-"""Choose where statements that share loops store results: in a step of a loop, or in memory."""
+"""The storage of results of statements that share loops: in a step of a loop, or in memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from tessella.dialects.tile.windows import infer_windows
 
 
 def store_results(kernel: KernelOp) -> None:
-    """Let each result live in a step of as many shared loops as run all statements that read it,
-    with room for what they read. The statement that writes it runs windows of indices whose
-    neighbours are read."""
+    """Store each result in a step of as many shared loops as run all statements that read it.
+
+    The step has room for what they read. The writer runs windows of indices whose neighbours are
+    read.
+    """
     position = positions(kernel.statements)
     for op in kernel.statements:
         _store(op, _common(op, position))
@@ -21,21 +23,22 @@ def store_results(kernel: KernelOp) -> None:
 
 
 def _store(op: ContractOp, within: int) -> None:
-    """Let a result live in a step of so many loops, with room for all of it."""
+    """Store a result in a step of this many loops, with room for all of it."""
     op.storage = None
     if within:
         op.storage = StorageAttr(Storage(op.at_list[within - 1].name, memory_shape(op.res)))
 
 
 def _shrink(op: ContractOp) -> None:
-    """Leave a result the room that its step needs."""
+    """Shrink a result to the room that its step needs."""
     if op.storage is not None:
         shape = written_shape(op, lives_within(op.res))
         op.storage = StorageAttr(Storage(op.storage.data.step, shape))
 
 
 def _common(op: ContractOp, position: Positions) -> int:
-    """How many shared loops run a statement in the same step as all that read its result."""
+    """Return how many shared loops run a statement in the same iteration as all readers of its
+    result."""
     found = depth(op)
     for use in op.res.uses:
         reader = use.operation

@@ -1,9 +1,10 @@
 """Sums over a loop that statements share.
 
-A step of a shared loop cannot complete a sum over it. It sums a block of its values instead, and
-the sums of blocks are added up after the loop. So statements that read a large tensor one after
-another, some summing over its rows, read it once: as the gradient of a regression does, or several
-sums of one array. Sums of blocks are as accurate as partial sums (`passes/tile/partial.py`).
+An iteration of a shared loop cannot complete a sum over the loop. It sums a block of values
+instead, and the sums of blocks are added after the loop. Statements that read one large tensor,
+some of them summing over its rows, thus read it once, as in the gradient of a regression or in
+several sums of one array. Sums of blocks are as accurate as partial sums
+(`passes/tile/partial.py`).
 """
 
 from __future__ import annotations
@@ -36,31 +37,28 @@ from tessella.support.sizes import MOST
 from tessella.targets import Target
 
 PART = 0.25
-"""The share of the bytes saved that sums of blocks may write and read again, at the most. With
-none, the gradient of a logistic regression of 100000x100 takes 1.8 times as long."""
+"""The largest traffic of block sums, as a fraction of the bytes saved."""
 BLOCKS = (*range(64, 129), *range(63, 15, -1))
-"""Into how many blocks a long sum may be divided, the best first: enough for many threads, and few
-to add up."""
+"""Numbers of blocks of a long sum, best first: enough for many threads, and few to add up."""
 FEW = 16
-"""Results of a long sum, which each block has. With more, the mean of 256 maps of 56x56, on one
-thread, takes 1.2 times as long; with 64, one of 500 kernels changes on avx512 (`python -m
-bench.constants sums`)."""
+"""The most results of a long sum, as each block has all of them (`python -m bench.constants
+sums`)."""
 LEAST = 8
-"""Steps are no shorter than what fits divided by this: the range has to have such a divisor."""
+"""Steps have at least the fitting size divided by this: the range must have such a divisor."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Statements that go through tensors along one loop."""
+    """Statements that stream through tensors along one loop."""
 
     extent: int
     names: Mapping[ContractOp, str]
     """Their indices."""
     before: Sequence[Operation]
     inside: Sequence[ContractOp]
-    """Those that steps run, in order; they sum over the loop or have it free."""
+    """The statements inside iterations, in order; they sum over the loop or have it free."""
     after: Sequence[Operation]
-    """Those that need sums, which are among them."""
+    """The statements that need sums of those inside."""
 
     @property
     def sums(self) -> list[ContractOp]:
@@ -68,9 +66,10 @@ class Stream:
 
 
 def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
-    """The loops that so many statements of a kernel have in common, some of which sum over them."""
+    """Yield the loops that at least ``least`` statements of a kernel share, some of which sum over
+    them."""
     for names in _loops(kernel.statements):
-        # most loops of a long concat are one statement's
+        # most loops of a long concat belong to one statement
         if len(names) < least or not any(_is_reduced(op, name) for op, name in names.items()):
             continue
         stream = _ordered(kernel, names)
@@ -79,8 +78,10 @@ def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
 
 
 def _loops(ops: Sequence[ContractOp]) -> list[dict[ContractOp, str]]:
-    """For each loop, the index of each statement that runs over it. Indices are the same loop if
-    they run over the same dimension of a tensor."""
+    """Return, for each loop, the index of each statement that runs over it.
+
+    Indices are the same loop if they run over the same dimension of a tensor.
+    """
     loop_of: dict[tuple[ContractOp, str], set[tuple[ContractOp, str]]] = {}
     along: dict[tuple[SSAValue, int], tuple[ContractOp, str]] = {}
     for op in ops:
@@ -109,9 +110,11 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
 
 
 def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None:
-    """The statements in an order in which those of the loop are together: what none of them needs
-    complete runs before, what needs their sums runs after. None for a loop whose range depends on
-    symbols: no number of blocks divides it."""
+    """Return the statements in an order in which those of the loop are adjacent.
+
+    Statements that none of them has to complete come before, statements that need their sums after.
+    None for a symbolic loop, as no number of blocks divides it.
+    """
     before: list[Operation] = []
     inside: list[ContractOp] = []
     after: list[Operation] = []
@@ -141,8 +144,10 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
-    """What makes the tensors that an op reads, of a sum in steps before its last body, and what
-    reads the tensor that it writes over."""
+    """Return the producers of an op's operands, and the readers of the tensor that it overwrites.
+
+    For a sum in blocks, operands of its last body are left out.
+    """
     read = [value for x in op.walk() if isinstance(x, ExtractOp) for value in [x.source]]
     if isinstance(op, ContractOp) and op in names and _is_reduced(op, names[op]):
         read += op.inputs
@@ -153,7 +158,7 @@ def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
 
 
 def _readers_of_init(op: Operation) -> set[Operation]:
-    """The statements that read a tensor before another one writes over it."""
+    """Return the statements that read a tensor before another one overwrites it."""
     if not isinstance(op, ContractOp) or op.init is None or (block := op.parent_block()) is None:
         return set()
     users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
@@ -161,8 +166,10 @@ def _readers_of_init(op: Operation) -> set[Operation]:
 
 
 def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
-    """Whether the steps that run some statements can run another one: it reads of what those write
-    only what its own step has written."""
+    """Return whether the iterations of some statements can run another one.
+
+    It reads of their results only what its own iteration has written.
+    """
     reads = zip((*op.inputs, *op.post_inputs), op.access_list, strict=False)
     own = all(
         _reads_own(names, op, access, writer)
@@ -175,8 +182,10 @@ def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[Con
 def _reads_own(
     names: Mapping[ContractOp, str], op: ContractOp, access: Access, writer: ContractOp
 ) -> bool:
-    """Whether a step reads what it has written itself: in the dimension in which the loop moves the
-    writer, and it moves the reader in no other."""
+    """Return whether an iteration reads only what it has written itself.
+
+    The reader must move in the dimension in which the loop moves the writer, and in no other.
+    """
     for form, written in zip(access, writer.out_access, strict=True):
         found = counted(written, writer.ranges)
         if found is None or found[0] != names[writer]:
@@ -188,7 +197,7 @@ def _reads_own(
 
 
 def _fits(op: ContractOp, name: str) -> bool:
-    """Whether steps can run a statement."""
+    """Return whether iterations can run a statement."""
     if not _is_reduced(op, name):
         return can_share(op, name)
     ranges = op.ranges
@@ -209,8 +218,11 @@ def _fits(op: ContractOp, name: str) -> bool:
 
 
 def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
-    """A loop over which a statement adds up far more than there are results, and in what blocks:
-    threads divide the blocks, as there is too little else to divide."""
+    """Return a loop over which a statement sums far more values than there are results, and its
+    block size.
+
+    Threads divide the blocks, as there is too little else to divide.
+    """
     long = [op for op in kernel.statements if _is_long(op, target)]
     for stream in streams(kernel, 1) if long else ():
         count = next((n for n in BLOCKS if stream.extent % n == 0), None)
@@ -228,7 +240,7 @@ def _is_long(op: ContractOp, target: Target) -> bool:
 
 
 def saved(stream: Stream, target: Target) -> int:
-    """Bytes that are not moved again from far away, as steps find them in cache."""
+    """Return the bytes of memory traffic that iterations save by finding data in cache."""
     accesses: dict[SSAValue, int] = {}
     for op in stream.inside:
         for value, access in zip(op.tensors, op.access_list, strict=True):
@@ -239,15 +251,18 @@ def saved(stream: Stream, target: Target) -> int:
 
 
 def block_of(stream: Stream, fitting: int, grain: int) -> int | None:
-    """How many values of the loop a step sums: of those that divide its range, the most that fit;
-    of whole grains, if there are such."""
+    """Return the number of values that an iteration sums: the largest divisor of the range that
+    fits.
+
+    Whole grains are preferred.
+    """
     most = min(stream.extent, max(grain, fitting))
     dividing = [n for n in range(most, most // LEAST, -1) if stream.extent % n == 0]
     return next((n for n in dividing if n % grain == 0), dividing[0] if dividing else None)
 
 
 def pays(stream: Stream, block: int, target: Target) -> bool:
-    """Whether the sums of blocks take much less than is saved."""
+    """Return whether block sums cost much less than they save."""
     parts = sum(bytes_in(_part_type(op, stream.extent // block)) for op in stream.sums)
     return 2 * parts <= PART * saved(stream, target)
 
@@ -256,7 +271,7 @@ def pays(stream: Stream, block: int, target: Target) -> bool:
 
 
 def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
-    """Let sums over the loop be sums of blocks, and then sums of these."""
+    """Turn sums over the loop into sums of blocks, followed by sums of these."""
     body, last = kernel.body.block, kernel.returned
     made = {op: _split(op, stream.names[op], stream.extent // block, block) for op in stream.sums}
     steps: list[Operation] = []
@@ -278,7 +293,7 @@ def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
 
 
 def _split(op: ContractOp, name: str, count: int, block: int) -> tuple[ContractOp, ContractOp]:
-    """The sums of blocks, and their sum."""
+    """Return the sums of blocks, and their sum."""
     known = {index.name for index in op.index_list}
     blocks = next(n for i in range(len(known) + 1) if (n := f"block{i or ''}") not in known)
     inner = Linear.of(blocks, block) + Linear.of(name)
@@ -311,7 +326,7 @@ def _first(_: Block, arguments: Sequence[SSAValue]) -> SSAValue:
 
 
 def _part_type(op: ContractOp, count: int, combine: Block | None = None) -> Tensor:
-    """The type of the sums of so many blocks."""
+    """Return the type of the sums of ``count`` blocks."""
     element = yielded(combine or op.combine.block).type
     place = place_of(op.res.type)
     type = tensor(element, [count, *shape_of(op.res)])

@@ -14,9 +14,7 @@ from tessella.support.decisions import decided_min, known
 from tessella.support.sizes import Size, bounds_of, ceil_div, expression, round_up, terms_of
 
 OVERLAPPED = 16
-"""Tiles of a reduction that may be computed once more in part: the work of one in 16 at most.
-On avx512, without such tiles 38 of 500 kernels change, and take 0.9% more in the mean and 2.7% at
-most by the model; with the work of one in 8, 33 take 1.2% more (`python -m bench.constants
+"""Tiles of a reduction for each one that may be partly recomputed (`python -m bench.constants
 tiles`)."""
 
 
@@ -28,9 +26,9 @@ class Tiles:
     size: int
     stop: Size
     boundary: bool = False
-    """Whether constraints have to be checked point by point."""
+    """Whether constraints must be checked point by point."""
     tail: Size = 0
-    """Lanes of the last vector that count, where their number depends on symbols; else 0."""
+    """Valid lanes of the last vector, if their number is symbolic; otherwise 0."""
 
     @property
     def count(self) -> Size:
@@ -38,7 +36,7 @@ class Tiles:
 
     @property
     def overlap(self) -> bool:
-        """Whether the last tile overlaps the one before it, or may do so."""
+        """Whether the last tile overlaps its predecessor, or may do so."""
         whole = (self.stop - self.start) % self.size == 0
         return not whole and self.tail == 0
 
@@ -47,9 +45,11 @@ class Tiles:
 
 
 def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
-    """The rows of the last tile of a range that depends on symbols, which lies over the tile before
-    it: a quarter of a tile, or more of them. Where there may be fewer rows than a tile has, all
-    numbers of them."""
+    """Return the rows of tail tiles of a symbolic range: a quarter of a tile, or multiples of it.
+
+    A tail tile overlaps its predecessor. If there may be fewer rows than in a tile, there is a tail
+    tile for every number of rows.
+    """
     if range_ % tile == 0:
         return ()
     least, each = bounds_of(range_)[0], gcd(tile, *terms_of(range_).values())
@@ -60,7 +60,7 @@ def ends_of(range_: Size, tile: int) -> tuple[int, ...]:
 
 
 def has_ends(range_: Size, tile: int, ends: Sequence[int]) -> bool:
-    """Whether tiles, and last ones of so many rows, cover a range without one that leaves it."""
+    """Return whether tiles and tail tiles cover a range without exceeding it."""
     if expression(range_) is None or range_ % tile == 0:
         return not ends
     needed = ends_of(range_, tile) if bounds_of(range_)[0] < tile else ()
@@ -69,8 +69,11 @@ def has_ends(range_: Size, tile: int, ends: Sequence[int]) -> bool:
 
 
 def with_ends(range_: Size, tile: int, ends: Sequence[int]) -> Iterator[Tiles]:
-    """The tiles of rows whose number depends on symbols: as many as fit, and one of the least rows
-    that are no fewer than those that are left. It lies over the tile before it."""
+    """Yield the tiles of a symbolic number of rows: whole tiles, then the smallest sufficient tail
+    tile.
+
+    The tail tile overlaps its predecessor.
+    """
     if range_ % tile == 0:
         yield Tiles(0, tile, range_)
         return
@@ -78,7 +81,7 @@ def with_ends(range_: Size, tile: int, ends: Sequence[int]) -> Iterator[Tiles]:
     whole, first = range_ // tile * tile, next(iter(ends), 0)
 
     def are_left(more: int) -> Size:
-        """1 if more rows than these are left, else 0."""
+        """Return 1 if more rows than these are left, else 0."""
         return ((range_ + (tile - 1 - more)) // tile * tile - whole) // tile
 
     yield Tiles(0, tile, whole + (range_ - whole) * are_left(first))
@@ -88,9 +91,12 @@ def with_ends(range_: Size, tile: int, ends: Sequence[int]) -> Iterator[Tiles]:
 
 
 def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles]:
-    """The tiles of lanes whose number depends on symbols: those of each size run in a loop as often
-    as they fit, each about half of the one before, in whole vectors. The last lies over the one
-    before it, or is a vector in part where there may be fewer lanes than one has."""
+    """Yield the tiles of a symbolic number of lanes.
+
+    Tiles of each size run in a loop as often as they fit, each about half of the previous size, in
+    whole vectors. The last tile overlaps its predecessor, or is a partial vector if there may be
+    fewer lanes than in one.
+    """
     if range_ % tile == 0:
         yield Tiles(0, tile, range_)
         return
@@ -113,9 +119,11 @@ def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles
 
 
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
-    """Whether the last tile of an index overlaps the one before it. The overlap is computed twice,
-    and no code for a remainder is needed. Panels begin at whole tiles, and an indexed write counts
-    each point once."""
+    """Return whether the last tile of an index overlaps its predecessor.
+
+    The overlap is computed twice, and needs no code for a remainder. Panels begin at whole tiles,
+    and an indexed write counts each point once.
+    """
     if op.is_scatter or any(name in a.lanes for a in flat.accesses):
         return False
     return decided(extent >= tile if op.is_map else extent > OVERLAPPED * tile)
@@ -124,7 +132,7 @@ def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> 
 def split(
     range_: Size, tile: int, interior: tuple[Size, Size], *, overlap: bool
 ) -> Iterator[Tiles]:
-    """The tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
+    """Yield the tiles of ``0 .. range_``. Full tiles inside ``interior`` run in a loop."""
     low, high = interior
     start: Size = 0
     while decided(start < range_):
@@ -141,7 +149,7 @@ def split(
 
 
 def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
-    """Adjacent equal boundary tiles merged into one loop."""
+    """Yield tiles, with adjacent equal boundary tiles merged into one loop."""
     for (boundary, _), group in groupby(tiles, lambda each: (each.boundary, each.size)):
         if not boundary:
             yield from group
@@ -151,8 +159,8 @@ def boundary_as_loops(tiles: Iterable[Tiles]) -> Iterator[Tiles]:
 
 
 def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Size]]:
-    """The tiles of a reduced index over lanes, and how many lanes of their last vectors count; 0
-    where all do."""
+    """Yield the tiles of a reduced index over lanes, and the valid lanes of their last vectors; 0
+    if all are."""
     if expression(extent) is None:
         for tiles in split(extent, width, (0, extent), overlap=False):
             yield tiles, tiles.size % lanes
@@ -166,8 +174,8 @@ def lane_tiles(extent: Size, width: int, lanes: int) -> Iterator[tuple[Tiles, Si
 
 
 def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
-    """The parts of a reduced index, and how many values each has. The last part of a range that
-    depends on symbols may have none."""
+    """Yield the parts of a reduced index with their lengths. The last part of a symbolic range may
+    be empty."""
     if expression(extent) is None:
         for tiles in split(extent, size, (0, extent), overlap=False):
             yield tiles, tiles.size
@@ -179,7 +187,7 @@ def in_parts(extent: Size, size: int) -> Iterator[tuple[Tiles, Size]]:
 
 
 def parts(extent: int, size: int, *, overlap: bool) -> list[tuple[int, int]]:
-    """(extent, count) of the tiles that `split` makes of a range without constraints."""
+    """Return (extent, count) of the tiles that `split` yields for a range without constraints."""
     if extent < size:
         return [(extent, 1)] if extent else []
     full, rest = divmod(extent, size)

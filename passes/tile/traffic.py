@@ -1,4 +1,4 @@
-"""The traffic of a statement between the levels of the caches, under a schedule."""
+"""The traffic of a statement between cache levels, under a schedule."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from tessella.targets import Target
 # `python -m bench.constants traffic` prints them.
 
 HIDDEN = 0.9
-"""The share of the shorter of computing and loading that hides behind the longer one. With all of
-it 94, 1.0% in the mean and 5.9% at most. The same share of what other levels deliver hides behind
-the slowest one: with all of that, depthwise convolutions in nhwc read their rows three times
-from the second level (3x3, 144 channels of 56x56: 74 instead of 65 us), and MobileNet V2 takes 4%
-longer."""
+"""The fraction of the shorter of computing and loading that hides behind the longer one.
+
+The same fraction of what other levels deliver hides behind the slowest one. With all of it 94, 1.0%
+in the mean and 5.9% at most.
+"""
 CACHE_SHARE = 0.75
-"""The share of a cache that a statement can count on. With all of it 39, 2.5% in the mean and 26%
-at most."""
+"""The fraction of a cache that a statement can use. With all of it 39, 2.5% in the mean and 26% at
+most."""
 
 
 def room(capacity: int) -> float:
-    """The bytes of a cache that a statement can count on."""
+    """Return the bytes of a cache that a statement can use."""
     return capacity * CACHE_SHARE
 
 
 def overlapped(*cycles: float) -> float:
-    """Total cycles of what runs in parallel: what is shorter than the longest counts in part."""
+    """Return the total cycles of overlapping activities: the longest one, plus a part of the
+    others."""
     longest = max(cycles, default=0.0)
     return longest + (1.0 - HIDDEN) * (sum(cycles) - longest)
 
@@ -45,7 +46,7 @@ class Loop:
 
 
 def loop_nest(flat: Flat[int], s: Schedule) -> list[Loop]:
-    """The loops from the outermost to the innermost."""
+    """Return the loops, outermost first."""
     extents = dict(flat.ranges)
     loops: list[Loop] = []
     for name, size in s.blocks:
@@ -60,14 +61,14 @@ def loop_nest(flat: Flat[int], s: Schedule) -> list[Loop]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a statement moves between the caches. The sizes of ``flat`` are numbers."""
+    """A statement's traffic between the caches. The sizes of ``flat`` are numbers."""
 
     op: ContractOp
     flat: Flat[int]
     target: Target
 
     def cycles(self, s: Schedule) -> dict[str, float]:
-        """Cycles of the traffic from each level of the caches."""
+        """Return the cycles of the traffic from each cache level."""
         loops = loop_nest(self.flat, s)
         prints = self._footprints(s, loops)
         return {
@@ -77,7 +78,7 @@ class Traffic:
 
     @cached_property
     def least(self) -> float:
-        """Cycles to load each operand once, if no cache holds all of them."""
+        """The cycles to load each operand once, if no cache holds all of them."""
         sizes = [self._bytes(i, self.flat.ranges) for i in range(len(self.flat.accesses))]
         levels = (
             sum(sizes[:-1], written * sizes[-1]) / bandwidth
@@ -88,8 +89,10 @@ class Traffic:
 
     @cached_property
     def _levels(self) -> tuple[tuple[str, int, float, int], ...]:
-        """(name, bytes of the cache before it, bytes per cycle, passes of written bytes). Beyond
-        the second level, a written line is first read, and written back later."""
+        """The levels: name, bytes of the cache before it, bytes per cycle, passes of written bytes.
+
+        Beyond the second level, a written line is first read, and later written back.
+        """
         t = self.target
         return (
             ("L2", t.l1, t.l2_bandwidth, 1),
@@ -98,7 +101,8 @@ class Traffic:
         )
 
     def _footprints(self, s: Schedule, loops: Sequence[Loop]) -> list[list[float]]:
-        """Bytes of each operand that the loops from a position inwards touch, by position."""
+        """Return the bytes of each operand that the loops from a position inwards touch, by
+        position."""
         extents = dict.fromkeys(self.flat.ranges, 1)
         if s.rows is not None:
             extents[s.rows] = s.row_tile
@@ -119,8 +123,11 @@ class Traffic:
         return result[::-1]
 
     def _bytes(self, operand: int, extents: Mapping[str, int]) -> float:
-        """Bytes of the lines of an operand that these extents of the indices touch. What windows
-        share counts once: positions that are no further apart than those of smaller steps reach."""
+        """Return the bytes of an operand's cache lines for these extents of the indices.
+
+        Shared elements of windows count once: positions no further apart than the reach of smaller
+        steps.
+        """
         run, elements, span = 1, 1, 1
         unit, count, lies_apart = 1, 1, True
         for name, step, room, contiguous, even in self._steps[operand]:
@@ -142,8 +149,11 @@ class Traffic:
 
     @cached_property
     def _steps(self) -> list[list[tuple[str, int, int, bool, bool]]]:
-        """(index, elements per step, contiguous elements, whether neighbours are contiguous,
-        whether all steps are the same) of each operand, small steps first."""
+        """Return the steps of each operand, small ones first.
+
+        A step is (index, elements per step, contiguous elements, whether neighbours are contiguous,
+        whether all steps are equal).
+        """
         return [
             sorted([(n, *_step(a, n)) for n in moving], key=lambda step: (step[1], step[0]))
             for a, moving in zip(self.flat.accesses, self._moving, strict=True)
@@ -166,12 +176,16 @@ class Traffic:
         capacity: float,
         written: int,
     ) -> float:
-        """Bytes that enter a cache of this capacity: none if it holds all operands, as they stay in
-        the first cache that does. Written bytes count the given number of times."""
+        """Return the bytes that enter a cache of this capacity: none if it holds all operands.
+
+        They then stay in the first cache that holds them. Written bytes count the given number of
+        times.
+        """
         inside = next((p for p, each in enumerate(prints) if sum(each) <= capacity), len(loops))
         if inside == 0:
             return 0.0
-        # the first loop that does not fit passes once over what its steps share, or do not
+        # The first loop that does not fit passes once over the data that its iterations share, or
+        # do not.
         first = inside - 1
         total = 0.0
         for i, a in enumerate(self.flat.accesses):

@@ -11,12 +11,15 @@ from tessella.passes.tile.packing import can_relayout
 from tessella.passes.tile.plan import Access, plan_accesses
 
 MAX_WINDOW = 16
-"""Rows apart from which on two reads of a tensor share nothing in a register tile."""
+"""The distance in rows from which two reads of a tensor share nothing in a register tile."""
 
 
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
-    """The indices that can run over lanes: the first free one whose results lie side by side, or
-    one whose results lie between those of rows, then the reduced ones."""
+    """Return the indices that can run over lanes.
+
+    They are the first free one with contiguous results, or one whose results interleave with rows,
+    then reduced ones.
+    """
     able = [n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n)]
     beside = [n for n in able if flat.out.lane_stride(n) == 1]
     between = [n for n in able if n not in beside]
@@ -25,8 +28,10 @@ def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[st
 
 
 def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> bool:
-    """Whether a free index can run over lanes: each operand that would need a gather can be packed
-    or transposed in registers."""
+    """Return whether a free index can run over lanes.
+
+    Each operand that would need a gather must be packed or transposed in registers.
+    """
     bounds = (c for c in flat.constraints if c.is_of_results(flat.inputs))
     if any(c.form.coefficient(name) for c in bounds):
         return False
@@ -44,8 +49,11 @@ def vectorises(op: ContractOp, kernel: KernelOp, flat: Flat[int], name: str) -> 
 
 
 def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """The indices of a map along which neighbouring rows read the same vectors: those of a tensor
-    that is read at several places which are so far apart."""
+    """Yield the indices of an elementwise statement along which neighbouring rows read the same
+    vectors.
+
+    They belong to a tensor that is read at several positions that are far enough apart.
+    """
     for name in flat.free:
         if name != vector and any(
             a.strides == b.strides
@@ -59,7 +67,7 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
 
 
 def sharing_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """The indices of a map along which neighbouring rows extract elements at the places that one of
+    """Yield the indices along which neighbouring rows extract elements at positions that one of
     them computes."""
     for name in flat.free:
         if name != vector and flat.ranges[name] > 1:
@@ -69,8 +77,10 @@ def sharing_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
 
 
 def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
-    """The indices of a map whose values lie between the lanes that an operand is read by, as the
-    channels of an image between its pixels: rows read the same lines."""
+    """Yield the indices whose values lie between an operand's lanes, as channels between pixels.
+
+    Rows then read the same cache lines.
+    """
     plan = plan_accesses(op, flat, vector, None)
     strided = [flat.accesses[i] for i, o in enumerate(plan.operands) if o.access is Access.STRIDED]
     for name in flat.free:
@@ -81,8 +91,10 @@ def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[s
 
 
 def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """The index of rows along which a map can load all operands that would need gathers, and
-    transpose them in registers."""
+    """Return the index of rows along which all operands that would need gathers can be loaded.
+
+    They are then transposed in registers.
+    """
     if not op.is_map:
         return None
     names = (n for n in flat.free if n != vector)
@@ -90,7 +102,7 @@ def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None
 
 
 def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """The index of rows whose values fill a map's result between its lanes."""
+    """Return the index of rows whose values fill an elementwise result between its lanes."""
     for name in (n for n in flat.free if n != vector):
         plan = plan_accesses(op, flat, vector, name)
         gathers = plan.gathered() or plan.gathers_extracts
@@ -100,7 +112,7 @@ def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | Non
 
 
 def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
-    """Whether a reduced index can run over lanes."""
+    """Return whether a reduced index can run over lanes."""
     plan = plan_accesses(op, flat, name, None)
     if flat.running is not None and not _runs_over(op, flat, name):
         return False
@@ -108,6 +120,6 @@ def reduces(op: ContractOp, flat: Flat[int], name: str) -> bool:
 
 
 def _runs_over(op: ContractOp, flat: Flat[int], name: str) -> bool:
-    """Whether a statement runs along an index whose values are written side by side, and reduces no
-    other one."""
+    """Return whether a statement runs along an index with contiguous results, and reduces no other
+    one."""
     return flat.reduced == (name,) and flat.out.lane_stride(name) == 1

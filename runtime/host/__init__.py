@@ -1,8 +1,8 @@
 """The NumPy reference semantics of every `nn` op: the fallback, and the oracle of the tests.
 
-A kernel takes the operands as arrays (None for an optional one that is absent) and the op's
-properties as keyword arguments, and returns an array or a tuple of arrays. ``@kernel`` registers it
-under the op's name, `nn.conv`; further kernels of an op have a name after it, `nn.conv/blocked`.
+A kernel takes the operands as arrays (None for an absent optional one) and the op's properties as
+keyword arguments, and returns an array or a tuple of arrays. ``@kernel`` registers it under the
+op's name, `nn.conv`; further kernels of an op append a name, as in `nn.conv/blocked`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def run(
     settings: Mapping[str, Any],
     dtypes: Sequence[np.dtype[Any]] | None = None,
 ) -> list[Array]:
-    """Run the NumPy kernel of a name, without warnings, as IEEE's results are intended.
+    """Run a NumPy kernel by name, without warnings, as IEEE's special values are intended.
 
-    Kernels compute in f32 with narrower floats, and in 8 bits with narrower integers; ``dtypes``
-    then are the ones that the results are rounded to.
+    Kernels compute narrower floats in f32, and narrower integers in 8 bits; ``dtypes`` are then the
+    ones that the results are rounded to.
     """
     if name not in KERNELS:
         plugins.import_all(plugins.HOST)

@@ -21,8 +21,10 @@ def attention(
     past: int,
     nan_as_zero: bool,
 ) -> Array:
-    """softmax(scale * q kᵀ + mask) v; every step rounds to the element type. With ``causal``, query
-    m takes keys 0 to m + ``past``."""
+    """softmax(scale * q kᵀ + mask) v; every step rounds to the element type.
+
+    With ``causal``, query m reads keys 0 to m + ``past``.
+    """
     product = np.matmul(q, k if transposed_k else np.swapaxes(k, -1, -2))
     scores = product * q.dtype.type(scale)
     masked: Array = scores if mask is None else scores + mask

@@ -1,4 +1,4 @@
-"""NumPy semantics of the ops on the boxes of detectors."""
+"""NumPy semantics of the ops on detectors' boxes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Boxes(NamedTuple):
     high: Array
 
     def at(self, places: Any) -> _Boxes:
-        """Those at places."""
+        """Return the boxes at positions."""
         return _Boxes(self.low[places], self.high[places])
 
     @property
@@ -39,7 +39,7 @@ def non_max_suppression(
     room: int,
     centered: bool,
 ) -> tuple[Array, Array]:
-    """The boxes that are kept, as batch, class and box, then zeros; and how many they are."""
+    """Return the selected boxes as batch, class and box, padded with zeros, and their number."""
     limit = min(int(most), room)
     selected = np.zeros((scores.shape[0] * scores.shape[1] * room, 3), np.int64)
     count = 0
@@ -62,7 +62,7 @@ def _corners(boxes: Array, centered: bool) -> _Boxes:
 
 
 def _kept(boxes: _Boxes, order: Array, overlap: Array, limit: int) -> list[int]:
-    """The places of the boxes of a class that are kept."""
+    """Return the positions of the selected boxes of a class."""
     kept: list[int] = []
     while len(order) and len(kept) < limit:
         place, order = int(order[0]), order[1:]
@@ -72,8 +72,10 @@ def _kept(boxes: _Boxes, order: Array, overlap: Array, limit: int) -> list[int]:
 
 
 def _overlaps(box: _Boxes, others: _Boxes, overlap: Array) -> Array:
-    """Whether the intersection of a box with each of others is more than that of their union. Boxes
-    without an area have none."""
+    """Return whether the intersection over union of a box with each other box exceeds ``overlap``.
+
+    The intersection of boxes without area is empty.
+    """
     sides = np.minimum(box.high, others.high) - np.maximum(box.low, others.low)
     common = sides[:, 0] * sides[:, 1]
     union = box.areas + others.areas - common
@@ -103,7 +105,7 @@ def roi_align(
     mode: str,
     half_pixel: bool,
 ) -> Array:
-    """Regions of images, each sampled at points of a grid."""
+    """Sample regions of images at the points of a grid."""
     if ((batches < 0) | (batches >= len(x))).any():
         raise ExecutionError("a region is of an image that is not there", found=str(batches))
     result = np.zeros((len(rois), x.shape[1], *sizes), x.dtype)
@@ -121,7 +123,8 @@ def roi_align(
 def _taps(
     low: Any, high: Any, extent: int, size: int, samples: int, half_pixel: bool
 ) -> tuple[_Taps, int]:
-    """The points of a region along a dimension, and how many each element of the result has."""
+    """Return the points of a region along a dimension, and the number of points per result
+    element."""
     length = high - low if half_pixel else np.maximum(high - low, low.dtype.type(1))
     part = length / low.dtype.type(size)
     count = samples or (max(0, int(np.ceil(part))) if np.isfinite(part) else 0)
@@ -144,7 +147,7 @@ def _taps(
 
 
 def _values(x: Array, rows: _Taps, columns: _Taps, join: np.ufunc) -> Array:
-    """What the elements around each point are together: [channels, rows, columns]."""
+    """Combine the elements around each point: [channels, rows, columns]."""
     around = itertools.product(zip(*rows, strict=True), zip(*columns, strict=True))
     values = (x[:, y[:, None], at] * (v[:, None] * w) for (y, v), (at, w) in around)
     return functools.reduce(join, values)

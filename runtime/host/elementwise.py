@@ -2,17 +2,17 @@
 
     Row("softsign", "float", "x / (1 + |x|)", _softsign, Onnx("Softsign", 1, 22))
 
-- `dialects/nn/elementwise.py` makes the op's class.
+- `dialects/nn/elementwise.py` creates the op's class.
 - The function is the NumPy kernel, in ``KERNELS``.
 - The native kernel is the same function, applied to a scalar that adds an op of `arith` or `math`
-  for each function of NumPy: `kernels/elementwise.py`.
-- ONNX's operator becomes the op: `frontends/onnx/ops/elementwise.py`.
-- Where elements are sizes, `dialects/nn/evaluate_sizes.py` applies the row's function of sizes.
+  for each NumPy function: `kernels/elementwise.py`.
+- ONNX's operator is converted to the op: `frontends/onnx/ops/elementwise.py`.
+- If elements are sizes, `dialects/nn/evaluate_sizes.py` applies the row's function of sizes.
 - Under `jit`, NumPy's ufunc becomes the op: `frontends/trace/ufuncs.py`.
 - `tessella.ops` has the op.
 
-A function may call those that `kernels/elementwise.py` has scalar code for: ufuncs, ``np.where``
-and the ones with ``@primitive``. It must not branch on elements.
+A function may call the functions with scalar code in `kernels/elementwise.py`: ufuncs, ``np.where``
+and those with ``@primitive``. It must not branch on elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -40,39 +40,39 @@ from tessella.support.size_functions import (
     truncated,
 )
 
-# ``Any`` is an array, or what stands for one
+# ``Any`` is an array, or a traced scalar
 Function = Callable[..., Any]
 
 Kind = Literal[
     "unary", "float", "predicate", "boolean", "bits", "binary", "comparison", "logic",
     "bitwise", "quantize", "dequantize",
 ]  # fmt: skip
-"""Operands and result:
+"""The element types of operands and result:
 
-- unary, binary: numbers of one type, which the result has too
+- unary, binary: numbers of one type, which is the result's too
 - float: one float, computed in float64 and rounded once
 - predicate: one float to a boolean
 - comparison: two elements of one type to a boolean
 - boolean, logic: one boolean, two booleans
-- bits, bitwise: one integer, two integers of one type, which the result has too
-- quantize: a float, a scale of its type and a zero point, an integer whose type the result has
+- bits, bitwise: one integer, two integers of one type, which is the result's too
+- quantize: a float, a scale of its type, and a zero point, whose integer type is the result's
 - dequantize: an integer, a scale and a zero point of the integer's type, to the scale's type
 """
 
 
-Law = Literal["commutative", "idempotent", "involution"]
-"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x"""
+Law = Literal["commutative", "idempotent", "involution", "additive"]
+"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x; f(a + b, c + d) = f(a, c) + f(b, d)"""
 
 
 @dataclass(frozen=True)
 class Onnx:
-    """The operator that is the op in the versions ``first`` to ``last``."""
+    """The operator that equals the op in versions ``first`` to ``last``."""
 
     name: str
     first: int
     last: int
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The attribute of each parameter that has another name."""
+    """The attribute of each parameter with another name."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,18 @@ class Row:
     onnx: Onnx | None = None
     parameters: Mapping[str, float] = field(default_factory=dict[str, float])
     """The defaults of the properties, which are numbers."""
-    law: Law | None = None
+    laws: Sequence[Law] = ()
+    neutral: float | None = None
+    """The second operand that leaves the first as it is; a boolean for booleans."""
     equivalent: np.ufunc | None = None
-    """The ufunc that a function of our own stands for."""
+    """The ufunc that a function of our own replaces."""
     sizes: Function | None = None
-    """The function of integers on sizes, which may be expressions of symbols: an operand each."""
+    """The integer function on sizes, which may be symbolic expressions; one argument for each
+    operand."""
 
     @property
     def ufunc(self) -> np.ufunc | None:
-        """The function of NumPy that the op computes, if it is one."""
+        """The NumPy ufunc that the op computes, if there is one."""
         return self.function if isinstance(self.function, np.ufunc) else self.equivalent
 
 
@@ -130,19 +133,20 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 
 @primitive
 def divide(lhs: Array, rhs: Array) -> Array:
-    """Integers round towards zero; a division by zero gives 0 for integers, as IEEE for floats."""
+    """Integers round towards zero. Division by zero gives 0 for integers, and follows IEEE for
+    floats."""
     if lhs.dtype.kind == "f":
         return lhs / rhs
     divisor = np.where(rhs == 0, rhs.dtype.type(1), rhs)
     quotient, rest = np.divmod(lhs, divisor)
-    # divmod rounds down: one too low where the exact quotient is negative and no integer
+    # divmod rounds down: one too low if the exact quotient is negative and not an integer.
     towards_zero = quotient + ((rest != 0) & ((lhs < 0) != (divisor < 0)))
     return np.where(rhs == 0, 0, towards_zero).astype(lhs.dtype)
 
 
 @primitive
 def power(lhs: Array, rhs: Array) -> Array:
-    """The power: of floats in float64 and rounded once; of integers modulo their type's range."""
+    """The power: floats in float64, rounded once; integers modulo their type's range."""
     if lhs.dtype.kind != "f":
         return _integer_power(lhs, rhs)
     return np.power(lhs.astype(np.float64), rhs.astype(np.float64)).astype(lhs.dtype)
@@ -157,19 +161,19 @@ def _integer_power(lhs: Array, rhs: Array) -> Array:
 
 @primitive
 def wide(x: Array) -> Array:
-    """An integer in 32 bits."""
+    """Convert an integer to 32 bits."""
     return x.astype(np.int32)
 
 
 @primitive
 def whole(x: Array) -> Array:
-    """The nearest integer in 32 bits, halves to even, of a float that lies in their range."""
+    """Round a float in 32-bit range to the nearest integer, ties to even."""
     return np.rint(x).astype(np.int32)
 
 
 @primitive
 def like(x: Array, other: Array) -> Array:
-    """The elements in the type of another array; integers wrap."""
+    """Convert elements to another array's type; integers wrap."""
     return x.astype(other.dtype)
 
 
@@ -220,13 +224,13 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _softplus(x: Any) -> Any:
-    # not log(1 + e^x), which overflows
+    # log(1 + e^x) would overflow.
     e = np.exp(-np.abs(x))
     return np.maximum(x, 0) + np.log1p(e)
 
 
 def _mish(x: Any) -> Any:
-    # tanh(log(1 + e^x)), without the logarithm; it is 1 long before e^2x overflows
+    # tanh(log(1 + e^x)) without the logarithm; it is 1 long before e^2x overflows.
     e = np.exp(np.minimum(x, 40))
     n = e * (e + 2)
     return x * (n / (n + 2))
@@ -256,7 +260,7 @@ def _celu(x: Any, alpha: float) -> Any:
 
 
 def _quantize(x: Any, scale: Any, zero: Any) -> Any:
-    # the bounds are applied to the float: beyond 32 bits there is no nearest integer
+    # The bounds apply to the float: beyond 32 bits there is no nearest integer.
     element = element_of(zero.dtype)
     assert element is not None
     low, high = limits_of(element)
@@ -280,13 +284,13 @@ def _clip(x: Any, low: float, high: float) -> Any:
 
 _ROWS = (
     # numbers
-    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), law="idempotent"),
+    Row("abs", "unary", "absolute value", np.absolute, Onnx("Abs", 1, 13), laws=["idempotent"]),
     Row(
-        "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13), law="involution",
-        sizes=operator.neg,
+        "neg", "unary", "negation", np.negative, Onnx("Neg", 1, 13),
+        laws=["involution", "additive"], sizes=operator.neg,
     ),
-    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), law="idempotent"),
-    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), law="idempotent"),
+    Row("sign", "unary", "sign: -1, 0 or 1", np.sign, Onnx("Sign", 9, 13), laws=["idempotent"]),
+    Row("relu", "unary", "max(x, 0)", _relu, Onnx("Relu", 1, 14), laws=["idempotent"]),
     Row(
         "clip", "unary", "min(max(x, low), high); the bounds may be infinite", _clip,
         parameters={"low": -math.inf, "high": math.inf},
@@ -298,11 +302,11 @@ _ROWS = (
     Row("log10", "float", "logarithm to the base 10", np.log10),
     Row("sqrt", "float", "square root", np.sqrt, Onnx("Sqrt", 1, 13)),
     Row("reciprocal", "float", "1 / x", np.reciprocal, Onnx("Reciprocal", 1, 13)),
-    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), law="idempotent"),
-    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), law="idempotent"),
+    Row("floor", "float", "rounding down", np.floor, Onnx("Floor", 1, 13), laws=["idempotent"]),
+    Row("ceil", "float", "rounding up", np.ceil, Onnx("Ceil", 1, 13), laws=["idempotent"]),
     Row(
         "round", "float", "rounding to nearest, halves to even", np.rint,
-        Onnx("Round", 11, 22), law="idempotent",
+        Onnx("Round", 11, 22), laws=["idempotent"],
     ),
     Row("sin", "float", "sine", np.sin, Onnx("Sin", 7, 22)),
     Row("cos", "float", "cosine", np.cos, Onnx("Cos", 7, 22)),
@@ -353,28 +357,34 @@ _ROWS = (
     # to booleans
     Row("is_nan", "predicate", "test for NaN", np.isnan, Onnx("IsNaN", 9, 20)),
     Row("is_inf", "predicate", "test for an infinity", np.isinf),
-    Row("not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1), law="involution"),
+    Row(
+        "not", "boolean", "logical negation", np.logical_not, Onnx("Not", 1, 1),
+        laws=["involution"],
+    ),
     # two operands
     Row(
-        "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), law="commutative",
-        sizes=operator.add,
+        "add", "binary", "lhs + rhs", np.add, Onnx("Add", 1, 14), laws=["commutative", "additive"],
+        neutral=-0.0, sizes=operator.add,
     ),
-    Row("sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), sizes=operator.sub),
     Row(
-        "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), law="commutative",
-        sizes=operator.mul,
+        "sub", "binary", "lhs - rhs", np.subtract, Onnx("Sub", 1, 14), laws=["additive"],
+        neutral=0.0, sizes=operator.sub,
+    ),
+    Row(
+        "mul", "binary", "lhs * rhs", np.multiply, Onnx("Mul", 1, 14), laws=["commutative"],
+        neutral=1, sizes=operator.mul,
     ),
     Row(
         "div", "binary", "lhs / rhs; integers round towards zero", divide,
-        Onnx("Div", 1, 14), equivalent=np.true_divide, sizes=truncated,
+        Onnx("Div", 1, 14), equivalent=np.true_divide, neutral=1, sizes=truncated,
     ),
-    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power),
+    Row("pow", "binary", "lhs to the power of rhs", power, equivalent=np.power, neutral=1),
     Row(
-        "min", "binary", "smaller of both; NaN if either is", np.minimum, law="commutative",
+        "min", "binary", "smaller of both; NaN if either is", np.minimum, laws=["commutative"],
         sizes=decided_min,
     ),
     Row(
-        "max", "binary", "larger of both; NaN if either is", np.maximum, law="commutative",
+        "max", "binary", "larger of both; NaN if either is", np.maximum, laws=["commutative"],
         sizes=decided_max,
     ),
     Row("mod", "binary", "remainder with the sign of rhs", np.remainder, sizes=remainder),
@@ -383,7 +393,7 @@ _ROWS = (
         sizes=remainder_of_positive,
     ),
     Row(
-        "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), law="commutative",
+        "equal", "comparison", "lhs == rhs", np.equal, Onnx("Equal", 1, 19), laws=["commutative"],
         sizes=equal,
     ),
     Row(
@@ -402,25 +412,31 @@ _ROWS = (
         "greater_equal", "comparison", "lhs >= rhs", np.greater_equal,
         Onnx("GreaterOrEqual", 12, 16), sizes=deciding(operator.ge),
     ),
-    Row("and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), law="commutative"),
-    Row("or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), law="commutative"),
-    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), law="commutative"),
+    Row(
+        "and", "logic", "logical and", np.logical_and, Onnx("And", 1, 7), laws=["commutative"],
+        neutral=True,
+    ),
+    Row(
+        "or", "logic", "logical or", np.logical_or, Onnx("Or", 1, 7), laws=["commutative"],
+        neutral=False,
+    ),
+    Row("xor", "logic", "exclusive or", np.logical_xor, Onnx("Xor", 1, 7), laws=["commutative"]),
     # bits
     Row(
         "bit_not", "bits", "all bits of x, turned", np.invert, Onnx("BitwiseNot", 18, 18),
-        law="involution",
+        laws=["involution"],
     ),
     Row(
         "bit_and", "bitwise", "bits that both have", np.bitwise_and, Onnx("BitwiseAnd", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row(
         "bit_or", "bitwise", "bits that one has or both", np.bitwise_or, Onnx("BitwiseOr", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row(
         "bit_xor", "bitwise", "bits that only one has", np.bitwise_xor, Onnx("BitwiseXor", 18, 18),
-        law="commutative",
+        laws=["commutative"],
     ),
     Row("bit_left", "bitwise", "lhs moved by rhs bits to higher places", np.left_shift),
     Row("bit_right", "bitwise", "lhs moved by rhs bits to lower places", np.right_shift),
@@ -434,8 +450,10 @@ _ROWS = (
 )  # fmt: skip
 
 ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}
-"""The ops by name, without the dialect's: `exp`. Only `nn.where` and `nn.cast` have no row: they
-have other operands and results."""
+"""The ops by name, without the dialect: `exp`.
+
+Only `nn.where` and `nn.cast` have no row, as their operands and results differ.
+"""
 
 
 def _kernel(row: Row) -> HostKernel:
@@ -454,13 +472,13 @@ KERNELS.update({f"nn.{name}": _kernel(row) for name, row in ROWS.items()})
 
 @kernel("where")
 def where(condition: Array, lhs: Array, rhs: Array) -> Array:
-    """lhs where the condition holds, else rhs."""
+    """lhs where the condition is true, otherwise rhs."""
     return np.where(condition, lhs, rhs)
 
 
 @kernel("cast")
 def cast(x: Array, *, to: npt.DTypeLike) -> Array:
-    """NumPy's astype; a float out of an integer type's range saturates, NaN becomes 0."""
+    """NumPy's astype; floats out of an integer type's range saturate, and NaN becomes 0."""
     element = element_of(to)
     assert element is not None
     if x.dtype.kind == "f" and element.is_integer:
@@ -469,7 +487,7 @@ def cast(x: Array, *, to: npt.DTypeLike) -> Array:
 
 
 def _whole(x: Array, element: Element) -> Array:
-    """Floats as integers of an element's range."""
+    """Convert floats to integers in an element's range."""
     target, (low, high) = computing(element), limits_of(element)
     # the largest float below the limit: the limit itself may round up out of range
     top = np.nextafter(x.dtype.type(high), x.dtype.type(0))

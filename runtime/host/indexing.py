@@ -19,7 +19,7 @@ _COMBINE: dict[str, np.ufunc] = {
 
 
 def _wrapped(indices: Array, size: int) -> Array:
-    """Indices counted from the front. Raises ExecutionError where one is out of range."""
+    """Count indices from the front. Raises ExecutionError if one is out of range."""
     wide = indices.astype(np.int64)
     wrong = (wide < -size) | (wide >= size)
     if wrong.any():
@@ -38,12 +38,13 @@ def gather(data: Array, indices: Array, *, axis: int) -> Array:
 
 
 def _grid(shape: Sequence[int]) -> list[Array]:
-    """For each dimension its indices, shaped so that all broadcast to ``shape``."""
+    """Return the indices of each dimension, shaped to broadcast to ``shape``."""
     return [np.arange(n).reshape(-1, *[1] * (len(shape) - 1 - d)) for d, n in enumerate(shape)]
 
 
 def _positions(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    """The coordinates of every element of indices, the one along `axis` read from indices."""
+    """Return the coordinates of every element of indices; the one along `axis` comes from
+    indices."""
     own: list[Any] = list(_grid(indices.shape))
     own[axis] = _wrapped(indices, data.shape[axis])
     return tuple(own)
@@ -56,7 +57,7 @@ def gather_elements(data: Array, indices: Array, *, axis: int) -> Array:
 
 
 def _tuples(shape: Sequence[int], indices: Array) -> tuple[Array, ...]:
-    """The index tuples in the last dimension of indices as one array for each dimension."""
+    """Return the index tuples in the last dimension of indices, as one array for each dimension."""
     return tuple(_wrapped(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
 
 

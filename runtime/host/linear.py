@@ -12,7 +12,7 @@ from tessella.runtime.host.windows import Ints, kernel_points
 
 
 def _factors(a: Array, b: Array, sums: npt.DTypeLike | None) -> tuple[Array, Array]:
-    """The operands of a product in the element of its sums; None is their own."""
+    """Convert the operands of a product to the element of its sums; None keeps their own."""
     return (a, b) if sums is None else (a.astype(sums), b.astype(sums))
 
 

@@ -128,29 +128,33 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 
 
 def resize_positions(old: int, new: int, scale: float, coordinates: str) -> Array:
-    """Where each of ``new`` elements of a resized dimension lies among the ``old`` (ONNX's Resize).
+    """Return the positions of a resized dimension's elements among the ``old`` ones (ONNX's
+    Resize).
 
-    It is computed in single precision, as by ONNX Runtime and ONNX's reference: which element is
-    nearest depends on it.
+    They are computed in single precision, as by ONNX Runtime and ONNX's reference evaluator, as the
+    choice of the nearest element depends on it.
     """
     return _COORDINATES[coordinates](np.arange(new, dtype=Float), Float(scale), old, new)
 
 
 def nearest_indices(positions: Array, old: int, nearest_mode: str) -> Array:
-    """The element at each position, rounded by ``nearest_mode`` and kept inside the dimension."""
+    """Return the element nearest to each position by ``nearest_mode``, clamped to the dimension."""
     return np.clip(_NEAREST[nearest_mode](positions), 0, old - 1).astype(np.int64)
 
 
 def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
-    """The elements below and above each position, kept inside, and the weight of the one above."""
+    """Return the elements below and above each position, clamped, and the weight of the one
+    above."""
     below = np.floor(positions)
     low, high = (np.clip(i, 0, old - 1).astype(np.int64) for i in (below, below + 1))
     return low, high, positions - below
 
 
 def resized_axes(shape: Ints, sizes: Ints, scales: Sequence[float]) -> list[int]:
-    """The dimensions that a resize changes: shrinking ones first, so that nothing in between is
-    larger than operand and result."""
+    """Return the dimensions that a resize changes.
+
+    Shrinking ones come first, so that no intermediate is larger than both operand and result.
+    """
     changed = (d for d in range(len(shape)) if (sizes[d], scales[d]) != (shape[d], 1))
     return sorted(changed, key=lambda d: sizes[d] / max(shape[d], 1))
 
@@ -165,7 +169,8 @@ def resize(
     coordinates: str,
     nearest_mode: str,
 ) -> Array:
-    """Dimension by dimension (ONNX's Resize-19); `linear` mixes in float64, rounded once."""
+    """Resize one dimension after the other (ONNX's Resize-19); `linear` mixes in float64, rounded
+    once."""
     result = x.astype(np.float64) if mode == "linear" else x
     for axis in resized_axes(x.shape, sizes, scales):
         old = x.shape[axis]

@@ -1,4 +1,4 @@
-"""NumPy semantics of the poolings, and of sums of windows."""
+"""NumPy semantics of poolings and window sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tessella.runtime.host.windows import Ints, kernel_points
 
 @dataclass(frozen=True)
 class _Pool:
-    """The window of a pooling and the spatial sizes it moves over."""
+    """The window of a pooling, and the spatial sizes it moves over."""
 
     sizes: Ints
     kernel_shape: Ints
@@ -40,14 +40,14 @@ class _Pool:
         return result
 
     def overhang(self) -> list[tuple[int, int]]:
-        """What the last windows reach over the padding's end, as widths for np.pad."""
+        """The overhang of the last windows beyond the padding, as widths for np.pad."""
         columns = (self.extents(), self.strides, self.kernel_shape, self.dilations)
         reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(*columns, strict=True)]
         padded = [n + sum(widths) for n, widths in zip(self.sizes, self.padding(), strict=True)]
         return [(0, max(0, r - n)) for r, n in zip(reach, padded, strict=True)]
 
     def frame(self, array: Array, border: float) -> Array:
-        """The array with its padding and overhang filled by ``border``."""
+        """Pad the array by padding and overhang with ``border``."""
         widths = [
             (a, b + c) for (a, b), (_, c) in zip(self.padding(), self.overhang(), strict=True)
         ]
@@ -56,7 +56,7 @@ class _Pool:
         )
 
     def windows(self, framed: Array) -> Iterator[Array]:
-        """For each point of the window, the elements it meets, one for every position."""
+        """Yield, for each point of the window, its elements for all window positions."""
         for _, window in kernel_points(
             self.kernel_shape, self.strides, self.dilations, self.extents()
         ):
@@ -86,7 +86,7 @@ def avg_pool(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Array:
-    """The mean of each window in float64, rounded once; NaN where a window has no elements."""
+    """The mean of each window in float64, rounded once; NaN for a window without elements."""
     pool = _Pool(x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
     counted = np.pad(np.ones(pool.sizes), pool.padding(), constant_values=count_include_pad)
     total = np.zeros((*x.shape[:2], *pool.extents()))
@@ -98,7 +98,7 @@ def avg_pool(
 
 @kernel("col2im")
 def col2im(x: Array, *, image: Ints, strides: Ints, dilations: Ints, starts: Ints) -> Array:
-    """x[N, C, kernel.., windows..]: a sum for each element of the kernel."""
+    """x[N, C, kernel.., windows..]: a sum for each kernel element."""
     rank = len(image)
     block, counts = x.shape[2 : 2 + rank], x.shape[2 + rank :]
     columns = zip(image, starts, counts, strides, block, dilations, strict=True)

@@ -63,7 +63,7 @@ def arg_min(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> 
 
 
 def _shifted(x: Array, axis: int) -> Array:
-    """x in float64 minus its largest element along an axis, so that no power overflows."""
+    """x in float64 minus its largest element along an axis, so that no exponential overflows."""
     exact = x.astype(np.float64)
     return exact - np.max(exact, axis=axis, keepdims=True, initial=-np.inf)
 
@@ -83,7 +83,7 @@ def log_softmax(x: Array, *, axis: int) -> Array:
 
 
 def _along(axis: int, start: int, end: int | None) -> tuple[slice, ...]:
-    """The index of a range along an axis."""
+    """Return the index of a range along an axis."""
     return (*[slice(None)] * axis, slice(start, end))
 
 
@@ -112,19 +112,19 @@ def cummin(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
 
 
 def _least(dtype: np.dtype) -> float:
-    """The value that no element is below."""
+    """Return the least value of a dtype: the identity of max."""
     return -np.inf if dtype.kind == "f" else 0 if dtype.kind == "b" else np.iinfo(dtype).min
 
 
 def _greatest(dtype: np.dtype) -> float:
-    """The value that no element is above."""
+    """Return the greatest value of a dtype: the identity of min."""
     return np.inf if dtype.kind == "f" else 1 if dtype.kind == "b" else np.iinfo(dtype).max
 
 
 def _cumulative(
     aggregate: np.ufunc, x: Array, identity: float, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
-    """The aggregates of all elements up to each one along an axis, in the array's dtype."""
+    """Aggregate the elements up to each one along an axis, in the array's dtype."""
     ordered = np.flip(x, axis) if reverse else x
     total = aggregate.accumulate(ordered, axis, dtype=x.dtype)
     if exclusive:
@@ -136,9 +136,10 @@ def _cumulative(
 
 @kernel("topk")
 def topk(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """The k largest or smallest in order; equal ones in their order, NaN as the largest."""
+    """The k largest or smallest elements in order; equal ones keep their order, NaN is the
+    largest."""
     if largest:
-        # a stable sort of the mirrored array, read backwards, keeps equal elements in order
+        # A stable sort of the reversed array, read backwards, keeps equal elements in order.
         mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
         order = np.flip(x.shape[axis] - 1 - mirrored, axis)
     else:

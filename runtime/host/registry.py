@@ -1,4 +1,4 @@
-"""The table of NumPy kernels by name: an op's own has the op's."""
+"""The table of NumPy kernels by name. An op's own kernel has the op's name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ KERNELS: dict[str, HostKernel] = {}
 
 
 def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
-    """Register the NumPy kernel of the op ``nn.<name>``; one of another dialect, and a further one
-    of an op, by its full name."""
+    """Register the NumPy kernel of the op ``nn.<name>``.
+
+    A kernel of another dialect, and a further kernel of an op, has its full name.
+    """
 
     def register(function: HostKernel) -> HostKernel:
         KERNELS[name if "." in name else f"nn.{name}"] = function

@@ -14,14 +14,14 @@ DType = np.dtype[Any]
 
 
 def least(dtype: DType) -> Any:
-    """The least value of a dtype: -inf, False, or an integer type's minimum."""
+    """Return the least value of a dtype: -inf, False, or an integer type's minimum."""
     if dtype.kind == "f":
         return dtype.type(-np.inf)
     return dtype.type(False if dtype.kind == "b" else np.iinfo(dtype).min)
 
 
 def greatest(dtype: DType) -> Any:
-    """The greatest value of a dtype: inf, True, or an integer type's maximum."""
+    """Return the greatest value of a dtype: inf, True, or an integer type's maximum."""
     if dtype.kind == "f":
         return dtype.type(np.inf)
     return dtype.type(True if dtype.kind == "b" else np.iinfo(dtype).max)
@@ -29,10 +29,9 @@ def greatest(dtype: DType) -> Any:
 
 @np.errstate(over="ignore")
 def saturate(value: float, dtype: DType) -> Any:
-    """The number as a value of a dtype; into an integer's range, rounded towards zero.
+    """Convert a number to a dtype that NumPy computes with.
 
-    A float beyond the range of another float's is infinite. The number has the dtype that NumPy
-    computes in.
+    Integers saturate and round towards zero. A float beyond another float's range becomes infinite.
     """
     if dtype.kind in "fb":
         return dtype.type(value)
@@ -51,12 +50,12 @@ def _saturate_tagged(value: float, element: Element) -> Any:
 
 
 def limits_of(element: Element) -> tuple[int, int]:
-    """The least and the greatest integer of an element."""
+    """Return the least and the greatest integer of an element."""
     if element.kind == "signed":
         return -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
     return 0, (1 << element.bits) - 1
 
 
 def wide(x: Array) -> DType:
-    """The dtype to accumulate in: float64 for floats, the array's own for integers."""
+    """Return the dtype for accumulation: float64 for floats, the array's own for integers."""
     return np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype

@@ -11,9 +11,10 @@ Ints = Sequence[int]
 def kernel_points(
     kernel: Ints, strides: Ints, dilations: Ints, extents: Ints
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Each point of the kernel, with the slices of the padded spatial dimensions that it reads.
+    """Yield each point of the kernel, with the slices of the padded spatial dimensions that it
+    reads.
 
-    The slices have the sizes ``extents``: one element for every position of the window.
+    The slices have the sizes ``extents``: one element for every window position.
     """
     for point in itertools.product(*map(range, kernel)):
         columns = zip(point, dilations, extents, strides, strict=True)

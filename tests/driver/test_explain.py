@@ -314,7 +314,7 @@ def normal(line: str) -> str:
 
 def test_the_example_in_the_documentation(capsys: Out) -> None:
     text = (ROOT / "docs" / "picking.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^```text\n(op .*?)^```$", text, re.MULTILINE | re.DOTALL)
     model = str(ROOT / "examples" / "digits" / "digits.onnx")
     assert main(["explain", model, "--target", "avx512", "--why"]) == 0
     found = iter([normal(line) for line in capsys.readouterr().out.splitlines()])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +41,6 @@ from tessella.support.errors import ExecutionError, InputError, OptionError, Sha
 from tests.dialects.oracle import run
 from tests.native import GraphBuilder, calls, normal
 
-PAGE = (Path(__file__).parents[2] / "docs" / "eager.md").read_text()
 Array = npt.NDArray[Any]
 
 
@@ -512,9 +509,5 @@ def test_stages() -> None:
     close([y], [M @ M.T])
 
 
-def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
-    scope: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(block, scope)
-    assert "nn.matmul" in capsys.readouterr().out
-    assert {"ops"} <= set(dir(tessella))
+def test_the_package_lists_the_ops() -> None:
+    assert "ops" in dir(tessella)

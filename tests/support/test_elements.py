@@ -77,7 +77,7 @@ def test_what_widens() -> None:
 
 
 def test_the_table_of_the_docs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "stages" / "nn.md").read_text()
     for e in ELEMENTS.values():
         native = "yes" if e.is_native else "no"
         row = f"| `{e.name}` | {e.bits} | {e.kind} | `{e.dtype}` | {native} | `{e.arithmetic}` |"

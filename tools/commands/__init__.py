@@ -1,1 +1,1 @@
-"""The subcommands of `tessella`: a file each, with ``add_arguments`` and ``run``."""
+"""The subcommands of `tessella`: one file each, with ``add_arguments`` and ``run``."""

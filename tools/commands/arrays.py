@@ -1,4 +1,4 @@
-"""Arrays on the command line: made, read, summed up and compared."""
+"""Arrays on the command line: creating, reading, summarising and comparing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tessella.support.files import regular
 
 
 def read_array(path: str) -> Array:
-    """An array from an .npy file. Raises InputError."""
+    """Read an array from an .npy file. Raises InputError."""
     try:
         array: object = np.load(regular(path), allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -34,9 +34,9 @@ def write_array(path: str, array: Array) -> None:
 
 
 def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) -> Array:
-    """An array for an input: ``randn``, ``zeros`` or ``ones``.
+    """Return an array for an input: ``randn``, ``zeros`` or ``ones``.
 
-    Integers are drawn from 0 and 1: right for a mask, and for indices into nearly every table.
+    Integers are 0 or 1, which suits masks, and indices into nearly every table.
     """
     dtype = dtype_named(info.dtype)
     element = element_of(dtype)
@@ -58,7 +58,7 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
 
 def summary(array: Array) -> str:
-    """Type, shape and range of an array, on one line."""
+    """Return type, shape and range of an array, on one line."""
     text = _kind(array)
     if not array.size:
         return f"{text} empty"
@@ -70,9 +70,9 @@ def summary(array: Array) -> str:
 
 
 def difference(found: Array, expected: Array, rtol: float, atol: float) -> str | None:
-    """How an array differs from what was expected; None where it does not.
+    """Return how an array differs from the expected one; None if it does not.
 
-    Floats may differ by ``atol + rtol * |expected|``; NaN equals NaN. All else has to be equal.
+    Floats may differ by ``atol + rtol * |expected|``; NaN equals NaN. Other elements must be equal.
     """
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"expected {_kind(expected)}, found {_kind(found)}"

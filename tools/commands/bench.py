@@ -1,5 +1,4 @@
-"""`tessella bench`: how long calls of a model take, kernel by kernel if asked to, beside other
-runtimes."""
+"""`tessella bench`: the time of calls, on request by kernel and beside other runtimes."""
 
 from __future__ import annotations
 
@@ -41,14 +40,14 @@ EPILOG = """\
 
 OTHERS = tuple(name for name in peers.PEERS if name != "tessella")
 TURN = 0.02
-"""Seconds of calls that are timed together, so that short ones are."""
+"""Seconds of calls that are timed together, which makes short calls measurable."""
 
 
 USELESS = (COMPILED,)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     parser.add_argument(
@@ -87,7 +86,7 @@ class Row:
     median: float
     p90: float
     spread: float
-    """The distance between the quartiles, as a fraction of the median."""
+    """The interquartile range as a fraction of the median."""
     ratio: float
     """Its median over tessella's: above 1, tessella is faster."""
 
@@ -114,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise OptionError for what cannot be measured, before anything is compiled."""
+    """Raise OptionError before compiling for what cannot be measured."""
     if args.repeat < 1:
         raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
     if args.against and Path(args.model).suffix != ".onnx":
@@ -133,7 +132,7 @@ def _check(args: argparse.Namespace) -> None:
 def _opened(
     args: argparse.Namespace, threads: int | None
 ) -> tuple[Model | LoadedModel, Mapping[str, Array]]:
-    """The model, and its inputs."""
+    """Return the model and its inputs."""
     if Path(args.model).suffix == ARTIFACT:
         artifact = load(args.model, threads=threads)
         return artifact, feeds_of(artifact.inputs, args)
@@ -163,7 +162,7 @@ def _row(name: str, threads: int, timing: Timing, ours: float) -> Row:
 def _peer(name: str, path: Path, threads: int) -> peers.Run:
     try:
         return peers.load(name, path, threads)
-    except Exception as error:  # whatever another runtime raises
+    except Exception as error:  # another runtime may raise anything
         raise OptionError(
             f"{name} cannot run the model: {type(error).__name__}: {error}", where="--against"
         ) from error

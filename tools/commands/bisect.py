@@ -1,4 +1,4 @@
-"""`tessella bisect`: the first pass of the pipeline that changes what a model computes."""
+"""`tessella bisect`: find the first pass that changes a model's results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     add_tolerance(parser)
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_code(wrong: str | None, kernel: WrongKernel | None, passes: int) -> Mapping[str, object]:
-    """What there is to say about native code, where all passes leave a program as it is."""
+    """Describe native code, if no pass changes the program's results."""
     same = f"none of {passes} passes to the stage {bisect.LAST!r} changes a result beyond rounding"
     if wrong is None:
         return {"pass": None, "native": None, "text": f"{same}, nor does native code"}
@@ -122,7 +122,7 @@ def _of_code(wrong: str | None, kernel: WrongKernel | None, passes: int) -> Mapp
 
 
 def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
-    """What there is to say about a pass that changes a result."""
+    """Describe a pass that changes a result."""
     step, plugin = culprit.after.step, culprit.after.plugin
     assert step is not None
     changed = [*ir_diff(_text(culprit.before), _text(culprit.after)), *_other_weights(culprit)]
@@ -163,7 +163,7 @@ def _differences(
     expected: Sequence[Array],
     tolerance: float | None,
 ) -> str | None:
-    """How outputs differ beyond rounding; None where they do not."""
+    """Return how outputs differ beyond rounding; None if they do not."""
     found = (
         (name, beyond_rounding(y, wanted, tolerance))
         for name, y, wanted in zip(names, outputs, expected, strict=True)
@@ -172,13 +172,13 @@ def _differences(
 
 
 def _tell(state: State, wrong: str | None) -> None:
-    """Progress: one line for each state that has been run."""
+    """Print one line of progress for each state that was run."""
     name = "the beginning" if state.step is None else state.step.name
     print(f"after {name}: {'as before' if wrong is None else 'different'}", file=sys.stderr)
 
 
 def _other_weights(culprit: Culprit) -> Iterator[str]:
-    """The weights that have other values under the same name."""
+    """Yield the weights whose values changed under the same name."""
     before, after = culprit.before.graph.weights, culprit.after.graph.weights
     for name in before:
         old, new = before[name], after.get(name)
@@ -195,7 +195,7 @@ def _indented(text: str) -> str:
 
 
 def _write(culprit: Culprit, folder: Path) -> None:
-    """The program before and after the pass, as `tessella-opt` reads it."""
+    """Write the program before and after the pass, for `tessella-opt`."""
     try:
         for name, state in (("before", culprit.before), ("after", culprit.after)):
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`tessella cache`: what earlier compilations left on disk for later ones."""
+"""`tessella cache`: the results of earlier compilations on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDERS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "action",
         nargs="?",

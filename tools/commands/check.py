@@ -1,5 +1,5 @@
-"""`tessella check`: everything in a model that is not supported, at once, and what NumPy runs;
-whether an artifact is whole."""
+"""`tessella check`: everything in a model that is not supported, the ops that NumPy runs, and the
+integrity of artifacts."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ USELESS = (
 
 @dataclass(frozen=True)
 class _Checked:
-    """What was found in a model."""
+    """Findings about a model."""
 
     issues: Sequence[Unsupported] = ()
     not_checked: str = ""
     """What could not be checked, and why."""
     ops: int | None = None
-    """The ops that run; None where kernels could not be picked."""
+    """The number of ops; None if kernels could not be picked."""
     coverage: Coverage | None = None
-    """How much of them is native, where kernels could be picked."""
+    """The native share, if kernels could be picked."""
     reference: Sequence[Unsupported] = ()
-    """Those of them that run in NumPy, and why."""
+    """The ops that run in NumPy, and why."""
 
     def json(self) -> str:
         return json.dumps({"supported": not self.issues, **asdict(self)}, indent=2)
 
     def lines(self) -> Iterator[str]:
-        """The text for people."""
+        """Yield the text for people."""
         if self.issues:
             yield f"{_counted(len(self.issues), 'unsupported thing')}:"
         elif self.ops is None:
@@ -84,7 +84,7 @@ class _Checked:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_values(parser)
     add_options(parser)
@@ -92,10 +92,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 for a model that is supported, 1 where something is not.
+    """Return 0 if the model is supported, otherwise 1.
 
-    Raises TessellaError for what is no model, for shapes that do not fit together, and for an
-    artifact that is damaged.
+    Raises TessellaError for a file that is no model, for shapes that do not match, and for a
+    damaged artifact.
     """
     if Path(args.model).suffix == ARTIFACT:
         load(args.model).check()
@@ -145,7 +145,7 @@ def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
 
 
 def _reason(entry: Entry) -> str:
-    """Why NumPy runs an op."""
+    """Return why NumPy runs an op."""
     if entry["runner_up"] is not None:
         return "it is estimated to be the fastest"
     refused = (

@@ -1,4 +1,4 @@
-"""Whether two arrays differ beyond rounding."""
+"""Comparison of arrays beyond rounding."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROUNDING: Mapping[str, float] = {
     "f8E4M3FN": 0.5,
     "f8E5M2": 0.5,
 }
-"""What rounding may do to a network's values, in parts of the largest, by element."""
+"""Rounding errors expected of a network's values, relative to the largest, by element."""
 
 
 def add_tolerance(parser: argparse.ArgumentParser) -> None:
-    """How much values may differ."""
+    """Add the option for the tolerance of comparisons."""
     parser.add_argument(
         "--tolerance",
         type=amount,
@@ -36,7 +36,7 @@ def add_tolerance(parser: argparse.ArgumentParser) -> None:
 
 
 def beyond_rounding(found: Array, expected: Array, tolerance: float | None = None) -> str | None:
-    """How an array differs from what was expected beyond rounding; None where it does not."""
+    """Return how an array differs from the expected one beyond rounding; None if it does not."""
     element = element_of(expected.dtype)
     if tolerance is None:
         tolerance = ROUNDING.get(element.name if element is not None else "", 0.0)
@@ -46,7 +46,7 @@ def beyond_rounding(found: Array, expected: Array, tolerance: float | None = Non
 
 
 def _largest(array: Array) -> float:
-    """The largest finite magnitude of floats; 0 for other elements."""
+    """Return the largest finite magnitude of floats; 0 for other elements."""
     if array.dtype.kind != "f":
         return 0.0
     finite = np.abs(array[np.isfinite(array)])

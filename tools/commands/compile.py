@@ -67,7 +67,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_values(parser)
     parser.add_argument(
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the stage: text, and the weights beside it where the stage can be loaded again."""
+    """Write the stage: text, and the weights beside it if the stage can be loaded again."""
     with deadline.within(args.timeout):
         return _run(args)
 
@@ -139,7 +139,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _stage(args: argparse.Namespace) -> str:
-    """The stage to write: --to, or what the extension of -o says."""
+    """Return the stage to write: --to, or the extension of -o."""
     named = Path(args.output or "").suffix[1:]
     if args.to is not None:
         if named in STAGES and named != args.to:
@@ -158,7 +158,7 @@ def _stage(args: argparse.Namespace) -> str:
 
 
 def _steps(args: argparse.Namespace, start: str, stop: str) -> Sequence[ModulePass]:
-    """The passes that lead from one stage to another."""
+    """Return the passes that lead from one stage to another."""
     check_stage_ahead(start, stop)
     leading = IR_STAGES[IR_STAGES.index(start) + 1 : STAGES.index(stop) + 1]
     stages = pipeline(options_of(args))
@@ -188,7 +188,7 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
 
 
 def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str, tuple[int, ...]]]:
-    """The sets of shapes on the command line."""
+    """Return the sets of shapes on the command line."""
     shapes = [shapes_of(source.inputs, each) for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
         if info.name not in known:
@@ -213,8 +213,11 @@ def _ship(args: argparse.Namespace, path: Path) -> int:
 
 
 def _sets(options: Sequence[str]) -> Sequence[Sequence[str]]:
-    """The options ``--shape`` of each program: the first of each input, the second .., the last
-    where an input has fewer."""
+    """Return the options ``--shape`` of each program.
+
+    The first program takes the first option of each input, the second program the second, and so
+    on; an input's last option is repeated.
+    """
     by_input: dict[str, list[str]] = {}
     for option in options:
         by_input.setdefault(option.partition("=")[0], []).append(option)

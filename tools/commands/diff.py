@@ -32,7 +32,7 @@ differs, else 0.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     parser.add_argument(
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where the outputs agree, else 1."""
+    """Return 0 if the outputs agree, otherwise 1."""
     if stage_of(args.model) is not None:
         raise OptionError(
             "a stage has no nodes of ONNX",

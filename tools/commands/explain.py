@@ -1,5 +1,4 @@
-"""`tessella explain`: which kernel runs each op of a model, and where; and why it is tiled as it
-is."""
+"""`tessella explain`: which kernel runs each op of a model, where, and why it has its tiles."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_values(parser)
     add_options(parser)
@@ -81,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shipped(args: argparse.Namespace) -> int:
-    """Print what an artifact says of its programs. It has no more than was known when they were
-    compiled."""
+    """Print an artifact's explanations, which hold what was known when it was compiled."""
     programs = loaded.explain(args.model)
     if args.json:
         print(json.dumps({title: json.loads(each.json()) for title, each in programs}, indent=2))

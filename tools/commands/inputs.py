@@ -19,7 +19,7 @@ from tessella.tools.commands.shared import (
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what a model is run with."""
+    """Add the arguments that give a model's inputs."""
     parser.add_argument(
         "--input",
         action="append",
@@ -31,7 +31,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
-    """The arrays by the name of the input. Raises InputError where a shape is missing."""
+    """Return the arrays by input name. Raises InputError for a missing shape."""
     given = assignments("--input", args.input, [info.name for info in inputs])
     shapes = known_shapes(inputs, args)
     told = assignments("--shape", args.shape, [*given, *shapes])
@@ -49,7 +49,7 @@ def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str,
 
 
 def _check_shape(name: str, array: Array, told: str | None) -> None:
-    """Raise OptionError where ``--shape`` is given too, and is another."""
+    """Raise OptionError if ``--shape`` is given too, and differs."""
     if told is not None and parse_shape(told) != array.shape:
         raise OptionError(
             f"--shape {name} does not fit --input {name}",

@@ -1,4 +1,4 @@
-"""`tessella quantize`: a model in float32 as one with 8 bits, and what each op loses and gains."""
+"""`tessella quantize`: convert a float32 model to 8 bits, and report each op's error and speed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_argument("model", metavar="MODEL", help="an .onnx file, in float32")
     parser.add_argument(
         "--calibrate", metavar="DATA.npz", help="samples of the inputs; needed without --dynamic"
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             "ranges of activations come from samples",
             expected="--calibrate DATA.npz, or --dynamic",
         )
-    source = open_source(args.model)  # which says what is missing where the package onnx is
+    source = open_source(args.model)  # imported here: it reports a missing package onnx
     from tessella.tools.quantize import quantize
     from tessella.tools.quantize.samples import read_samples
 

@@ -1,4 +1,4 @@
-"""`tessella reduce`: make an ONNX model smaller as long as a command fails on it."""
+"""`tessella reduce`: shrink an ONNX model while a command keeps failing on it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ replaced each time. All candidates are valid models. The exit code is 0 where th
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     parser.add_argument(
         "--check", required=True, metavar="COMMAND", help="what fails on the model, and is to fail"
@@ -70,14 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 _NOT_RUN = (126, 127)
-"""Exit codes by which sh says that there is no such command, or that it cannot be run."""
+"""Exit codes of sh for a missing command, and for one that cannot be run."""
 
 _SHOWN = 200
-"""Characters of what it says."""
+"""Characters of the command's output that are shown."""
 
 
 class TimeOverError(Exception):
-    """The reduction has taken as long as it may."""
+    """The reduction has exceeded its time."""
 
 
 @dataclass
@@ -88,13 +88,13 @@ class Check:
     match: re.Pattern[str] | None
     timeout: float
     code: int | None = None
-    """The exit code that a candidate has to give; None before the first run."""
+    """The exit code that a candidate must produce; None before the first run."""
     runs: int = field(default=0, init=False)
     output: str = field(default="", init=False)
-    """What the last run said."""
+    """The output of the last run."""
 
     def run(self, path: Path) -> bool:
-        """Whether the command fails as it should. The first run says how that is."""
+        """Return whether the command fails as in the first run, which sets the exit code."""
         self.runs += 1
         code, self.output = _run(self._line(path), self.timeout)
         if self.code is None:
@@ -111,14 +111,14 @@ class Check:
 
 
 def _run(line: str, timeout: float) -> tuple[int | None, str]:
-    """The exit code, None where the time was over, and the output."""
+    """Return the exit code (None after a timeout) and the output."""
     process = subprocess.Popen(
         line,
         shell=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # so that all that the command starts ends with it
+        start_new_session=True,  # all processes that the command starts end with it
     )
     try:
         output, _ = process.communicate(timeout=timeout)
@@ -132,10 +132,10 @@ def _run(line: str, timeout: float) -> tuple[int | None, str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where the model got smaller, else 1."""
+    """Return 0 if the model got smaller, otherwise 1."""
     if stage_of(args.model) is not None:
         raise OptionError("only ONNX models are reduced", where=args.model)
-    source = open_source(args.model)  # which says what is missing where the package onnx is
+    source = open_source(args.model)  # imported here: it reports a missing package onnx
     from tessella.frontends.onnx import load_model
     from tessella.tools.reduce import fixed, size_of
 
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 def _reduced(
     model: onnx.ModelProto, check: Check, folder: Path, output: Path, end: float
 ) -> tuple[onnx.ModelProto, bool]:
-    """The smallest model that is found, and whether the time was over."""
+    """Return the smallest model found, and whether time ran out."""
     from tessella.tools.reduce import Reducer, size_of
 
     path = folder / "candidate.onnx"
@@ -201,7 +201,7 @@ def _reduced(
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace a file as a whole."""
+    """Replace a file atomically."""
     try:
         replace_file(path, lambda new: new.write_bytes(data))
     except OSError as error:

@@ -70,7 +70,7 @@ USELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser)
     add_inputs(parser)
     parser.add_argument(
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 where an output is not what was expected."""
+    """Return 0, or 1 if an output differs from the expected one."""
     with disk.off() if args.time_passes else nullcontext():
         return _run(args)
 
@@ -161,7 +161,7 @@ def _interpreted(
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """The files of an option by the output's name."""
+    """Return the files of an option by output name."""
     given = assignments(option, texts, names)
     for name, value in given.items():
         if not value.startswith("@"):

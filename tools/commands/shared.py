@@ -28,7 +28,7 @@ Shape = tuple[int, ...]
 
 
 def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """The model, and the shapes of inputs that it leaves open."""
+    """Add the model, and the shapes of its dynamic inputs."""
     parser.add_argument(
         "model",
         metavar="MODEL",
@@ -45,7 +45,7 @@ def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
 
 
 def add_values(parser: argparse.ArgumentParser) -> None:
-    """The values of inputs on which shapes depend."""
+    """Add the option for values of shape-determining inputs."""
     parser.add_argument(
         "--value",
         action="append",
@@ -56,14 +56,14 @@ def add_values(parser: argparse.ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    """An argument that is a whole number, and not negative."""
+    """Parse a nonnegative integer."""
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
     return int(text)
 
 
 def amount(text: str) -> float:
-    """An argument that is a number, and not negative."""
+    """Parse a nonnegative number."""
     try:
         number = float(text)
     except ValueError:
@@ -74,7 +74,7 @@ def amount(text: str) -> float:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """An argument that is a regular expression."""
+    """Parse a regular expression."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -129,7 +129,7 @@ def _kind(row: OptionRow) -> Mapping[str, Any]:
 
 
 def add_time_passes(parser: argparse.ArgumentParser) -> None:
-    """Where the time goes."""
+    """Add the option that prints compile times."""
     parser.add_argument(
         "--time-passes",
         action="store_true",
@@ -139,7 +139,7 @@ def add_time_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def print_times(timings: Mapping[str, float]) -> None:
-    """The table of times, on stderr."""
+    """Print the table of times on stderr."""
     print(*time_report(timings), sep="\n", file=sys.stderr)
 
 
@@ -166,7 +166,7 @@ def _places(text: str) -> list[str]:
 
 
 def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Options such as ``--input x=@x.npy`` by name. Raises OptionError for names not known."""
+    """Parse options such as ``--input x=@x.npy`` by name. Raises OptionError for unknown names."""
     result: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -201,16 +201,16 @@ def shapes_of(
 
 
 def parse_shape(text: str) -> Shape:
-    """The sizes of a shape such as 1x3x224x224. Raises OptionError."""
+    """Parse a shape such as 1x3x224x224. Raises OptionError."""
     sizes = text.split("x") if text else []
-    # int() alone would take "+1", "1_0", " 1 " and digits of other scripts
+    # int() alone would accept "+1", "1_0", " 1 " and digits of other scripts
     if not all(size.isascii() and size.isdigit() and len(size) < 20 for size in sizes):
         raise OptionError(f"cannot read the shape {text!r}", expected="sizes such as 1x3x224x224")
     return tuple(map(int, sizes))
 
 
 def missing_shape(info: ValueInfo) -> InputError:
-    """The error for an input whose shape nobody says."""
+    """Return the error for an input without a shape."""
     example = "x".join(str(d) if isinstance(d, int) else "1" for d in info.shape)
     return InputError(
         f"the input {info.name!r} has symbolic dimensions",
@@ -227,14 +227,14 @@ def opened(args: argparse.Namespace) -> Source:
 
 
 def _values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Array]:
-    """The values given by ``--value``. Raises OptionError."""
+    """Return the values given by ``--value``. Raises OptionError."""
     infos = {info.name: info for info in inputs}
     given = assignments("--value", options, list(infos))
     return {name: _parse_value(infos[name], text) for name, text in given.items()}
 
 
 def _parse_value(info: ValueInfo, text: str) -> Array:
-    """The array of an .npy file, or of numbers as many as the input has elements."""
+    """Return the array of an .npy file, or of as many numbers as the input has elements."""
     if text.startswith("@"):
         return read_array(text[1:])
     dtype = dtype_named(info.dtype)
@@ -251,7 +251,7 @@ def _parse_value(info: ValueInfo, text: str) -> Array:
 
 
 def check_stage_ahead(present: str, stage: str) -> None:
-    """Raise OptionError for a stage that a program is past already."""
+    """Raise OptionError for a stage that a program has passed already."""
     if STAGES.index(stage) < STAGES.index(present):
         raise OptionError(
             f"the model is past the stage {stage!r} already", found=f"stage {present!r}"

@@ -1,4 +1,4 @@
-"""`tessella targets`: the machines that code can be made for, and what this one is."""
+"""`tessella targets`: the machines that code can be generated for, and facts about this one."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ _FACTS: tuple[tuple[str, str, Show], ...] = (
     ("reading level 3", "l3_bandwidth", _bandwidth),
     ("reading memory", "memory_bandwidth", _bandwidth),
 )
-"""What is shown of this machine: a label, a field of the target, and how its value is written."""
+"""The facts shown about this machine: a label, a field of the target, and the format of its
+value."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--measure",

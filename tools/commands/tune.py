@@ -50,7 +50,7 @@ HEADER = ("node", "kernel", "place", "estimated", "measured", "ratio", "spread")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_model(parser, optional=True)
     add_values(parser)
     parser.add_argument(
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, and show where the estimates differ from the times."""
+    """Measure, and show where estimates differ from times."""
     if args.model is None and not args.merge:
         raise OptionError("there is nothing to do", expected="a MODEL, or --merge FILE")
     check_one_size(args)
@@ -100,7 +100,7 @@ def _merge(path: str, others: Sequence[str]) -> None:
 
 
 def table(made: Sequence[Measurement]) -> list[str]:
-    """Estimated and measured times; the ratio is that of the measured one to the estimate."""
+    """Return estimated and measured times; the ratio is measured over estimated."""
     rows = [
         (
             *(m.node, m.kernel, m.place, duration(m.estimated), duration(m.seconds)),

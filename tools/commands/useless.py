@@ -1,4 +1,4 @@
-"""Options that have no effect beside others: each command lists its own in ``USELESS``."""
+"""Options that have no effect beside others. Each command lists its own in ``USELESS``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Useless:
     options: Sequence[str]
     """Their names in the namespace of arguments."""
     when: Callable[[argparse.Namespace], bool]
-    """Whether these arguments leave them nothing to do."""
+    """Whether these arguments make them ineffective."""
     what: str
     """Why they are ignored."""
     hint: str
@@ -28,7 +28,7 @@ class Useless:
 def check_used(
     command: argparse.ArgumentParser, args: argparse.Namespace, rules: Sequence[Useless]
 ) -> None:
-    """Raise OptionError where an option is given that would be ignored."""
+    """Raise OptionError for an option that would be ignored."""
     for rule in rules:
         given = [n for n in rule.options if getattr(args, n, None) != command.get_default(n)]
         if given and rule.when(args):
@@ -41,7 +41,7 @@ def check_used(
 
 
 def is_artifact(args: argparse.Namespace) -> bool:
-    """Whether the model is one that `tessella compile -o FILE.tsl` wrote."""
+    """Return whether the model is an artifact that `tessella compile -o FILE.tsl` wrote."""
     return Path(args.model or "").suffix == ARTIFACT
 
 

@@ -1,6 +1,6 @@
-"""Quantising models to 8 bits, with a report of what each op loses and gains: docs/quantize.md.
+"""Quantising models to 8 bits, with a report of each op's error and speed: docs/quantize.md.
 
-Needs what the extra ``tessella[quantize]`` installs; importing this package does not.
+It needs the extra ``tessella[quantize]``; importing this package does not.
 """
 
 from __future__ import annotations

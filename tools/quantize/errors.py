@@ -1,6 +1,6 @@
-"""How far the values of a quantised model are from those of the model in float32.
+"""Errors of a quantised model relative to the float32 model.
 
-An error is the norm of the difference over the norm of the value in float32, over all samples.
+An error is the norm of the difference over the norm of the float32 value, over all samples.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tessella.tools.onnx_values import Arrays, OnnxGraph
 from tessella.tools.quantize.samples import Sample
 
 MOST = 4
-"""Samples that errors are measured on."""
+"""The most samples that errors are measured on."""
 
 
 class Comparison:
-    """Compares quantised models with the model that they were made of, on the first samples, as
-    far as these have equal shapes."""
+    """Compares quantised models with their float32 model, on the leading samples of equal
+    shapes."""
 
     def __init__(self, wide: OnnxGraph, samples: Sequence[Sample], options: CheckedOptions) -> None:
         self._wide = wide
@@ -38,18 +38,18 @@ class Comparison:
 
     @property
     def count(self) -> int:
-        """The samples that count."""
+        """The number of samples used."""
         return len(self._samples)
 
     def output_error(self, narrow: onnx.ModelProto) -> float:
-        """The largest error of an output."""
+        """Return the largest error of an output."""
         graph = OnnxGraph(narrow)
         found = _all_values(graph, graph.outputs, self._samples, self._options)
         pairs = {name: (name, name) for name in graph.outputs}
         return max(_errors(pairs, found, self._outputs).values(), default=0.0)
 
     def total_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
-        """The error of each node's value when the whole model is quantised."""
+        """Return the error of each node's value when the whole model is quantised."""
         graph = OnnxGraph(narrow)
         pairs = self._pairs(graph)
         names = [name for name, _ in pairs.values()]
@@ -58,7 +58,7 @@ class Comparison:
         )
 
     def own_errors(self, narrow: onnx.ModelProto) -> Mapping[str, float]:
-        """The error of each node's value when its inputs are those of the model in float32."""
+        """Return the error of each node's value when its inputs are those of the float32 model."""
         graph, known = OnnxGraph(narrow), self._known()
         pairs = self._pairs(graph)
         names = [name for name, _ in pairs.values()]
@@ -72,7 +72,7 @@ class Comparison:
         return _errors(pairs, found, known)
 
     def _known(self) -> list[Arrays]:
-        """The values in float32 that nodes make, for each sample."""
+        """The float32 values of nodes, for each sample."""
         if self._values is None:
             first = [node.makes[0] for node in self._wide.nodes if node.makes]
             found = _all_values(self._wide, first, self._samples, self._options)
@@ -80,7 +80,8 @@ class Comparison:
         return self._values
 
     def _pairs(self, narrow: OnnxGraph) -> Mapping[str, tuple[str, str]]:
-        """By node, its value in the quantised model before that is quantised, and in float32."""
+        """Return, by node, its value in the quantised model before requantisation, and its float32
+        value."""
         own = {node.name: node.makes[0] for node in narrow.nodes if node.makes}
         names = {node.name for node in self._wide.nodes}
         pairs: dict[str, tuple[str, str]] = {}
@@ -106,7 +107,7 @@ def _floats(values: Arrays) -> Arrays:
 def _all_values(
     graph: OnnxGraph, names: Sequence[str], samples: Sequence[Sample], options: CheckedOptions
 ) -> list[Arrays]:
-    """These values and the outputs of a model, for each sample."""
+    """Return these values and the outputs of a model, for each sample."""
     model = Model(open_source(graph.with_outputs(names)), options)
     outputs = [info.name for info in model.outputs]
     return [dict(zip(outputs, model.run(None, sample), strict=True)) for sample in samples]
@@ -115,8 +116,10 @@ def _all_values(
 def _with_given_values(
     graph: OnnxGraph, values: Arrays, outputs: Sequence[str]
 ) -> tuple[onnx.ModelProto, Mapping[str, str]]:
-    """The model with these values as inputs of their own wherever nodes read them, and with these
-    outputs; the names of the inputs by those of the values."""
+    """Return the model with these values replaced by inputs, and with these outputs.
+
+    Also returns the names of the inputs by those of the values.
+    """
     cut = onnx.ModelProto()
     cut.CopyFrom(graph.model)
     given = {name: f"{name}/given" for name in values}
@@ -138,7 +141,7 @@ def _f32(name: str, array: Array) -> onnx.ValueInfoProto:
 def _errors(
     pairs: Mapping[str, tuple[str, str]], found: Sequence[Arrays], expected: Sequence[Arrays]
 ) -> Mapping[str, float]:
-    """By what the pairs are named by: names of a value that is found, and of what it should be."""
+    """Return errors of pairs: the name of a computed value, and of its expected value."""
     differences: dict[str, float] = defaultdict(float)
     sizes: dict[str, float] = defaultdict(float)
     for ours, theirs in zip(found, expected, strict=True):
@@ -151,7 +154,7 @@ def _errors(
 def _squares(
     pairs: Mapping[str, tuple[str, str]], found: Arrays, expected: Arrays
 ) -> Iterator[tuple[str, float, float]]:
-    """The squared norm of the difference of each pair, and that of the expected value."""
+    """Return the squared norm of each pair's difference, and of its expected value."""
     for name, (ours, theirs) in pairs.items():
         wanted = np.asarray(expected[theirs], np.float64)
         difference = np.asarray(found[ours], np.float64) - wanted
@@ -159,7 +162,7 @@ def _squares(
 
 
 def _ratio(difference: float, size: float) -> float:
-    """The relative error from squared norms. Infinite where a value should be 0, and is not."""
+    """Return the relative error from squared norms; infinite if a value should be 0 and is not."""
     if difference == 0:
         return 0.0
     return math.sqrt(difference / size) if size else math.inf

@@ -1,4 +1,4 @@
-"""ONNX Runtime and its quantiser, which have no types."""
+"""Untyped access to ONNX Runtime and its quantiser."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def runtime() -> Any:
-    """The package onnxruntime."""
+    """Return the package onnxruntime."""
     return import_module("onnxruntime")
 
 
 def quantization() -> Any:
-    """ONNX Runtime's quantiser."""
+    """Return ONNX Runtime's quantiser."""
     return import_module("onnxruntime.quantization")

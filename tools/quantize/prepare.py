@@ -20,10 +20,10 @@ from tessella.support.errors import ExecutionError, InvalidModelError, OptionErr
 from tessella.tools.quantize.peer import runtime
 
 _OLDEST, _TARGET = 13, 17
-"""The first op set with scales for each channel; what older models are converted to."""
+"""The first op set with a scale per channel, and the target of converting older models."""
 
 _CONSTANT_WEIGHTS = 4
-"""The first version of ONNX's IR in which weights need not be inputs."""
+"""The first IR version in which weights need not be inputs."""
 
 _QUANTIZED = {
     *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
@@ -32,7 +32,7 @@ _QUANTIZED = {
 
 
 def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
-    """An equal model, in float32. Raises TessellaError where there is none."""
+    """Return an equivalent float32 model. Raises TessellaError if there is none."""
     _check_wide(model)
     folded = _folded(_with_sums_as_adds(_upgraded(_with_constants(model))))
     _drop_unused_domains(folded)
@@ -52,7 +52,7 @@ def _check_wide(model: onnx.ModelProto) -> None:
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model whose weights are no inputs, as those of old models are."""
+    """Turn weights into constants, which old models list as inputs."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -69,7 +69,7 @@ def _upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return version_converter.convert_version(model, _TARGET)
-    except Exception as error:  # of C++, without a type of their own
+    except Exception as error:  # C++ exceptions, without a type of their own
         raise InvalidModelError(
             f"cannot convert the model to op set {_TARGET}: {error}",
             expected=f"op set {_OLDEST} or later",
@@ -78,7 +78,7 @@ def _upgraded(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _with_sums_as_adds(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Sums of two values as additions, which quantisers know."""
+    """Replace sums of two values by additions, which quantisers support."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     for node in changed.graph.node:
@@ -88,7 +88,7 @@ def _with_sums_as_adds(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model after ONNX Runtime's simplifications that keep to ONNX's operators."""
+    """Apply ONNX Runtime's simplifications that keep to ONNX's operators."""
     peer = runtime()
     options = peer.SessionOptions()
     options.graph_optimization_level = peer.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -100,13 +100,13 @@ def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
             peer.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # it has many, and none that they share
+        except Exception as error:  # it raises many types without a common base
             raise ExecutionError(f"ONNX Runtime cannot load the model: {error}") from error
         return onnx.ModelProto.FromString(path.read_bytes())
 
 
 def _drop_unused_domains(model: onnx.ModelProto) -> None:
-    """ONNX Runtime lists all domains that it knows."""
+    """Remove unused domains: ONNX Runtime lists all that it knows."""
     used = {"", *(node.domain for node in model.graph.node)}
     kept = [opset for opset in model.opset_import if opset.domain in used]
     del model.opset_import[:]
@@ -114,7 +114,7 @@ def _drop_unused_domains(model: onnx.ModelProto) -> None:
 
 
 def _name_nodes(model: onnx.ModelProto) -> None:
-    """Give each node a name of its own: by these the quantiser leaves nodes out."""
+    """Give each node a unique name, by which the quantiser excludes nodes."""
     counts = Counter(node.name for node in model.graph.node)
     for i, node in enumerate(model.graph.node):
         if not node.name or counts[node.name] > 1:

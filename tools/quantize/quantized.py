@@ -1,4 +1,4 @@
-"""``tessella.quantize``: an ONNX model in float32 as one that computes with 8 bits."""
+"""``tessella.quantize``: converts a float32 ONNX model to 8 bits."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ class Quantized:
     """A quantised model."""
 
     model: onnx.ModelProto
-    """With 8 bits."""
+    """The model with 8 bits."""
     wide: onnx.ModelProto
-    """The model that it was made of, simplified: batch norms are folded, nodes have names."""
+    """Its float32 model after simplification: batch norms are folded, and nodes are named."""
     left_wide: tuple[str, ...]
-    """The nodes that were left in float32: those that were excluded, and those that
-    ``error_budget`` asked for."""
+    """The nodes left in float32: excluded ones, and those that ``error_budget`` required."""
     samples: tuple[Sample, ...]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the ONNX file. Raises OptionError where that is not possible."""
+        """Write the ONNX file. Raises OptionError if that is not possible."""
         try:
             Path(path).write_bytes(self.model.SerializeToString())
         except OSError as error:
@@ -191,7 +190,7 @@ def _check_excluded(names: Sequence[str], graph: OnnxGraph) -> None:
 
 
 def narrow_nodes(wide: OnnxGraph, narrow: OnnxGraph) -> list[str]:
-    """The nodes that compute with 8 bits: they read what was quantised, or other nodes stand for
+    """Return the nodes that compute with 8 bits: they read quantised values, or other nodes replace
     them."""
     found = {node.name: node for node in narrow.nodes}
     return [
@@ -214,10 +213,11 @@ def _within(
     left: Sequence[str],
     graph: OnnxGraph,
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """The model with as few of the worst nodes in float32 as the budget takes, and these nodes.
+    """Return the model with as few of the worst nodes in float32 as the budget requires, and these
+    nodes.
 
-    Bisection: the error falls as more nodes are left wide, at least roughly. The model that is
-    returned is one that was measured.
+    Bisection: the error falls, at least roughly, as more nodes stay in float32. The returned model
+    is one that was measured.
     """
     if comparison.output_error(narrow) <= budget:
         return narrow, list(left)
@@ -236,7 +236,7 @@ def _within(
 
 
 def _with_makers(names: Sequence[str], graph: OnnxGraph) -> list[str]:
-    """Nodes, and those that make what they read: else that would still be rounded to 8 bits."""
+    """Add the producers of the nodes' operands, which would otherwise be rounded to 8 bits."""
     nodes = {node.name: node for node in graph.nodes}
     found = dict.fromkeys(names)
     for name in names:

@@ -1,4 +1,4 @@
-"""What quantising does to each op: its errors, and its time in float32 and narrow."""
+"""The effect of quantisation on each op: its error, and its time in float32 and in 8 bits."""
 
 from __future__ import annotations
 
@@ -17,44 +17,46 @@ _LEFT = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A node of the model. Figures are None where they are not known."""
+    """A node of the model. Unknown figures are None."""
 
     node: str
     op: str
     precision: str
     """``int8`` or ``f32``."""
     own_error: float | None
-    """Of its value, where all that it reads is exact."""
+    """The error of its value if its operands are exact."""
     error: float | None
-    """Of its value in the quantised model."""
+    """The error of its value in the quantised model."""
     wide: float | None
-    """Seconds of the kernels that begin with this node, in float32; None where the node is part of
-    another's kernel."""
+    """Seconds in float32 of the kernels that begin with this node; None if another node's kernel
+    includes it."""
     narrow: float | None
-    """Likewise in the quantised model, with the conversions of what it reads and writes."""
+    """The same in the quantised model, conversions of operands and results included."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """All nodes, and the whole model. An error is the norm of the difference over the norm of the
-    value in float32."""
+    """All nodes, and the whole model.
+
+    An error is the norm of the difference over the norm of the float32 value.
+    """
 
     rows: tuple[Row, ...]
-    """In the order of the model."""
+    """In model order."""
     error: float
-    """The largest of an output."""
+    """The largest error of an output."""
     wide: float
     """Seconds of a run in float32."""
     narrow: float
     """Seconds of a run of the quantised model."""
     conversions: float
-    """Seconds of those kernels of the quantised model that no row has."""
+    """Seconds of the quantised model's kernels that belong to no row."""
     threads: int
     samples: int
-    """That errors were measured on."""
+    """The samples that errors were measured on."""
 
     def to_json(self) -> str:
-        """All of it as JSON; times are in seconds."""
+        """Return the report as JSON; times are in seconds."""
         return json.dumps(asdict(self), indent=1)
 
     def __str__(self) -> str:
@@ -90,9 +92,9 @@ def _shown(value: float | None, form: str, scale: float = 1) -> str:
 
 
 def seconds_by_node(profile: Profile, names: Sequence[str]) -> tuple[Mapping[str, float], float]:
-    """The seconds of kernels by the node that each begins with, and those of all other kernels.
+    """Return the seconds of kernels by their first node, and of all other kernels.
 
-    The nodes of a quantised model that stand for one node have names that begin with its own.
+    The names of quantised nodes begin with the name of the node they replace.
     """
     found: dict[str, float] = defaultdict(float)
     rest = 0.0
@@ -109,7 +111,7 @@ def seconds_by_node(profile: Profile, names: Sequence[str]) -> tuple[Mapping[str
 
 
 def _owners(nodes: Sequence[str], names: set[str], longest_first: Sequence[str]) -> Iterator[str]:
-    """The known nodes that a kernel computes: those by their own names first."""
+    """Yield the known nodes that a kernel computes, exact names first."""
     yield from (node for node in nodes if node in names)
     for node in nodes:
         yield from (name for name in longest_first if node.startswith(name))

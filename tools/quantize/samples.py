@@ -1,4 +1,4 @@
-"""Calibration data: checked against the inputs of a model, and read from files."""
+"""Calibration data: reading from files, and checks against a model's inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Sample = Mapping[str, Array]
 def checked(
     samples: Sequence[Mapping[str, npt.ArrayLike]], inputs: Sequence[ValueInfo]
 ) -> list[Sample]:
-    """The samples as arrays. Raises InputError where one does not fit the model's inputs."""
+    """Return the samples as arrays. Raises InputError for one that does not fit the model's
+    inputs."""
     if not samples:
         raise InputError("there is no calibration data", expected="at least one sample")
     return [_checked(sample, inputs, f"sample {i}") for i, sample in enumerate(samples)]
@@ -78,9 +79,9 @@ def _check_array(array: Array, info: ValueInfo, where: str) -> None:
 
 
 def read_samples(path: str, inputs: Sequence[ValueInfo]) -> list[Sample]:
-    """The samples in an .npz file: arrays by the names of inputs, [samples, *shape of the input].
+    """Read the samples in an .npz file: arrays by input name, [samples, *shape of the input].
 
-    Raises InputError for a file that is broken, holds objects, or does not fit the inputs.
+    Raises InputError for a file that is damaged, holds objects, or does not fit the inputs.
     """
     stacked = _read(path)
     _check_names(list(stacked), inputs, path)
@@ -110,9 +111,9 @@ def _check_stacked(array: Array, info: ValueInfo, path: str) -> None:
 
 
 def _read(path: str) -> dict[str, Array]:
-    """The arrays of an .npz file."""
+    """Return the arrays of an .npz file."""
     try:
-        with regular(path).open("rb") as file:  # NumPy leaves one that it opens itself open
+        with regular(path).open("rb") as file:  # NumPy does not close a file that it opens itself.
             archive: object = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError(
@@ -123,7 +124,7 @@ def _read(path: str) -> dict[str, Array]:
         raise InputError(
             f"cannot read calibration data: {error}", where=path, expected="an .npz file"
         ) from error
-    except NotImplementedError as error:  # of zipfile: a compression that it lacks
+    except NotImplementedError as error:  # from zipfile: an unsupported compression
         raise InputError(f"cannot read calibration data: {error}", where=path) from error
     for name, array in found.items():
         if not isinstance(array, np.ndarray):

@@ -1,4 +1,4 @@
-"""Quantise a model with ONNX Runtime's quantiser."""
+"""Quantisation by ONNX Runtime's quantiser."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tessella.tools.quantize.peer import quantization
 from tessella.tools.quantize.samples import Sample
 
 ACTIVATIONS = {"u8": "QUInt8", "s8": "QInt8"}
-"""The elements of activations, and ONNX Runtime's names of them."""
+"""The elements of activations, and ONNX Runtime's names for them."""
 
 _DYNAMIC = ("MatMul", "Conv", "Gather")
-"""Operators of ONNX that have a form with ranges found while it runs."""
+"""ONNX operators with a form whose ranges are computed at run time."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Scheme:
     """Elements and scales. Weights are signed, with zero points of 0."""
 
     per_channel: bool = True
-    """Whether each channel of a weight has a scale of its own."""
+    """Whether each channel of a weight has its own scale."""
     activations: str = "u8"
     """One of ``ACTIVATIONS``."""
     dynamic: bool = False
-    """Whether the ranges of activations are found in each run, and not by calibration."""
+    """Whether activation ranges are computed in each run instead of by calibration."""
 
     def check(self) -> None:
-        """Raise OptionError for elements that do not exist, or not together."""
+        """Raise OptionError for unknown elements and invalid combinations."""
         if self.activations not in ACTIVATIONS:
             raise OptionError(
                 "activations have no such element",
@@ -49,9 +49,9 @@ class Scheme:
 
 
 class Quantizer:
-    """Quantises one model again and again; calibration runs once.
+    """Quantises one model repeatedly; calibration runs once.
 
-    ``folder`` is for files: the quantiser reads and writes models there.
+    The quantiser reads and writes models in ``folder``.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Quantizer:
         self._wide.write_bytes(marked.SerializeToString())
 
     def quantized(self, wide: Collection[str]) -> onnx.ModelProto:
-        """The model with all ops narrow that can be, but for the nodes with these names."""
+        """Return the model with all possible ops in 8 bits, except the nodes with these names."""
         quantize = self._dynamic if self._scheme.dynamic else self._static
         try:
             with _quiet():
                 quantize(sorted(wide))
             return onnx.ModelProto.FromString(self._narrow.read_bytes())
-        except Exception as error:  # it raises errors of all kinds
+        except Exception as error:  # it raises errors of any type
             raise ExecutionError(
                 f"ONNX Runtime's quantiser fails: {type(error).__name__}: {error}",
                 hint="exclude the node that it names, if it names one",
@@ -106,19 +106,19 @@ class Quantizer:
 
 
 class _Reader:
-    """Samples as ONNX Runtime takes them: one by one, then None."""
+    """Samples in the form that ONNX Runtime expects: one by one, then None."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._left: Iterator[Sample] = iter(samples)
 
     def get_next(self) -> Sample | None:
-        """The next sample."""
+        """Return the next sample."""
         return next(self._left, None)
 
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the advice that the quantiser logs by the root logger."""
+    """Suppress the advice that the quantiser logs to the root logger."""
     root = logging.getLogger()
     before = root.level
     root.setLevel(logging.ERROR)

@@ -15,7 +15,7 @@ Activation = Callable[[Value], Value]
 _NAMED = """
     Elu HardSigmoid LeakyRelu Relu Sigmoid Softplus Softsign Tanh ThresholdedRelu
     """.split()
-"""Operators that are activation functions too, with the same parameters and defaults."""
+"""Operators that are also activation functions, with the same parameters and defaults."""
 
 _ROWS: Mapping[str, Row] = {
     row.onnx.name.lower(): row
@@ -37,10 +37,10 @@ def _scaled_tanh(alpha: float, beta: float) -> Activation:
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
-    """The functions for all directions; ``default`` are those of one.
+    """Return the functions for all directions; ``default`` are those of one.
 
-    The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of those
-    functions that have them, in order.
+    The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of the functions
+    that have them, in order.
     """
     names = call.given("activations") or (*default,) * directions
     if len(names) != len(default) * directions:

@@ -51,19 +51,20 @@ def power(call: Call) -> Value:
     base, exponent = call.operand(0), call.operand(1)
     if base.dtype == exponent.dtype:
         return base**exponent
-    # a whole base with a broken exponent has a broken power, which is cut to a whole number at last
+    # An integer base with a fractional exponent has a fractional power, which is truncated at the
+    # end.
     wide = np.float64 if exponent.is_float and not base.is_float else base.dtype
     return (base.cast(wide) ** exponent.cast(wide)).cast(base.dtype)
 
 
 @converts("Mod", 10, 28)
 def modulo(call: Call) -> Value:
-    """The sign of the divisor, or with ``fmod`` of the dividend."""
+    """The result has the divisor's sign, or with ``fmod`` the dividend's."""
     return call.operand(0).op(nn.FmodOp if call.flag("fmod") else nn.ModOp, call.operand(1))
 
 
 @converts("BitShift", 11, 11)
 def shift(call: Call) -> Value:
-    """Of unsigned integers."""
+    """Shift unsigned integers."""
     left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
     return call.operand(0).op(nn.BitLeftOp if left else nn.BitRightOp, call.operand(1))

@@ -22,12 +22,12 @@ _INDEX = np.dtype(np.int64)
 
 
 def positions(of: Value, count: Size) -> Value:
-    """0, 1, 2.. as int64."""
+    """Return 0, 1, 2.. as int64."""
     return of.emitter.emit(nn.IotaOp, count=count)[0]
 
 
 def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Value:
-    """An array of ``count`` entries, zeros but for values that go where ranks say, in order."""
+    """Return an array of ``count`` zeros, with values written at their ranks, in order."""
     start = values.emitter.splat(0, (count,), values.dtype)
     indices = ranks.reshape((*ranks.shape, 1))
     return start.op(nn.ScatterNdOp, indices, values, reduction=reduction)
@@ -35,16 +35,16 @@ def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Va
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The elements that a condition chooses, of an array in row-major order."""
+    """The elements of an array that a condition selects, in row-major order."""
 
     mask: Value
-    """Booleans in one dimension, one at least."""
+    """Booleans in one dimension, at least one."""
     ranks: Value
-    """How many are chosen before each element."""
+    """The number of selected elements before each element."""
 
     @classmethod
     def by(cls, mask: Value) -> Chosen:
-        """Those for which a mask holds."""
+        """Return the selection by a mask."""
         mask = mask.flat()
         number = np.int32 if always(mask.shape[0] < 1 << 31) else np.int64
         ranks = mask.cast(number).op(nn.CumsumOp, axis=0, exclusive=True, reverse=False)
@@ -52,49 +52,49 @@ class Chosen:
 
     @property
     def size(self) -> Size:
-        """How many elements there are to choose from."""
+        """The number of elements to select from."""
         return self.mask.shape[0]
 
     @property
     def count(self) -> Value:
-        """How many are chosen."""
+        """The number of selected elements."""
         last = [x.part(0, self.size - 1, 1) for x in (self.ranks, self.mask)]
         before, own = (x.reshape(()).cast(_INDEX) for x in last)
         return before + own
 
     def of(self, values: Value) -> Value:
-        """Those of values that are chosen, in order, with room for all."""
+        """Return the selected values in order, with room for all."""
         return put(self.ranks, values, self.size)
 
     @property
     def places(self) -> Value:
-        """Where the chosen elements are, with room for all."""
+        """The positions of the selected elements, with room for all."""
         return self.of(positions(self.mask, self.size).cast(self.ranks.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The different elements of a vector, and which each is."""
+    """The distinct elements of a vector, and the group of each element."""
 
     first: Value
-    """Where each group is first; there is room for all elements."""
+    """The first position of each group, with room for all elements."""
     values: Value
-    """The elements there."""
+    """The elements at these positions."""
     inverse: Value
     """The group of each element."""
     count: Value
-    """How many groups there are."""
+    """The number of groups."""
 
     @property
     def counts(self) -> Value:
-        """How many elements there are of each group."""
+        """The number of elements in each group."""
         size = self.inverse.shape[0]
         ones = self.inverse.emitter.splat(1, (), _INDEX).expand((size,))
         return put(self.inverse, ones, size, "add")
 
 
 def by_value(x: Value) -> Groups:
-    """The groups of equal elements in order of these; NaN is one."""
+    """Group equal elements in ascending order; all NaNs are one group."""
     size = x.shape[0]
     values, places = x.emitter.emit(nn.TopkOp, x, k=size, axis=0, largest=False)
     chosen = Chosen.by(_starts(values))
@@ -104,19 +104,19 @@ def by_value(x: Value) -> Groups:
 
 
 def by_place(x: Value) -> Groups:
-    """The groups of equal elements in the order in which they are found first."""
+    """Group equal elements in order of first occurrence."""
     size, sorted_ = x.shape[0], by_value(x)
-    own = sorted_.first.gather(sorted_.inverse, 0)  # where the group of each element is first
+    own = sorted_.first.gather(sorted_.inverse, 0)  # the first position of each element's group
     chosen = Chosen.by(own.equals(positions(x, size)))
     inverse = chosen.ranks.cast(_INDEX).gather(own, 0)
     return Groups(chosen.of(positions(x, size)), chosen.of(x), inverse, sorted_.count)
 
 
 def _starts(values: Value) -> Value:
-    """Whether each of sorted elements differs from the one before it."""
+    """Return whether each of sorted elements differs from its predecessor."""
     size = values.shape[0]
     own, before = values.part(0, 1, size - 1), values.part(0, 0, size - 1)
     differ = ~own.equals(before)
     if values.is_float:
-        differ = differ & before.equals(before)  # NaN, which is last, is one element
+        differ = differ & before.equals(before)  # All NaNs, which are last, count as equal.
     return concat([values.emitter.splat(1, (1,), np.bool_), differ], 0)

@@ -1,4 +1,4 @@
-"""Tensors that a model states instead of computing them."""
+"""Tensors that a model states literally or by shape."""
 
 from __future__ import annotations
 
@@ -81,21 +81,21 @@ def eye_like(call: Call) -> Value:
 
 @converts("Range", 11, 27, note="operands known at import")
 def range_(call: Call) -> Value:
-    """From start to limit, which is not in it."""
+    """The numbers from start up to limit, which is excluded."""
     if not is_static([call.static_element(i, name) for i, name in enumerate(_BOUNDS)]):
         return _range_of_sizes(call, *(call.static_size(i, name) for i, name in enumerate(_BOUNDS)))
     start, limit, delta = (call.static_number(i, name) for i, name in enumerate(_BOUNDS))
     dtype = call.x.dtype
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
-    # exact where these are integers, whose quotient a float may not hold
+    # exact for integers, whose quotient a float may not represent
     count = max(int(-((start - limit) // delta)), 0)
     call.build.limited(count)
     return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
 def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
-    """As many numbers as sizes say."""
+    """Return a range of symbolic length."""
     count = Steps.between(start, limit, known(delta)).count
     numbers = call.positions(count, 0, 1)
     if delta != 1:
@@ -115,7 +115,7 @@ def trilu(call: Call) -> Value:
 
 
 def _triangle(call: Call, k: Size) -> Value:
-    """Whether an element of a matrix is in the triangle."""
+    """Return whether an element of a matrix is in the triangle."""
     *_, height, width = call.x.shape
     upper = call.flag("upper")
     if is_static((height, width, k)):

@@ -22,27 +22,27 @@ Function = Callable[[Value], Value]
 
 
 def _scalar(value: Value) -> Value:
-    """A parameter of a whole tensor. Raises ShapeError for one of channels."""
+    """Return a per-tensor parameter as a scalar. Raises ShapeError for a per-channel one."""
     if value.shape not in ((), (1,)):
         raise ShapeError("a scale or zero point is no scalar", found=str(value.type))
     return value.reshape(())
 
 
 def _zero(call: Call, index: int, like: Value) -> Value:
-    """A zero point, which may be left out."""
+    """Return an optional zero point; 0 if it is absent."""
     found = call.optional(index)
     return like.like(0) if found is None else _scalar(found)
 
 
 def _float(call: Call, first: int) -> Value:
-    """An operand that a scale and a zero point follow, as floats."""
+    """Dequantize an operand that is followed by its scale and zero point."""
     x = call.operand(first)
     scale = _scalar(call.operand(first + 1))
     return x.op(nn.DequantizeOp, scale, _zero(call, first + 2, x))
 
 
 def _bytes(call: Call, y: Value, scale: int, like: Value) -> Value:
-    """A result as bytes, by the scale of this index and the zero point behind it."""
+    """Quantize a result by the scale at an index and the zero point after it."""
     zero = _zero(call, scale + 1, like)
     return y.op(nn.QuantizeOp, _scalar(call.operand(scale)), zero)
 
@@ -84,7 +84,7 @@ def qlinear_leaky_relu(call: Call) -> Value:
 
 @contributed("QLinearSoftmax", axis=-1)
 def qlinear_softmax(call: Call) -> Value:
-    """Along an axis; before op set 13, over all dimensions from the axis on."""
+    """Softmax along an axis; before op set 13, over all dimensions from the axis on."""
     x, axis = _float(call, 0), call.axis(call.x)
     if call.integer("opset") >= 13:
         return _bytes(call, x.op(nn.SoftmaxOp, axis=axis), 3, call.x)
@@ -94,7 +94,7 @@ def qlinear_softmax(call: Call) -> Value:
 
 @contributed("QLinearConcat")
 def qlinear_concat(call: Call) -> Value:
-    """Tensors one after another, each with a scale and a zero point of its own."""
+    """A concatenation of tensors, each with its own scale and zero point."""
     first = call.operand(2)
     parts = [_float(call, i) for i in range(2, len(call.inputs), 3)]
     return _bytes(call, concat(parts, call.axis(first)), 0, first)
@@ -104,7 +104,7 @@ def qlinear_concat(call: Call) -> Value:
 
 
 def _channels_first(call: Call, x: Value, function: Function) -> Value:
-    """A function of an image with the channels before the spatial dimensions."""
+    """Apply a function of channels-first images."""
     if not call.flag("channels_last"):
         return function(x)
     last = x.rank - 1
@@ -114,21 +114,21 @@ def _channels_first(call: Call, x: Value, function: Function) -> Value:
 
 @contributed("QLinearAveragePool")
 def qlinear_average_pool(call: Call) -> Value:
-    """A mean of windows."""
+    """The mean of windows."""
     y = _channels_first(call, _float(call, 0), lambda x: average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearGlobalAveragePool")
 def qlinear_global_average_pool(call: Call) -> Value:
-    """A mean over the spatial dimensions."""
+    """The mean over the spatial dimensions."""
     y = _channels_first(call, _float(call, 0), lambda x: global_average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearReduceMean", keepdims=1)
 def qlinear_reduce_mean(call: Call) -> Value:
-    """A mean over axes, or over all of them."""
+    """The mean over axes, or over all of them."""
     x = _float(call, 0)
     axes = [axis % x.rank for axis in call.integers("axes") or range(x.rank)]
     return _bytes(call, x.mean(axes, keepdims=call.flag("keepdims")), 3, call.x)
@@ -139,26 +139,27 @@ def qlinear_reduce_mean(call: Call) -> Value:
 
 @contributed("QLinearConv", group=1)
 def qlinear_conv(call: Call) -> Value:
-    """ONNX's, and for images with the channels last."""
+    """ONNX's QLinearConv, and the form for channels-last images."""
     return _channels_first(call, call.x, lambda x: quantization.qlinear_conv(call.replaced({0: x})))
 
 
 @contributed("MatMulIntegerToFloat")
 def matmul_integer_to_float(call: Call) -> Value:
-    """A product of bytes, as floats; B may have a scale and zero point for each column."""
+    """A product of bytes, as floats; B may have a scale and zero point per column."""
     a = call.x.op(nn.DequantizeOp, _scalar(call.operand(2)), _zero(call, 4, call.x))
     return _product(call, a, call.operand(1), (3, 5, 6))
 
 
 @contributed("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(call: Call) -> Value:
-    """A product of floats, quantized by their range, and bytes."""
+    """A product of floats, which are quantized by their range, and bytes."""
     x, scale, zero = quantization.dynamic_quantize(call)
     return _product(call, x.op(nn.DequantizeOp, scale, zero), call.operand(1), (2, 3, 4))
 
 
 def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> Value:
-    """The product with a matrix of bytes, by the indices of its scale, zero point and bias."""
+    """Return the product with a matrix of bytes, given the indices of its scale, zero point and
+    bias."""
     scale, zero, bias = indices
     wide = b.op(nn.DequantizeOp, *_of_columns(call, b, scale, zero))
     y, more = product(a, wide), call.optional(bias)
@@ -166,7 +167,7 @@ def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> V
 
 
 def _of_columns(call: Call, b: Value, scale: int, zero: int) -> tuple[Value, Value]:
-    """A scale and a zero point, which may be vectors of columns."""
+    """Return a scale and a zero point, which may be per column."""
     given = call.operand(scale), call.optional(zero)
     point = b.like(0) if given[1] is None else given[1]
     first, second = (v.reshape(()) if v.shape == (1,) else v for v in (given[0], point))
@@ -175,7 +176,7 @@ def _of_columns(call: Call, b: Value, scale: int, zero: int) -> tuple[Value, Val
 
 @contributed("QGemm", alpha=1.0)
 def qgemm(call: Call) -> Value:
-    """alpha * A' * B' + C, where C has the scale of the product."""
+    """alpha * A' * B' + C, where C has the product's scale."""
     a, alpha = _float(call, 0), call.number("alpha")
     b, (scale, zero) = call.operand(3), _of_columns(call, call.operand(3), 4, 5)
     turned = call.flag("transB")

@@ -37,12 +37,12 @@ _BRANCHES = {"then_branch": True, "else_branch": False}
     "or sequences",
 )
 def branch(call: Call) -> Sequence[Known | None]:
-    """The branch that is taken, in place where that is known."""
+    """The branch that is taken, inlined if it is known."""
     branches = {taken: call.graph(name) for name, taken in _BRANCHES.items()}
     try:
         condition = call.static(0, "the condition of If")
     except UnknownValueError as error:
-        # a program for each value of inputs has no branches
+        # A program for each value of the inputs has no branches.
         if error.names and not error.is_computed:
             raise
         return _computed(call)
@@ -52,7 +52,8 @@ def branch(call: Call) -> Sequence[Known | None]:
 
 
 def _computed(call: Call) -> Values:
-    """Native code that takes a branch. Raises CutError where they cannot be in one program."""
+    """Return native code that branches. Raises CutError if the branches cannot be in one
+    program."""
     sides = (partial(converted, call, call.graph(name), (), 0) for name in _BRANCHES)
     try:
         return loops.branch(call.build, "branch", _scalar(call.x), *sides)
@@ -61,10 +62,10 @@ def _computed(call: Call) -> Values:
 
 
 UNROLLED = 64
-"""Steps that are put one after the other at most, where they have to know their numbers."""
+"""The most iterations that are unrolled if they have to know their numbers."""
 
 ENDLESS = 1 << 62
-"""A trip count that means that there is none."""
+"""A trip count that stands for none."""
 
 
 @converts(
@@ -75,9 +76,11 @@ ENDLESS = 1 << 62
     "some and returns elements, or its body is cut",
 )
 def loop(call: Call) -> Sequence[Value | None]:
-    """The body, with the number of the step, as often as the trip count and the conditions say.
-    Where they are known, and the body cannot be a function of all steps, as it slices by its number
-    or makes its state grow, the steps are put one after the other, if they are few."""
+    """The body, run as often as trip count and conditions say.
+
+    Loops with known trip counts are unrolled, if short, when the body cannot be one function of all
+    iterations: when it slices by the iteration number, or its state grows.
+    """
     if CHUNK in call.node.attributes:
         return _chunk(call)
     body, trips = LoopBody.of(call), _trips(call)
@@ -90,7 +93,7 @@ def loop(call: Call) -> Sequence[Value | None]:
 
 
 def _trips(call: Call) -> Size | None:
-    """The trip count; None if there is none that is known."""
+    """Return the trip count; None if it is absent or unknown."""
     operand = call.optional(0)
     if operand is None or call.build.static(operand) is None:
         return None
@@ -99,7 +102,7 @@ def _trips(call: Call) -> Size | None:
 
 
 def _counted(body: LoopBody, trips: Size) -> Sequence[Value | None]:
-    """The steps of a loop with known conditions. Raises UnknownValueError where they are not."""
+    """Return the results of a loop with known conditions. Raises UnknownValueError otherwise."""
     call = body.call
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
         trips = 0
@@ -137,8 +140,11 @@ def _unrolled(body: LoopBody, trips: int) -> Sequence[Value]:
 
 
 def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
-    """A loop whose end is computed. Raises CutError where it is a step: native code runs it, a
-    number of steps at a time, where it returns elements; else its steps are subprograms."""
+    """Return the results of a loop whose end is computed.
+
+    Raises CutError if it is a step: a loop that returns elements runs natively in chunks; otherwise
+    its iterations are subprograms.
+    """
     call, elements = body.call, list[Value]()
     try:
         made = _unbounded(body, trips, elements)
@@ -153,8 +159,10 @@ def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
 
 
 def _unbounded(body: LoopBody, trips: Size | None, elements: list[Value]) -> Values:
-    """A loop that counts its steps, as the trip count is computed, or there is none; it returns
-    what is carried. ``elements`` become those of a step."""
+    """Return the state of a loop with a computed trip count or none. It counts its iterations.
+
+    ``elements`` receives the elements of an iteration.
+    """
     call = body.call
     operand = call.optional(0)
     has_limit = operand is not None and (trips is not None or call.build.static(operand) is None)
@@ -177,7 +185,7 @@ def _unbounded(body: LoopBody, trips: Size | None, elements: list[Value]) -> Val
 
 
 def _chunk(call: Call) -> Values:
-    """Some steps of a loop: see ``frontends.onnx.chunks``."""
+    """Return the results of a chunk: see ``frontends.onnx.chunks``."""
     numbers, more, *first = (call.operand(0), call.optional(2), *call.operands(3))
     body = LoopBody(call, call.graph("body"), first)
     call.attribute(CHUNK)
@@ -195,14 +203,14 @@ def _chunk(call: Call) -> Values:
 
 
 def _condition(call: Call) -> Value:
-    """The condition that a Loop begins with."""
+    """Return a Loop's initial condition."""
     if call.optional(1) is None:
         return call.build.splat(True, (), np.bool_)
     return _scalar(call.operand(1))
 
 
 def _scalar(value: Value) -> Value:
-    """A value of one element."""
+    """Reshape a value of one element to a scalar."""
     return value.reshape(())
 
 
@@ -221,7 +229,7 @@ def scan_of_batch(call: Call) -> Sequence[Value]:
 
 @converts("Scan", 9, 25, note="steps in Python where sizes in its body are not known at import")
 def scan(call: Call) -> Sequence[Value]:
-    """The body, for each element of the sequences along their axes."""
+    """The body, run for each element of the sequences along their axes."""
     values = call.operands()
     body = _Body.of(call, len(values))
     first, sequences = values[: body.carried], values[body.carried :]
@@ -242,8 +250,7 @@ def scan(call: Call) -> Sequence[Value]:
 
 @dataclass(frozen=True)
 class _Body:
-    """The body of a Scan: how many values it carries, takes from sequences, and returns for
-    sequences."""
+    """The body of a Scan, with the numbers of its states, input sequences and output sequences."""
 
     call: Call
     graph: Graph
@@ -253,7 +260,7 @@ class _Body:
 
     @staticmethod
     def of(call: Call, operands: int) -> _Body:
-        """That of a call with so many operands."""
+        """Return the body of a call with this many operands."""
         scanned, graph = call.integer("num_scan_inputs"), call.graph("body")
         if not 1 <= scanned <= operands:
             raise InvalidModelError("num_scan_inputs does not fit the inputs", found=str(scanned))
@@ -261,7 +268,7 @@ class _Body:
         return _Body(call, graph, carried, scanned, len(graph.outputs) - carried)
 
     def run(self, values: Values, directions: Sequence[int]) -> Values:
-        """Its loop."""
+        """Run the loop."""
         first, sequences = values[: self.carried], values[self.carried :]
 
         def step(state: Values, inputs: Values) -> tuple[Values, Values]:
@@ -274,7 +281,7 @@ class _Body:
 
 
 def _listed(call: Call, name: str, count: int) -> Sequence[int]:
-    """An attribute with a number for each sequence; zeros where it is left out."""
+    """Return an attribute with a number for each sequence; zeros if it is absent."""
     numbers = call.integers(name) or (0,) * max(0, count)
     if len(numbers) != count:
         raise InvalidModelError(

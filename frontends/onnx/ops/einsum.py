@@ -30,7 +30,7 @@ def _diagonal(node: Node) -> str | None:
 
 @converts("Einsum", 12, 28, Rule("no letter twice in one operand", _diagonal))
 def einsum(call: Call) -> Value:
-    """From left to right."""
+    """Contract operands from left to right."""
     inputs, output = _letters(call)
     terms = [_Term(value, letters) for value, letters in zip(call.operands(), inputs, strict=True)]
     _check_sizes(terms)
@@ -43,7 +43,7 @@ def einsum(call: Call) -> Value:
 
 
 def _letters(call: Call) -> tuple[list[str], str]:
-    """The letters of the operands and the result, with letters for the dimensions of ``...``."""
+    """Return the letters of operands and result, with letters for the dimensions of ``...``."""
     equation = call.text("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
@@ -85,7 +85,7 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
 
 
 def _summed(term: _Term, kept: set[str]) -> _Term:
-    """The term summed over all letters but these."""
+    """Sum a term over all other letters."""
     axes = [d for d, letter in enumerate(term.letters) if letter not in kept]
     if not axes:
         return term
@@ -93,7 +93,7 @@ def _summed(term: _Term, kept: set[str]) -> _Term:
 
 
 def _product(left: _Term, right: _Term, kept: set[str]) -> _Term:
-    """Two terms as one, summed over what is not kept."""
+    """Multiply two terms, summing over all other letters."""
     left = _summed(left, kept | set(right.letters))
     right = _summed(right, kept | set(left.letters))
     common = [c for c in left.letters if c in right.letters]
@@ -114,13 +114,13 @@ def _product(left: _Term, right: _Term, kept: set[str]) -> _Term:
 
 
 def _matrices(term: _Term, batch: str, others: str, inner: str, sizes: Mapping[str, Size]) -> Value:
-    """The term's dimensions in this order, with the letters that are summed over in full."""
+    """Arrange a term's dimensions in this order; summed letters are expanded to full size."""
     value, letters = _arranged(term, batch + others), batch + others
     return value.expand([sizes[c] if c in inner else value.shape[i] for i, c in enumerate(letters)])
 
 
 def _sizes(left: _Term, right: _Term) -> Mapping[str, Size]:
-    """The size of each letter: where one term has another than 1, that."""
+    """Return the size of each letter, ignoring 1 where the other term is larger."""
     a, b = (dict(zip(term.letters, term.value.shape, strict=True)) for term in (left, right))
     return {**a, **{c: size for c, size in b.items() if size != 1 or c not in a}}
 
@@ -130,7 +130,7 @@ def _arranged(term: _Term, letters: str) -> Value:
 
 
 def _outer(left: _Term, right: _Term, letters: str) -> _Term:
-    """A product without a sum: both with all dimensions, of size 1 where they lack the letter."""
+    """Multiply without a sum: missing dimensions have size 1."""
     return _Term(_widened(left, letters) * _widened(right, letters), letters)
 
 

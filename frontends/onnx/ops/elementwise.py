@@ -1,4 +1,4 @@
-"""Functions of one tensor: activations, conversions of type, tests of single elements."""
+"""Functions of one tensor: activations, type conversions, tests of elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessella.runtime.host.elementwise import ROWS
 
 
 def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
-    """An op whose properties are attributes of these names."""
+    """Return a converter to an op whose properties are attributes with these names."""
     return lambda call: call.x.op(op, **{k: call.number(v) for k, v in names.items()})
 
 
@@ -30,14 +30,14 @@ for _name, _row in ROWS.items():
 
 @converts("Erf", 9, 13)
 def erf(call: Call) -> Value:
-    """Of integers too, whose results are cut off."""
+    """erf, also of integers, whose results are truncated."""
     wide = call.x if call.x.is_float else call.x.cast(np.float32)
     return wide.op(nn.ErfOp).cast(call.x.dtype)
 
 
 @converts("IsInf", 10, 20)
 def is_inf(call: Call) -> Value:
-    """One sign alone is an infinity that compares."""
+    """A test for one sign is a comparison with infinity."""
     negative, positive = call.flag("detect_negative"), call.flag("detect_positive")
     infinite = call.x.op(nn.IsInfOp)
     if negative and positive:
@@ -49,7 +49,7 @@ def is_inf(call: Call) -> Value:
 
 @converts("Gelu", 20, 20)
 def gelu(call: Call) -> Value:
-    """Exact, or with tanh."""
+    """The exact form, or the tanh approximation."""
     approximate = call.choice("approximate", "none", "tanh")
     return call.x.op(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp)
 
@@ -70,7 +70,7 @@ def prelu(call: Call) -> Value:
 
 @converts("Clip", 1, 13)
 def clip(call: Call) -> Value:
-    """Bounds that are known are properties of `nn.clip`; others are operands of min and max."""
+    """Known bounds are properties of `nn.clip`; others are operands of min and max."""
     low, high = (_bound(call, i) for i in (1, 2))
     if not isinstance(low, Value) and not isinstance(high, Value):
         low, high = -math.inf if low is None else low, math.inf if high is None else high
@@ -84,7 +84,7 @@ def clip(call: Call) -> Value:
 
 
 def _bound(call: Call, index: int) -> float | Value | None:
-    """A bound as a number where a float64 holds it, else as it is."""
+    """Return a bound as a number if a float64 represents it, otherwise as a value."""
     value = call.optional(index)
     array = None if value is None else call.build.static(value)
     if array is None or array.size != 1:
@@ -100,20 +100,20 @@ def _bound(call: Call, index: int) -> float | Value | None:
     Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1))),
 )
 def cast(call: Call) -> Value:
-    """Version 1 names the type with a word, later ones with a number."""
+    """Version 1 names the type by a word, later ones by a number."""
     call.meaningless(*_OF_NARROW_FLOATS)
     return call.x.cast(DTYPES[_target(call.attribute("to"))])
 
 
 @converts("CastLike", 15, 25)
 def cast_like(call: Call) -> Value:
-    """The type of the second operand."""
+    """A cast to the second operand's type."""
     call.meaningless(*_OF_NARROW_FLOATS)
     return call.x.cast(call.operand(1).dtype)
 
 
 _OF_NARROW_FLOATS = ("saturate", "round_mode")
-"""Attributes that mean something for floats of 8 bits alone."""
+"""Attributes that matter only for 8-bit floats."""
 
 
 def _target(to: int | str) -> str:
@@ -145,13 +145,13 @@ def _trains(call: Call) -> bool:
 
 @converts("Where", 9, 16)
 def where_(call: Call) -> Value:
-    """Element by element."""
+    """Select elements."""
     return where(call.operand(0), call.operand(1), call.operand(2))
 
 
 @converts("Shrink", 9, 9)
 def shrink(call: Call) -> Value:
-    """x + bias below -lambd, x - bias above lambd, 0 between."""
+    """x + bias below -lambd, x - bias above lambd, 0 in between."""
     bias, lambd = call.number("bias"), call.number("lambd")
     if not call.x.is_float:
         return _shrink_integers(call.x, bias, lambd)
@@ -161,12 +161,12 @@ def shrink(call: Call) -> Value:
 
 
 def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
-    """As for floats, exactly: the sum is rounded towards zero, and wraps around."""
+    """As for floats, but exactly: the sum is rounded towards zero, and wraps."""
     x = given if given.dtype == np.uint64 else given.cast(np.int64)
     whole, bound = _floor(bias), _floor(lambd)
     upper, lower = (_added(x, term) for term in (-whole, whole))
     if bias != whole:
-        # the fraction moves a sum to the next integer, unless it passes zero
+        # The fraction moves a sum to the next integer, unless it passes zero.
         upper = where(x > _limit(x, whole), _added(upper, -1), upper)
         lower = where(x < _limit(x, -whole), _added(lower, 1), lower)
     shrunk = where(x > _limit(x, bound), upper, 0)
@@ -174,7 +174,7 @@ def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
 
 
 def _floor(value: float) -> int:
-    """The next integer below, or one that no integer of 64 bits reaches."""
+    """Return the next integer below, or one out of the range of 64-bit integers."""
     return math.floor(max(-(2.0**64), min(2.0**64, value)))
 
 
@@ -184,6 +184,6 @@ def _added(x: Value, term: int) -> Value:
 
 
 def _limit(x: Value, bound: int) -> int:
-    """The number that elements are compared with, as near as their type comes to it."""
+    """Return the number that elements are compared with, clamped to their type."""
     limits = np.iinfo(x.dtype)
     return max(int(limits.min), min(int(limits.max), bound))

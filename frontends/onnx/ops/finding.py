@@ -1,5 +1,8 @@
-"""Ops whose results' sizes depend on values: native code has the results in arrays with room for
-all, and their count; the program is cut there."""
+"""Ops whose result sizes depend on values.
+
+Native code stores the results in arrays with room for all elements, and their count. A graph break
+follows.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _CUT = "the program is cut there"
 
 @converts("NonZero", 9, 13, note=_CUT)
 def non_zero(call: Call) -> Sequence[Value]:
-    """The positions of elements that are not zero."""
+    """The positions of nonzero elements."""
     x = call.x if call.x.rank else call.x.reshape((1,))
     types = [(_INDEX, [x.rank, "count"])]
     if call.build.static(x) is not None or not _has_elements(x):
@@ -37,7 +40,7 @@ def non_zero(call: Call) -> Sequence[Value]:
 
 @converts("Unique", 11, 11, note=f"slices along an axis in NumPy; {_CUT}")
 def unique(call: Call) -> Sequence[Value]:
-    """The different elements, or slices along an axis, sorted or in the order of the first ones."""
+    """The distinct elements, or slices along an axis, sorted or in order of first occurrence."""
     axis, shape = call.attribute("axis"), call.x.shape
     taken: list[Size | str] = ["count"]
     whole = product(shape)
@@ -59,7 +62,7 @@ def unique(call: Call) -> Sequence[Value]:
 
 @converts("Compress", 9, 28, note=_CUT)
 def compress(call: Call) -> Value:
-    """The slices along an axis, or the elements, for which a condition holds."""
+    """The slices along an axis, or the elements, for which a condition is true."""
     x, axis, condition = call.x, call.attribute("axis"), call.operand(1)
     if axis is None:
         x, axis = x.flat(), 0
@@ -91,7 +94,7 @@ def _cut(
     types: Sequence[tuple[np.dtype[np.generic], Sequence[Size | str]]],
     axes: Sequence[int | None],
 ) -> CutError:
-    """The cut at a node whose results are the first entries of arrays."""
+    """Return the graph break at a node whose results are the first entries of arrays."""
     names = call.node.outputs
     used = [i for i in range(len(results)) if i < len(names) and names[i]]
     find = Find(
@@ -105,7 +108,7 @@ def _cut(
 
 
 def _has_elements(value: Value) -> bool:
-    """Whether a value has an element at least."""
+    """Return whether a value has at least one element."""
     return always(product(value.shape) > 0)
 
 
@@ -129,7 +132,7 @@ def non_max_suppression(call: Call) -> Value:
 
 
 def _room(call: Call, most: Value, boxes: Size) -> Size:
-    """The number of boxes of a class at most, as far as it is known."""
+    """Return the most boxes of a class, as far as it is known."""
     known = call.build.static(most)
     if known is None or holds_sizes(known):
         return boxes

@@ -17,7 +17,7 @@ from tessella.support.errors import ShapeError
 
 @converts("DFT", 17, 20, note="dft_length and axis known at import")
 def dft(call: Call) -> Value:
-    """Forward or inverse, of all frequencies or half of them."""
+    """Forward or inverse, of all frequencies or one half."""
     x, shape = call.x, call.x.shape
     if len(shape) < 2 or shape[-1] not in (1, 2):
         raise ShapeError("the last dimension must hold real and imaginary parts", found=str(shape))
@@ -46,15 +46,16 @@ def dft(call: Call) -> Value:
 
 
 def _parts(x: Value) -> list[Value]:
-    """Real and, where there is one, imaginary part of [.., n, 1 or 2], as matrices [.., 1, n]."""
+    """Return the real part and, if present, the imaginary part of [.., n, 1 or 2], as matrices [..,
+    1, n]."""
     *batch, n, parts = x.shape
     return [x.part(x.rank - 1, i, 1).reshape((*batch, 1, n)) for i in range(known(parts))]
 
 
 def _angles(call: Call, n: int, m: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines [n, m] of all products of indices."""
+    """Return cosines and sines [n, m] of all products of indices."""
     call.build.limited(n, m)
-    # the product is reduced first, as a large angle would lose digits
+    # The product is reduced first, as a large angle would lose digits.
     angles = 2 * np.pi * (np.outer(np.arange(n), np.arange(m)) % length) / length
     return np.cos(angles), np.sin(angles)
 
@@ -62,7 +63,7 @@ def _angles(call: Call, n: int, m: int, length: int) -> tuple[np.ndarray, np.nda
 def _transformed(
     call: Call, x: Value, length: int, *, inverse: bool = False, half: bool = False
 ) -> Value:
-    """The transform of [.., n, 1 or 2] over n, cut or filled up with zeros to ``length``."""
+    """Return the transform of [.., n, 1 or 2] over n, truncated or zero-padded to ``length``."""
     batch = x.shape[:-2]
     n = known(decided_min(x.shape[-2], length))
     x = x.part(x.rank - 2, 0, n)
@@ -79,12 +80,12 @@ def _transformed(
 
 
 def _inverse_half(call: Call, x: Value, length: int) -> Value:
-    """The real signal of ``length`` elements that half of a spectrum [.., n, 2] stands for."""
+    """Return the real signal of ``length`` elements with half of a spectrum [.., n, 2]."""
     batch = x.shape[:-2]
     n = known(decided_min(x.shape[-2], length // 2 + 1))
     x = x.part(x.rank - 2, 0, n)
     cosines, sines = _angles(call, n, length, length)
-    # each frequency stands for its mirror image too, but for the first, and the middle if even
+    # Each frequency also stands for its mirror image, except the first, and the middle one if even.
     twice = np.full((n, 1), 2.0)
     twice[0] = 1
     if length % 2 == 0 and n == length // 2 + 1:
@@ -96,7 +97,7 @@ def _inverse_half(call: Call, x: Value, length: int) -> Value:
 
 @converts("STFT", 17, 17, note="frame_step and frame_length known at import")
 def stft(call: Call) -> Value:
-    """Frames [B, frames, n] of the signal, times the window, transformed."""
+    """Frames [B, frames, n] of the signal, windowed and transformed."""
     x, window = call.x, call.optional(2)
     if x.rank == 2:
         x = x.reshape((*x.shape, 1))

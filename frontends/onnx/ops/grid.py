@@ -1,4 +1,4 @@
-"""GridSample: x read at computed positions, as gathers of the elements around them; AffineGrid."""
+"""GridSample: reads at computed positions, as gathers of the surrounding elements; AffineGrid."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class _Tap:
     """One element that is read along one dimension, at each position: [N, 1, positions]."""
 
     index: Value
-    """Inside the dimension, int64."""
+    """Clamped to the dimension, int64."""
     weight: Value | None
     inside: Value | None
-    """Whether the element exists; None where it always does."""
+    """Whether the element exists; None if it always does."""
 
 
 @converts("GridSample", 16, 22, only("mode", *_MODES))
 def grid_sample(call: Call) -> Value:
-    """In any number of dimensions; the grid's coordinates count from the last one."""
+    """Sample in any number of dimensions; the grid's coordinates count from the last one."""
     x, grid, axes = call.x, call.operand(1), _Axes.of(call)
     rank = x.rank - 2
     call.check_ranks(max(rank, 1) + 2, rank + 2)
@@ -81,14 +81,14 @@ def affine_grid(call: Call) -> Value:
 
 
 def _coordinates(size: int, aligned: bool) -> Array:
-    """From -1 to 1: of the first and last element, or of their outer edges."""
+    """Return coordinates from -1 to 1, of the elements' centers or of their outer edges."""
     if aligned:
         return -1 + 2 / max(size - 1, 1) * np.arange(size)
     return (2 * np.arange(size) + 1) / size - 1
 
 
 def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int], count: Size) -> Value:
-    """One element at each position, times its weight."""
+    """Return one element at each position, times its weight."""
     n, channels, _ = data.shape
     index = corner[0].index
     for tap, size in zip(corner[1:], sizes[1:], strict=True):
@@ -112,17 +112,17 @@ class _Axes:
 
     @staticmethod
     def of(call: Call) -> _Axes:
-        """The attributes of a node."""
+        """Return the attributes of a node."""
         padding = call.choice("padding_mode", "zeros", "border", "reflection")
         return _Axes(call.text("mode"), padding, call.flag("align_corners"))
 
     def taps(self, coordinate: Value, size: int) -> list[_Tap]:
-        """What is read along one dimension for coordinates from -1 to 1."""
+        """Return the elements read along one dimension for coordinates from -1 to 1."""
         place = self._position(coordinate, size)
         is_cubic = "cubic" in self.mode
         if self.mode == "nearest":
             place = place.op(nn.RoundOp)
-        # the elements around a position outside are those of the border, or mirrored, one by one
+        # Elements around an outside position are clamped to the border or mirrored, one by one.
         if self.padding == "border" and not is_cubic:
             place = place.op(nn.ClipOp, low=0.0, high=size - 1.0)
         elif self.padding == "reflection" and not is_cubic:
@@ -138,7 +138,7 @@ class _Axes:
         return moved * ((size - 1) / 2) if self.aligned else moved * (size / 2) - 0.5
 
     def _reflected(self, x: Value, size: int) -> Value:
-        """x mirrored at both borders until it is between them."""
+        """Return x mirrored at both borders until it is between them."""
         low, high = (0.0, size - 1.0) if self.aligned else (-0.5, size - 0.5)
         if high <= low:
             return x * 0
@@ -157,7 +157,7 @@ class _Axes:
 
 
 def _weights(t: Value, is_cubic: bool) -> tuple[list[int], list[Value]]:
-    """Offsets from the element below, and weights for a position ``t`` above it."""
+    """Return offsets from the element below, and weights for a position ``t`` above it."""
     rest = 1 - t
     if not is_cubic:
         return [0, 1], [rest, t]
@@ -165,10 +165,10 @@ def _weights(t: Value, is_cubic: bool) -> tuple[list[int], list[Value]]:
 
 
 def _near(t: Value) -> Value:
-    """For a distance up to 1."""
+    """The cubic kernel for a distance up to 1."""
     return (t * (_CUBIC + 2) - (_CUBIC + 3)) * t * t + 1
 
 
 def _far(t: Value) -> Value:
-    """For a distance from 1 to 2."""
+    """The cubic kernel for a distance from 1 to 2."""
     return ((t * _CUBIC - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC

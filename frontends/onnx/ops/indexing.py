@@ -13,7 +13,7 @@ from tessella.support.errors import ShapeError
 
 
 def _indices(call: Call, index: int) -> Value:
-    """An operand of indices; types that `nn` has no gather for become int64."""
+    """Return an operand of indices; types without a gather become int64."""
     value = call.operand(index)
     return value if value.dtype.name in ("int32", "int64") else value.cast(np.int64)
 
@@ -54,8 +54,7 @@ _OF_BOOLEANS = {"add": "max", "mul": "min"}
 
 
 def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
-    """Updates at indices; of booleans, a sum says whether there is one, a product whether all
-    are."""
+    """Return updates at indices; for booleans, a sum is `or` and a product is `and`."""
     x, updates, reduction = call.x, call.operand(2), call.text("reduction", "none")
     if reduction != "none" and x.dtype == np.bool_:
         x, updates = x.cast(np.uint8), updates.cast(np.uint8)
@@ -66,7 +65,7 @@ def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
 
 @converts("OneHot", 9, 28, note="depth known at import")
 def one_hot(call: Call) -> Value:
-    """Indices compared with each position along a new axis."""
+    """Compare indices with each position along a new axis."""
     indices, values = call.x.cast(np.int64), call.operand(2)
     number = call.static_element(1, "depth")
     depth = int(number) if isinstance(number, float) else number
@@ -82,7 +81,7 @@ def one_hot(call: Call) -> Value:
 
 @converts("ReverseSequence", 10, 28)
 def reverse_sequence(call: Call) -> Value:
-    """Where the position is inside its sequence, the mirrored one is read."""
+    """Positions inside their sequence read the mirrored one."""
     x, shape = call.x, call.x.shape
     time, batch = (front_axis(call.integer(n), x.rank) for n in ("time_axis", "batch_axis"))
     if time == batch:

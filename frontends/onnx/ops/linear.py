@@ -25,7 +25,7 @@ def matmul(call: Call) -> Value:
 
 @converts("Gemm", 1, 13)
 def gemm(call: Call) -> Value:
-    """alpha * A' * B' + beta * C, where a factor that is 1 costs nothing."""
+    """alpha * A' * B' + beta * C; a factor of 1 costs nothing."""
     a, b, c = call.operand(0), call.operand(1), call.optional(2)
     alpha, beta = call.number("alpha"), call.number("beta")
     if call.flag("transA"):
@@ -41,7 +41,7 @@ def gemm(call: Call) -> Value:
 
 
 def _sum(y: Value, alpha: float, c: Value | None, beta: float) -> Value:
-    """``alpha * y + beta * c``, which has the shape of y."""
+    """``alpha * y + beta * c``, in the shape of y."""
     y = _scaled(y, alpha)
     if c is None or beta == 0:
         return y
@@ -57,12 +57,12 @@ def _scaled(x: Value, factor: float) -> Value:
 
 @converts("Conv", 1, 22)
 def conv(call: Call) -> Value:
-    """Any number of spatial dimensions."""
+    """A convolution in any number of spatial dimensions."""
     return convolution(call, call.operand(0), call.operand(1), call.optional(2))
 
 
 def convolution(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
-    """A convolution with the node's attributes."""
+    """Return a convolution with the node's attributes."""
     _check_ranks(x, w)
     kernel = _kernel(call, w)
     settings = window(call, kernel, x.shape[2:])
@@ -99,7 +99,7 @@ def _kernel(call: Call, w: Value) -> tuple[Size, ...]:
 
 @converts("ConvTranspose", 1, 22)
 def conv_transpose(call: Call) -> Value:
-    """The output's size is told by padding, or the padding by the output's size."""
+    """Padding determines the output's size, or the output's size determines the padding."""
     x, w = call.operand(0), call.operand(1)
     _check_ranks(x, w)
     kernel, sizes = _kernel(call, w), x.shape[2:]
@@ -120,7 +120,7 @@ def conv_transpose(call: Call) -> Value:
             (n - 1) * stride + more + (k - 1) * dilation + 1 - size
             for n, k, stride, dilation, more, size in columns
         ]
-        # without a mode, more of an odd padding is before
+        # without a mode, odd padding has more before
         surplus = [decided_max(t, 0) for t in totals]
         pads = split_padding(surplus, more_before=mode != "SAME_UPPER")
         extra = tuple(e + decided_max(-t, 0) for e, t in zip(extra, totals, strict=True))

@@ -17,7 +17,7 @@ from tessella.support.sizes import Size, ceil_div, product, total
 
 @converts("Reshape", 1, 25, note="shape known at import")
 def reshape(call: Call) -> Value:
-    """0 copies a dimension (unless ``allowzero``), -1 takes what is left."""
+    """0 copies a dimension (unless ``allowzero``), -1 is inferred."""
     old, wanted = call.x.shape, call.static_sizes(1, "shape")
     allow_zero = call.flag("allowzero")
     copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
@@ -28,7 +28,7 @@ def reshape(call: Call) -> Value:
 
 @converts("Flatten", 1, 25)
 def flatten(call: Call) -> Value:
-    """A matrix: the dimensions before the axis, and the others."""
+    """A matrix: the dimensions before the axis, and all others."""
     x, axis = call.x, call.integer("axis")
     if not -x.rank <= axis <= x.rank:
         raise ShapeError("axis is out of range", found=str(axis))
@@ -38,14 +38,14 @@ def flatten(call: Call) -> Value:
 
 @converts("Transpose", 1, 25)
 def transpose(call: Call) -> Value:
-    """Reversed where no order is given."""
+    """Dimensions are reversed if no order is given."""
     perm = call.integers("perm")
     return call.x.transpose(range(call.x.rank - 1, -1, -1) if perm is None else perm)
 
 
 @converts("Squeeze", 1, 25, note="axes known at import")
 def squeeze(call: Call) -> Value:
-    """Without axes, all dimensions of size 1 go."""
+    """Without axes, all dimensions of size 1 are removed."""
     shape, axes = call.x.shape, call.listed_ints(1, "axes")
     if axes is None:
         gone = {d for d, size in enumerate(shape) if not differs(size, 1)}
@@ -58,7 +58,7 @@ def squeeze(call: Call) -> Value:
 
 @converts("Unsqueeze", 1, 25, note="axes known at import")
 def unsqueeze(call: Call) -> Value:
-    """The axes count in the result."""
+    """Axes count in the result."""
     axes, sizes = call.static_ints(1, "axes"), iter(call.x.shape)
     rank = call.x.rank + len(axes)
     new = {front_axis(axis, rank) for axis in axes}
@@ -69,13 +69,13 @@ def unsqueeze(call: Call) -> Value:
 
 @converts("Concat", 1, 13)
 def concat_(call: Call) -> Value:
-    """Along an axis."""
+    """A concatenation along an axis."""
     return concat(call.operands(), call.axis(call.x))
 
 
 @converts("Split", 1, 18, note="sizes known at import")
 def split(call: Call) -> list[Value]:
-    """Into given sizes, or into equal parts of which the last may be smaller."""
+    """Parts of given sizes, or equal parts, the last of which may be smaller."""
     x, axis, count = call.x, call.axis(call.x, default=0), len(call.node.outputs)
     if call.attribute("num_outputs") not in (None, count):
         raise ShapeError(
@@ -97,7 +97,7 @@ def split(call: Call) -> list[Value]:
 
 @converts("Slice", 1, 13, note="starts, ends, axes and steps known at import")
 def slice(call: Call) -> Value:
-    """Bounds are clamped, and count from the back where negative."""
+    """Bounds are clamped; negative ones count from the back."""
     shape = call.x.shape
     starts, ends = call.listed_sizes(1, "starts") or (), call.listed_sizes(2, "ends") or ()
     axes = call.listed_ints(3, "axes")
@@ -122,8 +122,10 @@ def slice(call: Call) -> Value:
 
 
 def _range(start: Size, end: Size, step: int, size: Size) -> Steps:
-    """The indices that are taken, clamped as the text of ONNX has it: backwards, a start before
-    the first element is the first one, where NumPy takes nothing."""
+    """Return the selected indices, clamped as ONNX's text says.
+
+    Going backwards, a start before the first element is the first one, where NumPy takes nothing.
+    """
     start, end = (bound + size if decided(bound < 0) else bound for bound in (start, end))
     most = size if step > 0 else size - 1
     first = decided_min(decided_max(start, 0), most)
@@ -139,13 +141,13 @@ def expand(call: Call) -> Value:
 
 @converts("Tile", 1, 13, note="repeats known at import")
 def tile(call: Call) -> Value:
-    """Copies one after another along each dimension."""
+    """Copies along each dimension."""
     return call.x.op(nn.TileOp, repeats=call.static_sizes(1, "repeats"))
 
 
 @converts("DepthToSpace", 1, 28)
 def depth_to_space(call: Call) -> Value:
-    """Blocks of the channels become blocks of the image."""
+    """Blocks of channels become blocks of the image."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not decided_zero(c % size**2):
         raise ShapeError("the channels are not a multiple of blocksize squared", found=str(c))
@@ -161,7 +163,7 @@ def depth_to_space(call: Call) -> Value:
 
 @converts("SpaceToDepth", 1, 28)
 def space_to_depth(call: Call) -> Value:
-    """Blocks of the image become blocks of the channels."""
+    """Blocks of the image become blocks of channels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not (decided_zero(h % size) and decided_zero(w % size)):
         raise ShapeError("the image is not a multiple of blocksize", found=f"{h}x{w}, {size}")

@@ -1,4 +1,4 @@
-"""Normalizations, with the statistics of the data or with known ones."""
+"""Normalizations, with the statistics of the data or with given ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _statistics(node: Node) -> str | None:
     Rule("not the statistics of training before version 14", _statistics),
 )
 def batch_norm(call: Call) -> Value | tuple[Value, ...]:
-    """With known statistics, or in training mode (version 14 on) with those of the batch."""
+    """With given statistics, or in training mode (version 14 on) with those of the batch."""
     if call.flag("training_mode"):
         return _training_batch_norm(call)
     call.meaningless("momentum")
@@ -48,14 +48,14 @@ def _normalized(
     epsilon: float,
     axes: Sequence[int],
 ) -> Value:
-    """The operands without the axes broadcast to x."""
+    """Normalize x; operands without the axes broadcast."""
     shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
     scale, bias, mean, variance = (v.reshape(shape) for v in (scale, bias, mean, variance))
     return (x - mean) / (variance + epsilon).op(nn.SqrtOp) * scale + bias
 
 
 def moments(x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """Mean and variance over axes, which stay with size 1."""
+    """Return mean and variance over axes, which keep size 1."""
     mean = x.mean(axes, keepdims=True)
     centered = x - mean
     return mean, (centered * centered).mean(axes, keepdims=True)
@@ -75,7 +75,7 @@ def _training_batch_norm(call: Call) -> tuple[Value, Value, Value]:
 
 @converts("LayerNormalization", 17, 17)
 def layer_norm(call: Call) -> list[Value | None]:
-    """Mean and inverse deviation are computed apart where they are asked for."""
+    """Mean and inverse deviation are computed separately if they are used."""
     x, axis, epsilon = call.x, call.axis(call.x), call.number("epsilon")
     bias = call.optional(2)
     y = x.op(nn.LayerNormOp, call.operand(1), bias, axis=axis, epsilon=epsilon)
@@ -102,7 +102,7 @@ def instance_norm(call: Call) -> Value:
 
 @converts("GroupNormalization", 18, 21)
 def group_norm(call: Call) -> Value:
-    """Scale and bias are of a channel."""
+    """Scale and bias are per channel."""
     x, groups = call.x, call.integer("num_groups")
     check_groups(x, groups)
     images = x.reshape((*x.shape, *[1] * (x.rank < 3)))
@@ -111,7 +111,7 @@ def group_norm(call: Call) -> Value:
 
 
 def check_groups(x: Value, groups: int) -> None:
-    """Raises ShapeError unless the channels divide into groups."""
+    """Raise ShapeError unless the channels divide into groups."""
     if x.rank < 2 or groups < 1 or not decided_zero(x.shape[1] % groups):
         raise ShapeError(
             "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
@@ -141,7 +141,7 @@ def lrn(call: Call) -> Value:
 
 @converts("LpNormalization", 1, 22, only("p", 2, 1))
 def lp_norm(call: Call) -> Value:
-    """x over its 1-norm or 2-norm along an axis; 0 where the norm is 0."""
+    """x over its 1-norm or 2-norm along an axis; 0 if the norm is 0."""
     x, axis = call.x, call.axis(call.x)
     if call.integer("p") == 1:
         norm = abs(x).sum([axis], keepdims=True)

@@ -1,4 +1,4 @@
-"""Padding, which crops where it is negative."""
+"""Padding; negative amounts crop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessella.support.sizes import Size
 
 @converts("Pad", 1, 25, note="pads, constant_value and axes known at import")
 def pad(call: Call) -> Value:
-    """With a constant, the edge, a mirror image or copies."""
+    """Pad with a constant, the edge, a mirror image or copies."""
     low, high = _amounts(call)
     mode = call.text("mode", "constant")
     x = _cropped(call.x, low, high)
@@ -30,13 +30,13 @@ def pad(call: Call) -> Value:
     value = 0.0 if call.optional(2) is None else call.static_number(2, "constant_value")
     if value != value or float(value) == value:
         return x.pad(low, high, float(value))
-    # `nn.pad` has its value as a float64, which does not hold this integer
+    # `nn.pad` stores its value as a float64, which does not represent this integer.
     inside = call.build.splat(True, x.shape, np.bool)
     return where(inside.pad(low, high), x.pad(low, high), value)
 
 
 def _amounts(call: Call) -> tuple[list[Size], list[Size]]:
-    """What to add before and after every dimension."""
+    """Return the amounts before and after every dimension."""
     rank, pads, axes = call.x.rank, call.listed_sizes(1, "pads"), call.listed_ints(3, "axes")
     axes = [front_axis(axis, rank) for axis in (range(rank) if axes is None else axes)]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):

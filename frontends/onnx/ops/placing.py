@@ -1,4 +1,4 @@
-"""Ops that put elements at computed places of a larger tensor."""
+"""Ops that put elements at computed positions of a larger tensor."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tessella.support.errors import ResourceError, ShapeError
 from tessella.support.sizes import product
 
 MOST_PADDED = 1 << 31
-"""Elements of a padded image: the places of the columns in a larger one have no room in memory."""
+"""Limit on the elements of a padded image: positions of columns in a larger one would not fit in
+memory."""
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
 def col2im(call: Call) -> Value:
-    """The elements of each column, added to those of the image at their places."""
+    """The elements of each column, added at their positions in the image."""
     x, image = call.x, call.static_ints(1, "image_shape")
     block = call.static_ints(2, "block_shape")
     settings = window(call, block, image)
@@ -43,7 +44,7 @@ def col2im(call: Call) -> Value:
             expected=f"at most {MOST_PADDED} elements",
             found=" x ".join(map(str, padded)),
         )
-    # a sum of booleans is whether any is true
+    # a sum of booleans is `or`
     wide = x.cast(np.int32) if x.dtype == np.bool_ else x
     given = wide.reshape((n, columns // points, *block, *counts))
     steps = {"strides": settings.strides, "dilations": settings.dilations}
@@ -56,7 +57,7 @@ def _scattered(x: Value, indices: Value, updates: Value, axis: int, reduction: s
 
 @converts("MaxUnpool", 9, 22, note="output_shape known at import")
 def max_unpool(call: Call) -> Value:
-    """Zeros, but for the elements of x at the indices, which count in the unpadded result."""
+    """Zeros, except for the elements of x at the indices, which count in the unpadded result."""
     x, shape = call.x, call.x.shape
     kernel = call.integers("kernel_shape") or ()
     settings = window(call, kernel, shape[2:])
@@ -80,7 +81,8 @@ def max_unpool(call: Call) -> Value:
 
 @converts("TensorScatter", 24, 24, only("mode", "linear", "circular"))
 def tensor_scatter(call: Call) -> Value:
-    """The update goes to each sample's own place along an axis, which goes round if circular."""
+    """The update is written at each sample's own position along an axis, which wraps if
+    circular."""
     past, update = call.operand(0), call.operand(1)
     axis, shape = call.axis(past), update.shape
     if axis == 0 or len(shape) != past.rank:

@@ -1,4 +1,4 @@
-"""Pooling over windows and over all of the spatial dimensions."""
+"""Pooling over windows and over all spatial dimensions."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 MOST_POINTS = 64
-"""Elements of a window whose places are computed: each is a comparison."""
+"""Limit on the elements of a window whose positions are computed: each takes a comparison."""
 
 
 def _pool_window(call: Call) -> Window:
     kernel, sizes = call.integers("kernel_shape") or (), call.x.shape[2:]
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
-    # a window may be mostly padding, so that no size bounds what it looks at
+    # A window may be mostly padding, so that no size bounds its reads.
     return window(call, call.build.limited(*kernel), sizes)
 
 
 def _ceil_mode(call: Call) -> bool:
-    # with SAME the padding is what makes all windows fit
+    # with SAME, padding makes all windows fit
     return call.flag("ceil_mode") and not call.text("auto_pad", "NOTSET").startswith("SAME")
 
 
 @converts("MaxPool", 1, 22, note=f"Indices of windows of at most {MOST_POINTS} elements")
 def max_pool(call: Call) -> Values:
-    """The largest elements, and where they are: the first ones of their windows."""
+    """The largest elements, and the positions of their first occurrences in the windows."""
     largest = _pool(call, nn.MaxPoolOp)
     return (largest, _places(call, largest)) if call.node.uses(1) else (largest,)
 
 
 def _places(call: Call, largest: Value) -> Value:
-    """The least place at which an element of the window is the largest one, or NaN."""
+    """Return the least position at which an element of the window is the largest one, or NaN."""
     settings, x = _pool_window(call), call.x
     kernel, shape = known_all(settings.kernel), known_all(x.shape)
     pads, extents, rank = known_all(settings.pads), known_all(largest.shape)[2:], len(kernel)
@@ -78,8 +78,10 @@ def _places_of(
     starts: Sequence[int],
     pads: Sequence[int],
 ) -> Array:
-    """Where each window reads a point of it, in the order of memory; the number of elements where
-    that is padding."""
+    """Return the memory position that each window reads for one of its points.
+
+    It is the number of elements for padding.
+    """
     total, inside = np.zeros((), np.int64), np.ones((), np.bool_)
     for d, size in enumerate(sizes):
         along = np.arange(extents[d]) * strides[d] + starts[d] - pads[d]
@@ -90,7 +92,7 @@ def _places_of(
 
 
 def _by_columns(places: Value, sizes: Sequence[int]) -> Value:
-    """Places in the order of memory as those where the first spatial dimension is innermost."""
+    """Convert positions in memory order to the order with the first spatial dimension innermost."""
     result, step = places * 0, 1
     inner = math.prod(sizes)
     for size in sizes:
@@ -102,7 +104,7 @@ def _by_columns(places: Value, sizes: Sequence[int]) -> Value:
 
 @converts("AveragePool", 1, 22)
 def average_pool(call: Call) -> Value:
-    """Padding counts, as zeros, where the attribute says so."""
+    """Padding counts as zeros if the attribute says so."""
     return _pool(call, nn.AvgPoolOp, count_include_pad=call.flag("count_include_pad"))
 
 
@@ -120,7 +122,7 @@ def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> Value:
 
 
 def _spatial(x: Value) -> range:
-    """The spatial dimensions. Raises ShapeError."""
+    """Return the spatial dimensions. Raises ShapeError."""
     if x.rank < 2:
         raise ShapeError("global pooling takes x[N, C, spatial..]", found=str(x.type))
     return range(2, x.rank)
@@ -128,13 +130,13 @@ def _spatial(x: Value) -> range:
 
 @converts("GlobalAveragePool", 1, 22)
 def global_average_pool(call: Call) -> Value:
-    """A mean over the spatial dimensions."""
+    """The mean over the spatial dimensions."""
     return call.x.mean(_spatial(call.x), keepdims=True)
 
 
 @converts("GlobalMaxPool", 1, 22)
 def global_max_pool(call: Call) -> Value:
-    """A maximum over the spatial dimensions."""
+    """The maximum over the spatial dimensions."""
     return call.x.max(_spatial(call.x), keepdims=True)
 
 
@@ -172,7 +174,7 @@ def lp_pool(call: Call) -> Value:
 
 
 def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[Size, ...]:
-    """The padding with which a last window that reaches over the end fits."""
+    """Return the padding that makes room for a last window beyond the end."""
     if not _ceil_mode(call):
         return settings.pads
     rank, kernels, pads = len(sizes), known_all(settings.kernel), [*known_all(settings.pads)]

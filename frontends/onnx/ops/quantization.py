@@ -41,7 +41,8 @@ _DIVISION = Rule("divides in floating-point types", _precision)
 
 
 def _along(call: Call, value: Value, x: Value) -> Value:
-    """A scale or zero point in the shape in which it broadcasts to x: one, by axis, or by block."""
+    """Return a scale or zero point in a shape that broadcasts to x: per tensor, per axis, or
+    blocked."""
     if not value.rank or value.shape == (1,):
         call.meaningless("axis", "block_size")
         return value.reshape(())
@@ -60,7 +61,7 @@ def _along(call: Call, value: Value, x: Value) -> Value:
 
 
 def _by_dimension(value: Value, axis: int, rank: int) -> Value:
-    """A scale or zero point: one element, or one for each index of a dimension."""
+    """Return a scale or zero point of one element, or of one for each index of a dimension."""
     if not value.rank or value.shape == (1,):
         return value.reshape(())
     if value.rank != 1:
@@ -69,7 +70,7 @@ def _by_dimension(value: Value, axis: int, rank: int) -> Value:
 
 
 def _shifted(x: Value, zero: Value | None) -> Value:
-    """x as int32 less its zero point."""
+    """Return x minus its zero point, as int32."""
     wide = x.cast(np.int32)
     return wide if zero is None else wide - zero.cast(np.int32)
 
@@ -89,16 +90,18 @@ def dequantize(call: Call) -> Value:
 
 
 def _wide(dtype: DType) -> DType:
-    """The type itself, or float32 for float16 and bfloat16, which round sums of integers."""
+    """Return the type itself, or float32 for float16 and bfloat16, which round sums of integers."""
     return dtype if dtype.name in ("float32", "float64") else np.dtype(np.float32)
 
 
 @converts("QuantizeLinear", 10, 28, _TYPES, _DIVISION)
 def quantize(call: Call) -> Value:
-    """x / scale, rounded and shifted, within the range of the result's type. The division has the
-    attribute `precision`, or the scale's type."""
+    """x / scale, rounded and shifted, saturated to the result's type.
+
+    The division is computed in the type of the attribute `precision`, or the scale's type.
+    """
     zero, code = call.optional(2), call.attribute("output_dtype")
-    # numbers beyond the range of an integer type always saturate
+    # numbers beyond an integer type's range always saturate
     call.meaningless("saturate")
     dtype: DType = np.dtype(np.uint8)
     if zero is not None:
@@ -113,7 +116,7 @@ def quantize(call: Call) -> Value:
 
 
 def _division(call: Call, scale: Value) -> DType:
-    """The type in which x is divided by its scale."""
+    """Return the type in which x is divided by its scale."""
     code = call.attribute("precision")
     if code:
         return DTYPES[element_name(code)]
@@ -123,8 +126,8 @@ def _division(call: Call, scale: Value) -> DType:
 def _quantized(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
     wide = _wide(x.dtype)
     if x.dtype != wide:
-        # the quotient has the precision of its type, and the sum with the zero point has not; a
-        # cast rounds at all places
+        # The quotient is rounded to its type, the sum with the zero point is not. A cast rounds at
+        # all places.
         x = (x.cast(wide) / scale.cast(wide)).cast(x.dtype).cast(wide)
         scale = x.emitter.scalar(1.0, wide)
     if dtype.name in _QUANTIZED:
@@ -139,7 +142,7 @@ _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 @converts("DynamicQuantizeLinear", 11, 11)
 def dynamic_quantize(call: Call) -> Sequence[Value]:
-    """x in uint8 by the scale of its range, which contains 0; the scale and the zero point."""
+    """x as uint8, by the scale of its range including 0; the scale and the zero point."""
     x = call.x
     axes = range(x.rank)
     low = x.op(nn.ReduceMinOp, axes=tuple(axes), keepdims=False).op(nn.MinOp, x.like(0.0))
@@ -152,20 +155,20 @@ def dynamic_quantize(call: Call) -> Sequence[Value]:
 
 @converts("MatMulInteger", 10, 10)
 def matmul_integer(call: Call) -> Value:
-    """In int32; a zero point for each row of A and column of B, or one for all."""
+    """The product in int32; zero points are per row of A and column of B, or scalars."""
     a, b = _zeroed(call, 0, 2, -2), _zeroed(call, 1, 3, -1)
     return product(a, b)
 
 
 @converts("ConvInteger", 10, 10)
 def conv_integer(call: Call) -> Value:
-    """In int32; padding counts as the zero point, so as 0."""
+    """The convolution in int32; padding equals the zero point, so it counts as 0."""
     x, w = _zeroed(call, 0, 2, 0), _zeroed(call, 1, 3, 0)
     return convolution(call, x, w, None)
 
 
 def _zeroed(call: Call, index: int, zero: int, axis: int) -> Value:
-    """A quantized operand as int32, less its zero point if that is given: one, or one for each
+    """Return a quantized operand as int32 minus its zero point, if given: a scalar, or one per
     index of a dimension."""
     x, point = call.operand(index), call.optional(zero)
     return _shifted(x, None if point is None else _by_dimension(point, axis, x.rank))
@@ -194,7 +197,7 @@ def _scalar(value: Value) -> Value:
 
 @converts("QLinearConv", 10, 10)
 def qlinear_conv(call: Call) -> Value:
-    """The convolution in int32, then scaled; weights may have a scale for each output channel."""
+    """The convolution in int32, then scaled; weights may have a scale per output channel."""
     x, w = _shifted(call.x, _scalar(call.operand(2))), _zeroed(call, 3, 5, 0)
     total = convolution(call, x, w, call.optional(8))
     w_scale = _by_dimension(call.operand(4), 1, call.x.rank)

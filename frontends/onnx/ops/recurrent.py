@@ -23,7 +23,7 @@ from tessella.support.sizes import Size
 class _Cell:
     """One direction of a layer.
 
-    ``inputs`` are the projections [S, B, gates * H] of all inputs by W, with W's part of B;
+    ``inputs`` are the projections [S, B, gates * H] of all inputs by W, plus W's part of B;
     ``weights`` is R as [gates * H, H], ``bias`` its part of B.
     """
 
@@ -36,24 +36,24 @@ class _Cell:
     activations: Sequence[Activation]
 
     def gates(self, values: Value, count: int) -> list[Value]:
-        """The parts of [B, count * H]."""
+        """Split [B, count * H] into its gates."""
         size, axis = self.hidden, values.rank - 1
         return [values.part(axis, i * size, size) for i in range(count)]
 
     def recurrent(self, h: Value, first: int, count: int) -> Value:
-        """h times some gates' part of R, with their part of the bias."""
+        """h times some gates' part of R, plus their part of the bias."""
         start, size = first * self.hidden, count * self.hidden
         y = h.op(nn.MatmulOp, self.weights.part(0, start, size), transpose_b=True)
         return y if self.bias is None else y + self.bias.part(0, start, size)
 
     def peephole(self, index: int, gate: Value, c: Value) -> Value:
-        """The gate's argument with its view of the cell state."""
+        """Add the peephole connection from the cell state to a gate's argument."""
         if self.peepholes is None:
             return gate
         return gate + self.peepholes.part(0, index * self.hidden, self.hidden) * c
 
     def clipped(self, x: Value) -> Value:
-        """The argument of an activation, within the attribute ``clip``."""
+        """Clip an activation's argument to the attribute ``clip``."""
         bound = self.call.attribute("clip")
         return x.op(nn.ClipOp, low=-bound, high=bound) if bound else x
 
@@ -133,7 +133,7 @@ def _layer(call: Call, kind: _Kind) -> list[Value | None]:
 
 
 def _direction(call: Call, index: int, d: int) -> Value | None:
-    """One direction's part of an operand, without that dimension."""
+    """Return one direction's part of an operand, without that dimension."""
     value = call.optional(index)
     if value is None:
         return None
@@ -175,7 +175,7 @@ def _initial(call: Call, kind: _Kind, x: Value, d: int, batch_first: bool) -> St
 
 
 def _run(cell: _Cell, kind: _Kind, first: State, backward: bool) -> tuple[Value, State]:
-    """The outputs [S, B, H] in the order of the sequence, and the last state."""
+    """Return the outputs [S, B, H] in sequence order, and the last state."""
     call, (steps, batch, _) = cell.call, cell.inputs.shape
     lengths, sequences = call.optional(4), [cell.inputs]
     if lengths is not None:
@@ -186,7 +186,7 @@ def _run(cell: _Cell, kind: _Kind, first: State, backward: bool) -> tuple[Value,
         new = kind.step(cell, inputs[0], tuple(state))
         if lengths is None:
             return new, new[:1]
-        # past a sequence's end the state stays and the output is 0
+        # beyond a sequence's end, the state stays and the output is 0
         inside = lengths > inputs[1]
         kept = (where(inside, a, b) for a, b in zip(new, state, strict=True))
         return tuple(kept), (where(inside, new[0], 0),)
@@ -197,7 +197,8 @@ def _run(cell: _Cell, kind: _Kind, first: State, backward: bool) -> tuple[Value,
 
 
 def _results(outputs: list[Value], finals: list[State], batch_first: bool) -> list[Value | None]:
-    """Y [S, D, B, H] and the last states [D, B, H]; the batch comes first with ``layout``."""
+    """Return Y [S, D, B, H] and the last states [D, B, H]; with ``layout``, the batch comes
+    first."""
     steps, batch, hidden = outputs[0].shape
     y = concat([y.reshape((steps, 1, batch, hidden)) for y in outputs], 1)
     states = [

@@ -25,14 +25,14 @@ _PLAIN: dict[str, tuple[type[nn.NnOp], int]] = {
 
 @dataclass(frozen=True)
 class _Reduction:
-    """The axes to reduce, None where nothing is reduced, and whether they stay with size 1."""
+    """The axes to reduce (None for none), and whether they keep size 1."""
 
     axes: tuple[int, ...] | None
     keepdims: bool
 
     @staticmethod
     def of(call: Call) -> _Reduction:
-        """The reduction of a node."""
+        """Return the reduction of a node."""
         rank, listed = call.x.rank, call.listed_ints(1, "axes")
         keepdims, is_noop = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
         if listed:
@@ -83,24 +83,24 @@ def reduce_log_sum(call: Call) -> Value:
 
 
 def _wide(x: Value) -> Value:
-    """x as float32 where a sum may be too large for a float of 16 bits."""
+    """Return x as float32 if a sum may overflow its 16-bit float."""
     return x.cast(np.float32) if x.is_float and x.dtype.itemsize == 2 else x
 
 
 def _of_sum(op: type[nn.NnOp], total: Value) -> Value:
-    """A function of a sum that may be of integers."""
+    """Return a function of a sum that may be of integers."""
     return (total if total.is_float else total.cast(np.float64)).op(op)
 
 
 @converts("ReduceLogSumExp", 1, 28)
 def reduce_log_sum_exp(call: Call) -> Value:
-    """log(sum(e^x)), of x less its maximum so that nothing overflows."""
+    """log(sum(e^x)), of x minus its maximum to avoid overflow."""
     reduced = _Reduction.of(call)
     if reduced.axes is None:
         return call.x
     x = call.x if call.x.is_float else call.x.cast(np.float64)
     top = x.max(reduced.axes, keepdims=True)
-    # an infinite maximum would make NaN of inf - inf
+    # an infinite maximum would give inf - inf = NaN
     top = where(top.op(nn.IsInfOp), 0, top)
     total = reduced(nn.ReduceSumOp, (x - top).op(nn.ExpOp))
     return (total.op(nn.LogOp) + top.reshape(total.shape)).cast(call.x.dtype)
@@ -143,7 +143,7 @@ def hardmax(call: Call) -> Value:
 
 def _cumulative(op: type[nn.CumulativeOp]):
     def convert(call: Call) -> Value:
-        """From either end, with or without the element itself."""
+        """From either end, inclusive or exclusive."""
         return call.x.op(
             op,
             axis=front_axis(call.static_int(1, "axis"), call.x.rank),
@@ -160,7 +160,7 @@ converts("CumProd", 26, 26, note="axis known at import")(_cumulative(nn.CumprodO
 
 @converts("TopK", 1, 24, note="k known at import")
 def topk(call: Call) -> tuple[Value, ...]:
-    """In order, whether asked for or not."""
+    """Always in order, even if that is not requested."""
     call.meaningless("sorted")
     k, axis = call.static_size(1, "k"), call.axis(call.x)
     if decided(k < 0) or decided(k > call.x.shape[axis]):

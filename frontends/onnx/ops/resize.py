@@ -1,4 +1,5 @@
-"""Resize and Upsample: `nn.resize` where it can, else a gather or a weighted sum for each axis."""
+"""Resize and Upsample: `nn.resize` if possible, otherwise a gather or a weighted sum for each
+axis."""
 
 from __future__ import annotations
 
@@ -29,15 +30,15 @@ _OF_SOME_MODES = (
     "extrapolation_value",
     "keep_aspect_ratio_policy",
 )
-"""Attributes that mean nothing with other modes, or with scales."""
+"""Attributes without effect in other modes, or with scales."""
 
 _COPIES = 8
-"""Arrays of the size of an axis that its positions and weights are computed with."""
+"""Arrays of an axis's size that computing its positions and weights takes."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What becomes of each dimension; ``regions`` are start and end, as parts of the dimension."""
+    """The change of each dimension; ``regions`` are start and end as fractions of the dimension."""
 
     sizes: tuple[Size, ...]
     scales: tuple[float, ...]
@@ -47,7 +48,7 @@ class _Plan:
     nearest: str
 
     def touches(self, axis: int, size: Size) -> bool:
-        """Whether anything happens along an axis of this size."""
+        """Return whether an axis of this size changes."""
         same = self.sizes[axis] == size and self.scales[axis] == 1
         region = self.coordinates == CROPS and self.regions[axis] != (0, 1)
         return region or not same
@@ -70,12 +71,12 @@ def resize(call: Call) -> Value:
 
 
 def _scaled(size: Size, scale: float) -> Size:
-    """A size times a number, rounded down."""
+    """Return a size times a number, rounded down."""
     return size * int(scale) if scale == int(scale) else int(known(size) * scale)
 
 
 def _is_rounded(old: Size, scale: float, new: Size) -> bool:
-    """Whether a size is another one than the old size times a scale."""
+    """Return whether a size differs from the old size times a scale."""
     if scale == int(scale):
         return differs(old * int(scale), new)
     return known(old) * scale != known(new)
@@ -170,10 +171,10 @@ def _resized(call: Call, plan: _Plan, x: Value) -> Value:
 
 
 def _is_plain(call: Call, plan: _Plan, shape: Sequence[Size]) -> bool:
-    """Whether `nn.resize` computes this."""
+    """Return whether `nn.resize` computes this."""
     if call.flag("antialias") or call.flag("exclude_outside"):
         return False
-    # ONNX aligns the corners of the size before it is rounded, `nn.resize` of the rounded one
+    # ONNX aligns the corners of the unrounded size, `nn.resize` those of the rounded one.
     scaled = zip(shape, plan.scales, plan.sizes, strict=True)
     if plan.coordinates == "align_corners" and any(_is_rounded(*column) for column in scaled):
         return False
@@ -213,9 +214,9 @@ def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
 
 
 def _sampled(call: Call, x: Value, axis: int, taken: Samples) -> Value:
-    """Sums of weighted elements along one axis.
+    """Return weighted sums of elements along one axis.
 
-    A product with a matrix would do, but spread what is not finite over the whole axis.
+    A matrix product would spread non-finite elements over the whole axis.
     """
     after = (1,) * (x.rank - 1 - axis)
     weights = taken.weights.reshape(*taken.weights.shape, *after)

@@ -1,4 +1,4 @@
-"""Where a resized axis reads its operand, and how much of each element it takes (ONNX's Resize)."""
+"""The positions of a resized axis in its operand, and the weights of elements (ONNX's Resize)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tessella.frontends.onnx.build import Array
 from tessella.support.errors import ShapeError
 
-# Position of element y for an axis of `old` elements that becomes one of `length` (not rounded).
+# Position of element y, for an axis of `old` elements that becomes one of `length` (unrounded).
 _POSITIONS: dict[str, Callable[[Array, float, int, float, int], Array]] = {
     "half_pixel": lambda y, scale, old, length, new: (y + 0.5) / scale - 0.5,
     "half_pixel_symmetric": lambda y, scale, old, length, new: (
@@ -38,7 +38,7 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 def positions(
     coordinates: str, old: int, new: int, scale: float, region: tuple[float, float]
 ) -> Array:
-    """The position in the old axis of each element of the new one."""
+    """Return the position in the old axis of each element of the new one."""
     y, length = np.arange(new, dtype=np.float64), scale * old
     if coordinates == "tf_crop_and_resize":
         extent = (region[1] - region[0]) * (old - 1)
@@ -54,7 +54,7 @@ def positions(
 
 
 def nearest(places: Array, old: int, rounding: str) -> Array:
-    """The index of the element nearest to each position, inside the axis."""
+    """Return the index of the element nearest to each position, clamped to the axis."""
     if rounding not in _ROUND:
         raise ShapeError("unknown nearest_mode", expected=", ".join(_ROUND), found=repr(rounding))
     return np.clip(_ROUND[rounding](places), 0, old - 1).astype(np.int64)
@@ -79,17 +79,17 @@ _KERNELS: dict[str, tuple[Callable[[Array, float], Array], int]] = {
 
 @dataclass(frozen=True)
 class Samples:
-    """Of which old elements, and how much of each, the new ones (columns) are the sums."""
+    """The old elements, with weights, whose sums are the new elements (columns)."""
 
     indices: Array
     weights: Array
-    """0 where a column has fewer elements than others."""
+    """0 in columns with fewer elements than others."""
 
 
 def reach_of(places: Array, *, mode: str, scale: float) -> int:
-    """How far from its position an element takes old ones, on either side.
+    """Return the distance from its position within which an element reads old ones.
 
-    A scale below 1 widens the kernel (antialiasing), beyond the ends of the axis too.
+    A scale below 1 widens the kernel (antialiasing), also beyond the ends of the axis.
     """
     if mode not in _KERNELS:
         raise ShapeError("unknown mode", expected="nearest, linear or cubic", found=repr(mode))
@@ -100,9 +100,9 @@ def reach_of(places: Array, *, mode: str, scale: float) -> int:
 def samples(
     places: Array, old: int, reach: int, *, mode: str, scale: float, cubic: float, inside: bool
 ) -> Samples:
-    """The old elements that each new one takes, and how much of each.
+    """Return the old elements that each new one reads, with weights.
 
-    Elements beyond the ends are those at the ends, or with ``inside`` do not count.
+    Elements beyond the ends repeat the end elements, or with ``inside`` do not count.
     """
     kernel, _ = _KERNELS[mode]
     scale = min(scale, 1.0)
@@ -117,7 +117,7 @@ def samples(
 
 
 def _packed(indices: Array, weights: Array) -> Samples:
-    """Without the rows that only weights of zero need: the others move up in their columns."""
+    """Remove rows that only zero weights need: entries move up in their columns."""
     order = np.argsort(weights == 0, axis=0, kind="stable")
     most = int((weights != 0).sum(axis=0).max(initial=1))
     return Samples(*(np.take_along_axis(x, order, axis=0)[:most] for x in (indices, weights)))

@@ -1,5 +1,8 @@
-"""Sequences and optionals. Those whose length is known at import are no more than their elements;
-with others the program is cut, and they pass between its steps."""
+"""Sequences and optionals.
+
+Sequences of known length are lists of their elements at import. Others lead to graph breaks, and
+pass between steps.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _LATE = "a step where it is not known at import"
 
 @converts("SequenceEmpty", 11, 11)
 def sequence_empty(call: Call) -> Listed:
-    """No elements."""
+    """An empty sequence."""
     call.meaningless("dtype")
     return Listed(())
 
@@ -35,7 +38,7 @@ def sequence_construct(call: Call) -> Listed:
 
 @converts("SequenceInsert", 11, 11, note=_LATE)
 def sequence_insert(call: Call) -> Listed:
-    """An element more, before a position or at the end."""
+    """A sequence with one more element, before a position or at the end."""
     find = Find("sequence_insert")
     items = _items(call, find)
     at = _position(call, 2, len(items), find, past_end=True)
@@ -44,7 +47,7 @@ def sequence_insert(call: Call) -> Listed:
 
 @converts("SequenceErase", 11, 11, note=_LATE)
 def sequence_erase(call: Call) -> Listed:
-    """All elements but one."""
+    """A sequence without one element."""
     find = Find("sequence_erase")
     items = _items(call, find)
     at = _position(call, 1, len(items), find)
@@ -67,7 +70,7 @@ def sequence_length(call: Call) -> Value:
 
 @converts("ConcatFromSequence", 11, 11, note=_LATE)
 def concat_from_sequence(call: Call) -> Value:
-    """The elements as one tensor, along an axis, which may be a new one."""
+    """The elements as one tensor along an axis, which may be a new one."""
     axis, is_new = call.integer("axis"), call.flag("new_axis")
     items = _items(call, Find("concat_from_sequence", {"axis": axis, "is_new": is_new}))
     if not items:
@@ -85,7 +88,7 @@ def _with_axis(x: Value, axis: int) -> Value:
 
 @converts("SplitToSequence", 11, 24, note=_LATE)
 def split_to_sequence(call: Call) -> Listed:
-    """Parts along an axis: of one size, of sizes that are listed, or the elements."""
+    """Parts along an axis: of one size, of listed sizes, or single elements."""
     x, axis = call.x, front_axis(call.integer("axis", 0), call.x.rank)
     keeps, sizes = call.flag("keepdims", True), np.array(1)
     if (split := call.optional(1)) is not None:
@@ -102,7 +105,7 @@ def split_to_sequence(call: Call) -> Listed:
 
 @converts("SequenceMap", 17, 17, note=_LATE)
 def sequence_map(call: Call) -> Sequence[Listed]:
-    """The body for each element of sequences, one after the other."""
+    """The body for each element of sequences."""
     graph = call.graph("body")
     lists = [x.items for x in call.inputs if isinstance(x, Listed)]
     if any(isinstance(x, Handed) for x in call.inputs) or not lists:
@@ -119,7 +122,7 @@ def sequence_map(call: Call) -> Sequence[Listed]:
 
 @converts("Optional", 15, 28)
 def optional(call: Call) -> Known:
-    """The operand; without one, there is no element."""
+    """The operand, or an empty optional."""
     call.meaningless("type")
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
@@ -157,7 +160,7 @@ def identity(call: Call) -> Known:
 
 
 def _items(call: Call, find: Find) -> tuple[Value, ...]:
-    """The elements of the sequence that is the first operand."""
+    """Return the elements of the sequence in the first operand."""
     value = call.inputs[0]
     if isinstance(value, Handed):
         raise CutError(call.node, find)
@@ -167,7 +170,7 @@ def _items(call: Call, find: Find) -> tuple[Value, ...]:
 
 
 def _position(call: Call, index: int, count: int, find: Find, *, past_end: bool = False) -> int:
-    """A position in a sequence, which an operand says; the end where it is left out."""
+    """Return a position in a sequence from an operand; the end if it is absent."""
     value = call.optional(index)
     if value is None:
         return count if past_end else position_of(-1, count)

@@ -1,4 +1,4 @@
-"""Ops whose result tells the shape of a tensor."""
+"""Ops that return the shape of a tensor."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class Window:
-    """A window over spatial dimensions; ``pads`` holds those before each one, then those after."""
+    """A window over spatial dimensions; ``pads`` lists the amounts before each one, then after
+    each."""
 
     kernel: tuple[Size, ...]
     strides: tuple[int, ...]
@@ -22,7 +23,8 @@ class Window:
 
 
 def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
-    """The node's window of this kernel over dimensions of these sizes; its padding is resolved."""
+    """Return the node's window with this kernel over dimensions of these sizes; padding is
+    resolved."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
@@ -41,7 +43,7 @@ def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
 
 
 def check_length(name: str, values: Sequence[Size], length: int) -> None:
-    """Raises ShapeError unless an attribute holds this many values."""
+    """Raise ShapeError unless an attribute has this many values."""
     if len(values) != length:
         raise ShapeError(
             f"attribute {name!r} has the wrong length",

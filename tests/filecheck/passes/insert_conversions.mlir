@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p insert-conversions --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'insert-conversions{device=x86}' --split-input-file | filecheck %s
 // RUN: tessella-opt %s -p 'insert-conversions{device=arm}' --split-input-file | filecheck %s --check-prefix=ARM
 
 // Inputs and outputs are row-major. A conversion that two ops want is there once.

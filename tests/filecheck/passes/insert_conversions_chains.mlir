@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p insert-conversions --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'insert-conversions{device=x86}' --split-input-file | filecheck %s
 
 // Conversions there and back cancel; so does what nobody reads any more.
 

@@ -1,5 +1,5 @@
 // RUN: tessella-opt %s -p 'pick-kernels{target=avx512}' --split-input-file | filecheck %s
-// RUN: tessella-opt %s -p 'pick-kernels{target=avx512},insert-conversions' --split-input-file | filecheck %s --check-prefix=PLACED
+// RUN: tessella-opt %s -p 'pick-kernels{target=avx512},insert-conversions{device=x86}' --split-input-file | filecheck %s --check-prefix=PLACED
 // RUN: tessella-opt %s -p 'pick-kernels{target=neon places="arm/f32"}' --split-input-file | filecheck %s --check-prefix=ARM
 
 // The kernels of least time together: the convolutions run channels-last, and so does what is

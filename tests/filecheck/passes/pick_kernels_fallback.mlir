@@ -1,6 +1,6 @@
 // RUN: tessella-opt %s -p 'pick-kernels{places="x86/f32/image"}' | filecheck %s
 // RUN: not tessella-opt %s -p 'pick-kernels{places="x86/f32/image" fallback=error}' 2>&1 | filecheck %s --check-prefix=ERROR
-// RUN: not tessella-opt %s -p 'pick-kernels{fallback=error strategy=grade}' 2>&1 | filecheck %s --check-prefix=HOST
+// RUN: not tessella-opt %s -p 'pick-kernels{fallback=error strategy=grade target=avx512}' 2>&1 | filecheck %s --check-prefix=HOST
 
 // A kernel at one of the places, else one in any layout, else NumPy. What falls back says so.
 

@@ -1,4 +1,4 @@
-// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade}' --split-input-file | filecheck %s
+// RUN: tessella-opt %s -p 'pick-kernels{strategy=grade target=avx512}' --split-input-file | filecheck %s
 // RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="host","x86"}' --split-input-file | filecheck %s --check-prefix=HOST
 // RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="arm/f32/nhwc","host"}' --split-input-file | filecheck %s --check-prefix=ARM
 // RUN: tessella-opt %s -p 'pick-kernels{strategy=grade places="x86","x86/f32/nhwc"}' --split-input-file | filecheck %s --check-prefix=NCHW

@@ -1,6 +1,6 @@
-// RUN: tessella-opt %s -p insert-conversions --split-input-file --verify-diagnostics
+// RUN: tessella-opt %s -p 'insert-conversions{device=x86}' --split-input-file --verify-diagnostics
 // RUN: sed 's/@unknown/@+1/' %s > %t
-// RUN: not tessella-opt %t -p insert-conversions --split-input-file --verify-diagnostics 2>&1 | filecheck %s
+// RUN: not tessella-opt %t -p 'insert-conversions{device=x86}' --split-input-file --verify-diagnostics 2>&1 | filecheck %s
 
 // What a pass has against a program has no line.
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
+from tessella.runtime import rest
 from tessella.support.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -170,3 +171,28 @@ def test_results_share_no_memory() -> None:
     kept = first.copy()
     compiled.run(None, {"x": 1 - x})
     np.testing.assert_array_equal(first, kept)
+
+
+def test_what_shares_memory_before_it_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays are compared only where a step may return what another value is."""
+    x, mask = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([True, True, True, False])
+    feeds = {"x": x, "mask": mask}
+    alone = tessella.compile(node("Compress", feeds, axis=0))
+    twice = node("Compress", feeds, axis=0)
+    again = helper.make_node("Compress", ["x", "mask"], ["z"], axis=0)
+    twice.graph.node.append(again)
+    twice.graph.output.append(helper.make_tensor_value_info("z", TensorProto.UNDEFINED, None))
+    both = tessella.compile(twice)
+    calls: list[object] = []
+    owned = rest.owned
+    monkeypatch.setattr(rest, "owned", lambda *a: calls.append(a) or owned(*a))
+    for _ in range(3):
+        (kept,) = alone.run(None, feeds)
+        (other,) = alone.run(None, feeds)
+        kept[...] = 7
+        np.testing.assert_array_equal(other, x[:3])
+        assert not np.shares_memory(kept, other)
+    assert not calls
+    y, z = both.run(None, feeds)
+    y[...] = 7
+    np.testing.assert_array_equal(z, x[:3])

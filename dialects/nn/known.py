@@ -1,0 +1,57 @@
+"""Numbers and matrices that values are known to be."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import Array, shape_of
+from tessella.dialects.place import place_of
+from tessella.runtime.elements import widened
+from tessella.runtime.weights import WeightStore
+
+_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
+
+
+def splat_number(value: SSAValue) -> float | int | None:
+    """The number that all elements of a splat equal; None of another value."""
+    return value.owner.number if isinstance(value.owner, SplatOp) else None
+
+
+def bits_of(array: Array) -> Array:
+    """The elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
+    return array.reshape(-1).view(f"u{array.itemsize}")
+
+
+def common_number(array: Array) -> float | int | None:
+    """The number that all elements equal, if the array is small enough to check."""
+    if not 0 < array.nbytes <= _COMPARED:
+        return None
+    bits = bits_of(array)
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return None
+    return widened(array.reshape(-1)[:1]).item()
+
+
+def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
+    """The number that all elements of a splat or of a small weight equal, if there is one."""
+    owner = value.owner
+    if (number := splat_number(value)) is not None:
+        return number
+    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
+        return None
+    array = weights.get(owner.symbol.root_reference.data)
+    return None if array is None else common_number(array)
+
+
+def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
+    """The constant array [M, N] that a value [.., M, N] with one matrix is, if it is one."""
+    owner, shape = value.owner, shape_of(value)
+    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
+        return None
+    array = weights.get(owner.symbol.root_reference.data)
+    if array is None or len(shape) < 2 or 0 in shape or math.prod(shape[:-2]) != 1:
+        return None
+    return widened(array).reshape(shape[-2:])

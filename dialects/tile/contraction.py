@@ -1,0 +1,198 @@
+"""The parts of a `tile.contract` and the questions that passes ask about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    base,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from tessella.dialects.arith import ConstantOp
+from tessella.dialects.tile.access import (
+    Access,
+    Linear,
+)
+from tessella.dialects.tile.attributes import (
+    AccessAttr,
+    At,
+    AtAttr,
+    Index,
+    IndicesAttr,
+    ScheduleAttr,
+    StorageAttr,
+    WhereAttr,
+)
+from tessella.dialects.tile.bodies import yielded
+from tessella.dialects.tile.products import Factors, factors
+from tessella.support.sizes import Size
+
+
+class ContractionOp(IRDLOperation):
+    """Base of ``ContractOp``, without its text and its checks."""
+
+    inputs = var_operand_def(base(TensorType))
+    post_inputs = var_operand_def(base(TensorType))
+    init = opt_operand_def(base(TensorType))
+    aggregation = prop_def(StringAttr)
+    indices = prop_def(IndicesAttr)
+    accesses = prop_def(ArrayAttr[AccessAttr])
+    """Of the inputs, then of the post inputs, then of the output."""
+    constraints = opt_prop_def(WhereAttr)
+    default = opt_prop_def(Attribute)
+    parts = opt_prop_def(IntegerAttr[I64])
+    """How many values of a sum are added up before the result is added to those of others, where
+    less than usual are as its rounding errors are multiplied later."""
+    checked = opt_prop_def(UnitAttr)
+    """Whether a coordinate outside the range of its scattered index is an error."""
+    at = opt_prop_def(AtAttr)
+    """The indices that the shared loops of the kernel run over."""
+    storage = opt_prop_def(StorageAttr)
+    """Where the result lives, if not in memory."""
+    schedule = opt_prop_def(ScheduleAttr)
+    combine = region_def("single_block")
+    post = region_def()
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def loop_list(self) -> tuple[Index, ...]:
+        """The indices that loops run over and schedules name: merged ones, not their digits."""
+        return self.indices.data
+
+    @property
+    def index_list(self) -> tuple[Index, ...]:
+        """The indices that accesses name: of merged ones the digits."""
+        return self.indices.parts
+
+    @property
+    def ranges(self) -> Mapping[str, Size]:
+        """The ranges of the indices by name."""
+        return self.indices.ranges
+
+    @property
+    def at_list(self) -> tuple[At, ...]:
+        """The indices that shared loops run over, the outermost first."""
+        return self.at.data if self.at is not None else ()
+
+    @property
+    def access_list(self) -> tuple[Access, ...]:
+        return tuple(a.data for a in self.accesses)
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors of the accesses: the inputs, the post inputs, and the output."""
+        return (*self.operands[: len(self.accesses) - 1], self.res)
+
+    @property
+    def input_accesses(self) -> tuple[Access, ...]:
+        return self.access_list[: len(self.inputs)]
+
+    @property
+    def post_accesses(self) -> tuple[Access, ...]:
+        return self.access_list[len(self.inputs) : -1]
+
+    @property
+    def out_access(self) -> Access:
+        return self.access_list[-1]
+
+    @property
+    def where_list(self) -> tuple[tuple[Linear, Size], ...]:
+        """The explicit constraints: ``0 <= form < extent``."""
+        return self.constraints.data if self.constraints is not None else ()
+
+    @property
+    def post_block(self) -> Block | None:
+        """The block of the post region, or None if there is none."""
+        return self.post.blocks.first
+
+    @property
+    def part_count(self) -> int | None:
+        """The number of values of a partial sum, if the statement says so."""
+        return None if self.parts is None else self.parts.value.data
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the statement has no aggregation: each output element is written once."""
+        return self.accumulates == "="
+
+    @property
+    def is_scatter(self) -> bool:
+        """Whether the statement is an indexed write: the body yields where its values go."""
+        return bool(self.indices.scattered)
+
+    @property
+    def scattered(self) -> tuple[Index, ...]:
+        """The indices whose values the body yields, in the order in which it does."""
+        return self.indices.scattered
+
+    @property
+    def running_index(self) -> Index | None:
+        """The index that the aggregation runs along, if there is one."""
+        return self.indices.running
+
+    @property
+    def accumulates(self) -> str:
+        """The aggregation of values in registers; empty for an indexed write, whose totals are in
+        memory."""
+        return "" if self.is_scatter else self.aggregation.data
+
+    @property
+    def factors(self) -> Factors | None:
+        """The elements of the products that the statement sums, if it only does that."""
+        return factors(self.accumulates, self.combine.block)
+
+    @property
+    def sums_products(self) -> bool:
+        """Whether the statement sums products of its two operands, as a matrix product does."""
+        return self.factors is not None
+
+    @property
+    def is_multiply_add(self) -> bool:
+        """Whether the statement sums products of two float operands, possibly widened."""
+        found = self.factors
+        return found is not None and found.accumulated.is_float
+
+    @property
+    def summed_product(self) -> arith.MulfOp | None:
+        """The product of floats that the statement sums, if there is one: it and the sum are fused
+        multiply-adds."""
+        last = yielded(self.combine.block).owner
+        if self.accumulates != "+" or not isinstance(last, arith.MulfOp):
+            return None
+        return last if last.result.has_one_use() else None
+
+    @property
+    def greatest_number(self) -> arith.MaxnumfOp | None:
+        """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
+        enough then, where a maximum that keeps NaN takes two."""
+        last = yielded(self.combine.block).owner
+        if self.accumulates != ">" or not isinstance(last, arith.MaxnumfOp):
+            return None
+        least = last.rhs.owner
+        value = least.value if isinstance(least, ConstantOp) else None
+        is_least = isinstance(value, FloatAttr) and value.value.data == -math.inf
+        return last if is_least and last.result.has_one_use() else None
