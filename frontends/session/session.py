@@ -83,7 +83,7 @@ class InferenceSession:
         Execution providers; those other than the CPU are ignored.
     provider_options : sequence of dict, optional
         Ignored.
-    precompile : bool
+    prepare : bool
         Whether to compile for all sizes of open dimensions now, so that no call has to. An artifact
         has all programs that it runs.
     **others
@@ -111,7 +111,7 @@ class InferenceSession:
         providers: Providers | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
-        precompile: bool = False,
+        prepare: bool = False,
         **others: object,
     ) -> None:
         self._origin = path_or_bytes
@@ -124,7 +124,7 @@ class InferenceSession:
         is_recorded = self._options.enable_profiling
         self._recording = Recording(self._options.profile_file_prefix) if is_recorded else None
         self._sizes = self._fixed_sizes()
-        self._precompile = precompile
+        self._prepares = prepare
         self.model: Model = self._opened(frozenset())
         self._overriding: dict[frozenset[str], Model] = {}
         """Models with some initializers as inputs, by the names of these."""
@@ -462,7 +462,7 @@ class InferenceSession:
         if values or given:
             model = onnx_file.changed(origin, values, given)
         dims = {**self._sizes} if self._sizes else "auto"
-        return compile(model, threads=threads, dims=dims, prepare=self._precompile)
+        return compile(model, threads=threads, dims=dims, prepare=self._prepares)
 
     def _fixed_sizes(self) -> Mapping[str, int]:
         """The sizes of dimensions that options fix, by name."""
