@@ -54,11 +54,12 @@ smoke: $(VENV)/.test ## whether anything works at all, in seconds
 	$(BIN)/python -m pytest --quiet tests/test_smoke.py $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.test ## style, types, layers
+lint: $(VENV)/.test ## style, types, layers, docstrings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright --project pyproject.toml --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(BIN)/python -m docs.docstrings
 
 .PHONY: pytest
 pytest: $(VENV)/.test ## the tests alone, filecheck's among them

@@ -144,13 +144,28 @@ class Model(runnable.Model, Compiled):
         shapes: Mapping[str, Sequence[int]] | None = None,
         values: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
-        """Compile ahead of calls, for shapes of inputs by name.
+        """Compile programs ahead of calls.
 
-        Inputs without symbolic dimensions may be omitted. ``values`` are those of shape-determining
-        inputs, which need no shapes. Without shapes, all programs within the bounds of ``dims`` are
-        compiled, and all dynamic dimensions are symbolic from then on. A warning names the sizes
-        and subprograms that only a call can compile. Raises InputError for wrong names or shapes,
-        and UnknownValueError for missing values.
+        Without shapes and values, all programs are compiled that serve sizes within the bounds of
+        ``dims``, and all open dimensions are symbolic from then on. A warning names the sizes and
+        the subprograms that only a call can compile.
+
+        Parameters
+        ----------
+        shapes : dict of sequence of int, optional
+            The shapes of inputs by name: one program is compiled, for these. Inputs without
+            symbolic dimensions may be left out.
+        values : dict of array_like, optional
+            The values of inputs on whose values shapes depend. Their shapes may be left out.
+
+        Raises
+        ------
+        InputError
+            If names or shapes are wrong.
+        UnknownValueError
+            If values are missing.
+        CompileTimeoutError
+            If the compilation takes longer than ``timeout``.
         """
         with deadline.within(self._options.timeout):
             self._prepare(shapes, values)
@@ -233,12 +248,22 @@ class Model(runnable.Model, Compiled):
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the existing programs as an artifact, which `tessella.load` runs without the
-        compiler.
+        """Write the programs that there are as an artifact.
 
-        It is for this kind of machine, and the shapes requested so far. `tessella compile` writes
-        artifacts for other machines. Raises ShapeError if there is no program yet: `prepare`
-        compiles one.
+        ``tessella.load`` runs it without the compiler, on this kind of machine, for the shapes that
+        were asked for so far. ``tessella compile`` writes artifacts for other machines.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: ``prepare`` compiles one.
+        OptionError
+            If the file cannot be written.
         """
         self._latest()
         loaded.write(path, parts(self.compiled(explained=True)))
@@ -249,9 +274,17 @@ class Model(runnable.Model, Compiled):
         return loaded.from_bytes, (data, self.threads)
 
     def compiled(self, *, explained: bool = False) -> CompiledModel:
-        """Return the existing programs in the form in which they are stored.
+        """Return the programs that there are, as an artifact stores them.
 
-        On request, they include explanations and the work of kernels.
+        Parameters
+        ----------
+        explained : bool
+            Whether they have their explanations, and what their kernels do.
+
+        Returns
+        -------
+        CompiledModel
+            The signature and the programs.
         """
         made = [self._with_rest(each, explained) for each in self._programs.made()]
         return CompiledModel(self.inputs, self.outputs, made)
@@ -262,7 +295,25 @@ class Model(runnable.Model, Compiled):
         return stored(self.inputs, made.key, made.program, self._options, *known, rest)
 
     def as_text(self, stage: str = "nn") -> str:
-        """Return the program at a stage: nn, placed, tile, loops, llvm or asm."""
+        """Return the program that ran last, at a stage.
+
+        Parameters
+        ----------
+        stage : {"nn", "placed", "tile", "loops", "llvm", "asm"}
+            The stage.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: call the model once.
+        OptionError
+            If there is no such stage.
+        """
         from tessella.driver.build import as_text
 
         latest = self._latest()
@@ -271,17 +322,26 @@ class Model(runnable.Model, Compiled):
         return "\n".join([text, *(f"// {where}:\n{each.as_text(stage)}" for where, each in found)])
 
     def explain(self) -> Explanation:
-        """Return which kernel runs each op, where and why; with conversions, fusions and
-        fallbacks."""
+        """Explain the program that ran last.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why; conversions, fusions, fallbacks.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: call the model once.
+        """
         return self._latest().full_explanation
 
     @property
     def timings(self) -> Mapping[str, float]:
-        """Seconds of each step of the latest compilation.
+        """Seconds that each step of the latest compilation took.
 
-        The steps are the import of the model, the passes by name, and the steps after them
-        (docs/debugging.md).
-        """
+        The steps are the import of the model, passes by name, and the steps after them
+        (docs/debugging.md)."""
         return dict(self._latest().timings)
 
     def _latest(self) -> Executable[Model]:

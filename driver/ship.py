@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from tessella import targets
 from tessella.driver.compiling import Progress, memory_to_compile, quiet
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from tessella.dialects.graph import Source
     from tessella.driver.emit_c import CProgram
 
-Array = npt.NDArray[Any]
-
 Shapes = Mapping[str, tuple[Size, ...]]
 """The shapes of all inputs, by name."""
 
@@ -39,17 +35,15 @@ def ship(
     source: Source,
     choices: Sequence[CheckedOptions],
     shapes: Sequence[Shapes],
-    values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
 ) -> Sequence[Buffer]:
     """Return an artifact with a program for each of the options, which differ by target, and each
     of the shapes.
 
-    ``values`` are those of inputs that programs are specialised on. Any machine can generate code
-    for any other. Raises TessellaError.
+    Any machine can generate code for any other. Raises TessellaError.
     """
     pairs = product(choices, shapes)
-    programs = [_program(source, options, each, values or {}, progress) for options, each in pairs]
+    programs = [_program(source, options, each, progress) for options, each in pairs]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
 
 
@@ -57,14 +51,13 @@ def ship_ranges(
     source: Source,
     choices: Sequence[CheckedOptions],
     sizes: OpenSizes,
-    values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
 ) -> Sequence[Buffer]:
     """Return an artifact with programs for all sizes within the bounds of dynamic dimensions.
 
     Raises OptionError if a program cannot leave them symbolic.
     """
-    programs = [each for o in choices for each in _ranges(source, o, sizes, values or {}, progress)]
+    programs = [each for o in choices for each in _ranges(source, o, sizes, progress)]
     return parts(CompiledModel(source.inputs, source.outputs, programs))
 
 
@@ -72,7 +65,6 @@ def _ranges(
     source: Source,
     options: CheckedOptions,
     sizes: OpenSizes,
-    values: Mapping[str, Array],
     progress: Progress,
 ) -> Sequence[Compiled]:
     names = [info.name for info in source.inputs]
@@ -81,7 +73,7 @@ def _ranges(
         own = replace(options, several=sizes.is_one_of_several(missing[0]))
         shapes = dict(zip(names, missing[0], strict=True))
         try:
-            made[missing[0]] = _program(source, own, shapes, values, progress)
+            made[missing[0]] = _program(source, own, shapes, progress)
         except (UndecidedSizeError, UnsupportedError) as error:
             if not sizes.narrow(missing[0], error) or sizes.closed():
                 raise OptionError(
@@ -100,7 +92,6 @@ def ship_c(
     source: Source,
     options: CheckedOptions,
     shapes: Mapping[str, tuple[int, ...]],
-    values: Mapping[str, Array] | None = None,
     progress: Progress = quiet,
     weights: str = "object",
 ) -> CProgram:
@@ -111,23 +102,22 @@ def ship_c(
     from tessella.driver.build import build
     from tessella.driver.emit_c import emit_c
 
-    values = values or {}
     with memory_to_compile():
-        graph = whole(source.graph(shapes, values))
+        graph = whole(source.graph(shapes))
         program = build(graph, options, progress, bare=True).program
-    inputs = [info for info in source.inputs if info.name not in values]
-    sizes = [shapes[info.name] for info in inputs]
+    sizes = [shapes[info.name] for info in source.inputs]
     target = targets.resolve(options.target)
     machine = " ".join([target.name, *target.features])
     made = {"target": machine, "versions": versions(), "weights": weights}
-    return emit_c(name, program, inputs, source.outputs, sizes, family=family_of(target), **made)
+    return emit_c(
+        name, program, source.inputs, source.outputs, sizes, family=family_of(target), **made
+    )
 
 
 def _program(
     source: Source,
     options: CheckedOptions,
     shapes: Shapes,
-    values: Mapping[str, Array],
     progress: Progress,
 ) -> Compiled:
     from tessella.driver.build import build
@@ -135,7 +125,7 @@ def _program(
     from tessella.driver.work import work_of
 
     with memory_to_compile():
-        graph = source.graph(shapes, values)
+        graph = source.graph(shapes)
         built = build(graph, options, progress)
         built.lowered.weights.keep(set())
         explanation = explain(built.lowered.stages)
@@ -152,7 +142,5 @@ def _program(
             )
         explanation = with_subprograms(explanation, running)
         rest = compiled_rest(running)
-    names = [info.name for info in source.inputs]
-    data = {names.index(name): value.tobytes() for name, value in values.items()}
-    made = [shapes[name] for name in names]
-    return compiled(made, data, built.program, options, explanation, work, rest)
+    made = [shapes[info.name] for info in source.inputs]
+    return compiled(made, {}, built.program, options, explanation, work, rest)

@@ -75,9 +75,22 @@ class Lowered:
         self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
 
     def as_text(self, stage: str | None = None) -> str:
-        """The program at a stage: nn, placed, tile, loops, llvm or asm. It is not run.
+        """Return the program at a stage.
 
-        Without a name, the first stage that there is.
+        Parameters
+        ----------
+        stage : {"nn", "placed", "tile", "loops", "llvm", "asm"}, optional
+            The stage; by default, the first one that there is.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        OptionError
+            If there is no such stage.
         """
         graph = self._program.graph
         stage = graph.stage if stage is None else stage
@@ -87,11 +100,23 @@ class Lowered:
         return build.as_text(self._lowered, stage)
 
     def explain(self) -> Explanation:
-        """Which kernel runs each op, at which place, and why, as ``Model.explain`` tells."""
+        """Explain the program.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why.
+        """
         return explain(self._lowered.stages)
 
     def compile(self) -> Model:
-        """A model that takes arrays in the order of ``inputs``, and gives those of ``outputs``."""
+        """Compile the program.
+
+        Returns
+        -------
+        Model
+            A model that takes arrays in the order of ``inputs``, and returns those of ``outputs``.
+        """
         return self._program.compile(self._options)
 
     @functools.cached_property

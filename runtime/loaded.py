@@ -252,14 +252,32 @@ class LoadedModel(Model):
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedModel:
-    """Load a model from a file written by `save` or `tessella compile`.
+    """Load an artifact, which `Model.save` or ``tessella compile`` has written.
 
     Its weights are mapped, so that all processes share them. The file may be removed or replaced,
-    but must not be modified. The best code in it for this machine runs.
+    but must not be modified. The best code in it for this machine runs. An artifact is code: load
+    only those of people you trust.
 
-    An artifact is code: load only those of people you trust. Raises InvalidModelError for a file
-    that is no artifact, is damaged, or has another format, and OptionError if this machine cannot
-    run it. The weights are not verified: see `LoadedModel.check`.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    threads : int, optional
+        The number of threads that run the model; by default, that of the cores that the process
+        may use, or ``TESSELLA_THREADS``.
+
+    Returns
+    -------
+    LoadedModel
+        The model, to be called with arrays.
+
+    Raises
+    ------
+    InvalidModelError
+        If the file is no artifact, is damaged, or has another format. The weights are not read:
+        see `LoadedModel.check`.
+    OptionError
+        If this machine cannot run the artifact.
     """
     return _loaded(_mapped(path), threads, str(path))
 

@@ -21,8 +21,8 @@ from tessella.runtime.elements import (
     tagged,
     widened,
 )
-from tessella.runtime.profile import Profile
-from tessella.runtime.profiler import Part, profile
+from tessella.runtime.profile import Profile, Span
+from tessella.runtime.profiler import Part, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
@@ -202,12 +202,32 @@ class Model(ABC):
         *,
         runs: int | None = None,
     ) -> Profile:
-        """Measure a run, kernel by kernel: medians of ``runs`` runs.
+        """Measure runs, kernel by kernel.
 
-        Without a number, the runs that fit into half a second, at least 10. Inputs are given by
-        name, or in order. The runs use ``threads`` threads. Concurrent calls of other threads are
-        not told apart, and contribute to the figures. Raises InputError for wrong inputs, and
-        ResourceError on systems without ``clock_gettime``.
+        The runs use ``threads`` threads, as all do. Calls that other threads make at the same time
+        are not told apart, and take part in the figures.
+
+        Parameters
+        ----------
+        inputs : dict of array_like, sequence of array_like, or ndarray
+            The inputs by name, or in order.
+        runs : int, optional
+            The number of runs that count; by default, as many as fit into half a second, 10 at
+            least.
+
+        Returns
+        -------
+        Profile
+            Medians of the times, in seconds.
+
+        Raises
+        ------
+        InputError
+            If names, shapes or element types of inputs are wrong.
+        OptionError
+            If there are no runs.
+        ResourceError
+            If the system has no ``clock_gettime``.
         """
         if not isinstance(inputs, Mapping):
             listed = [inputs] if isinstance(inputs, np.ndarray) else inputs
@@ -220,6 +240,40 @@ class Model(ABC):
             inputs = dict(zip(self._names, listed, strict=True))
         return profile(partial(self.run, None, inputs), self._parts, runs)
 
+    def run_traced(
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, npt.ArrayLike],
+        *,
+        out: Out | None = None,
+    ) -> tuple[list[Array], Sequence[Span]]:
+        """Run the model, and record what each thread does.
+
+        Programs that this run compiles are not recorded. No other recorded run may begin meanwhile.
+
+        Parameters
+        ----------
+        output_names : sequence of str or None
+            The names of the outputs; None for all.
+        feeds : dict of array_like
+            The inputs by name.
+        out : sequence of ndarray or None, optional
+            Arrays for the outputs, as ``run`` takes them.
+
+        Returns
+        -------
+        outputs : list of ndarray
+            The outputs, as ``run`` returns them.
+        spans : sequence of Span
+            Kernels and waiting of each thread, in seconds since the run began.
+
+        Raises
+        ------
+        InputError
+            If names, shapes or element types are wrong.
+        """
+        return traced(partial(self.run, output_names, feeds, out=out), self._parts())
+
     @property
     def weight_bytes(self) -> int:
         """Bytes in memory of the weights of the existing programs."""
@@ -227,10 +281,11 @@ class Model(ABC):
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     def release(self) -> None:
-        """Free the memory that calls reuse: workspaces, and unreferenced arrays of earlier outputs.
+        """Free the memory that calls use again.
 
-        Programs and weights stay, and the next call allocates again. Other threads may be calling
-        the model: the memory of their calls is freed when these end.
+        This is workspaces, and arrays of earlier outputs that nobody refers to. The programs and
+        their weights stay, and the next call allocates anew. Other threads may be calling the
+        model: what they use is freed when their calls end.
         """
         for program in self._known_programs():
             program.release()
@@ -244,12 +299,34 @@ class Model(ABC):
         *,
         out: Out | None = None,
     ) -> list[Array]:
-        """Return the outputs with these names (None for all), for inputs by name.
+        """Run the model on inputs by name.
 
-        ``out`` are arrays for these outputs, None for one to allocate. They must be contiguous,
-        have the right element types and shapes, and share no memory with each other or with inputs.
-        Native code writes into them without a copy. ONNX Runtime's ``run_options`` are ignored.
-        Raises InputError for wrong names, shapes or element types.
+        Parameters
+        ----------
+        output_names : sequence of str or None
+            The names of the outputs to return; None for all.
+        feeds : dict of array_like
+            The inputs by name. Lists of numbers are converted where that changes no number.
+        run_options : object, optional
+            Options of ONNX Runtime, which are ignored.
+        out : sequence of ndarray or None, optional
+            Arrays for these outputs, None for one that is to be made. They are C-contiguous, have
+            the element types and shapes of the outputs, and share no memory with each other or with
+            inputs. Native code writes into them, without a copy.
+
+        Returns
+        -------
+        list of ndarray
+            The outputs, in the order of their names.
+
+        Raises
+        ------
+        InputError
+            If names, shapes or element types are wrong, or an array of ``out`` does not fit.
+        ExecutionError
+            If the values cannot be computed with, such as an index out of range.
+        CompileTimeoutError
+            If the call has to compile, and that takes longer than ``timeout``.
         """
         if not isinstance(feeds, _BY_NAME):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
@@ -277,7 +354,23 @@ class Model(ABC):
         return [outputs.put(results[i], each) for i, each in pairs]
 
     def run_in_order(self, values: Sequence[npt.ArrayLike]) -> list[Array]:
-        """Return all outputs for all inputs, in order. Raises InputError as `run` does."""
+        """Run the model on inputs in order.
+
+        Parameters
+        ----------
+        values : sequence of array_like
+            All inputs.
+
+        Returns
+        -------
+        list of ndarray
+            All outputs.
+
+        Raises
+        ------
+        InputError
+            If shapes or element types are wrong.
+        """
         shapes, arrays = self._checked(values)
         return self._results(shapes, arrays, ())
 
@@ -288,11 +381,27 @@ class Model(ABC):
         out: Array | Out | None = None,
         **named: npt.ArrayLike,
     ) -> Any:
-        """The output for inputs in order, the last ones by name where that is easier; a tuple
-        where there are several outputs.
+        """Run the model on inputs in order, the last ones by name where that is easier.
 
-        ``out`` is an array for the output, or a list of arrays, as for `run`. If the model has an
-        input of that name, ``out`` is the input.
+        Parameters
+        ----------
+        *arrays : array_like
+            The first inputs.
+        out : ndarray or sequence of ndarray or None, optional
+            An array for the output, or one for each output, as ``run`` takes them. Of a model that
+            has an input of this name, it is that input.
+        **named : array_like
+            The other inputs by name.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+            The output, or a tuple where there are several outputs.
+
+        Raises
+        ------
+        InputError
+            If names, shapes, element types or the number of inputs are wrong.
         """
         if out is None and not named and len(arrays) == len(self.inputs):
             results = self.run_in_order(arrays)
@@ -313,11 +422,27 @@ class Model(ABC):
         return results[0] if len(results) == 1 else tuple(results)
 
     def bind(self, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]) -> BoundModel:
-        """Bind inputs to outputs of the previous call.
+        """Make a model whose outputs are inputs of the next call, such as a cache.
 
-        ``bind({"past": "present"}, {"past": first})`` passes the output `present` as the next
-        `past`, without a copy of arrays. ``state`` has the values for the first call. Raises
-        InputError for unknown names and for types that do not match.
+        ``bind({"past": "present"}, {"past": first})`` takes the output `present` as the next
+        `past`, without a copy.
+
+        Parameters
+        ----------
+        kept : dict of str
+            Outputs by the names of the inputs that they become.
+        state : dict of array_like
+            The values of these inputs in the first call.
+
+        Returns
+        -------
+        BoundModel
+            The model, which takes and returns what is not kept.
+
+        Raises
+        ------
+        InputError
+            If names or types do not fit.
         """
         return BoundModel(self, kept, state)
 
@@ -330,11 +455,23 @@ class Model(ABC):
         return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {', '.join(facts)}>"
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
-        """Return name, shape and type of each input."""
+        """Return the name, the shape and the element type of each input.
+
+        Returns
+        -------
+        tuple of ValueInfo
+            The inputs; names stand for symbolic dimensions.
+        """
         return self.inputs
 
     def get_outputs(self) -> tuple[ValueInfo, ...]:
-        """Return name, shape and type of each output."""
+        """Return the name, the shape and the element type of each output.
+
+        Returns
+        -------
+        tuple of ValueInfo
+            The outputs; names stand for symbolic dimensions.
+        """
         return self.outputs
 
     def _followed(
@@ -346,7 +483,23 @@ class Model(ABC):
         return rest.run(self._output_names, inputs, first, is_inner=self._is_inner)
 
     def converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """Convert inputs by name to arrays and lists. Raises InputError if they do not fit."""
+        """Convert inputs to what programs take.
+
+        Parameters
+        ----------
+        values : dict of array_like
+            Some inputs by name.
+
+        Returns
+        -------
+        dict of ndarray
+            Contiguous arrays, and lists of arrays for sequences.
+
+        Raises
+        ------
+        InputError
+            If names, shapes or element types are wrong.
+        """
         known = {each.name: each for each in self._inputs}
         if not values.keys() <= known.keys():
             raise self._wrong_names(values, needed=())

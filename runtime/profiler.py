@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from tessella.support.decisions import known
 from tessella.support.errors import OptionError
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 Works = Mapping[str, Work]
 """Work by kernel name."""
 
@@ -163,6 +164,15 @@ def profile(
     return _Profiled(np.array(times), recorders).profile()
 
 
+def traced(run: Callable[[], T], parts: Iterable[Part]) -> tuple[T, Sequence[Span]]:
+    """The result of one run, and what each thread did in it, of the programs that there are."""
+    with recording(parts) as recorders:
+        began = now()
+        result = run()
+        times = np.array([(began, now())])
+    return result, _Profiled(times, recorders).spans_of(0)
+
+
 def _timed(run: Callable[[], object]) -> tuple[int, int]:
     start = now()
     run()
@@ -227,8 +237,12 @@ class _Profiled:
             waiting=float(np.median(sum(map(self._waiting, self._sums)))),
             other=float(np.median(seconds - covered)),
             rows=tuple(row for recorder in self._sums for row in self._rows(recorder)),
-            spans=tuple(span for r in self._sums for span in self._spans(r, nearest)),
+            spans=self.spans_of(nearest),
         )
+
+    def spans_of(self, run: int) -> tuple[Span, ...]:
+        """What each thread did in a run."""
+        return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
     def _waiting(self, recorder: Recorder) -> Array:
         """Return seconds at barriers, by run."""

@@ -46,11 +46,26 @@ class TileProgram(Compiled):
         self._programs: ProgramTable[Model] = ProgramTable(MAX_PROGRAMS)
 
     def __call__(self, *args: npt.ArrayLike, **kwargs: npt.ArrayLike) -> Any:
-        """Return the output for inputs by position or by name; a tuple if there are several
-        outputs.
+        """Run the program.
 
-        Raises TileError if the program does not match the arrays, and InputError for wrong names or
-        a wrong number of arrays.
+        Parameters
+        ----------
+        *args : array_like
+            The inputs by position.
+        **kwargs : array_like
+            The inputs by name.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+            The output, or a tuple where there are several outputs.
+
+        Raises
+        ------
+        TileError
+            If the program does not fit the arrays.
+        InputError
+            If the arguments are not the inputs of the program.
         """
         arguments = self._arguments(args, kwargs)
         arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
@@ -61,8 +76,27 @@ class TileProgram(Compiled):
         return results[0] if len(results) == 1 else tuple(results)
 
     def lower(self, *args: npt.ArrayLike | Spec, **kwargs: npt.ArrayLike | Spec) -> Lowered:
-        """Return the program for these arguments: arrays, or each a ``tessella.Spec``. It is not
-        run."""
+        """Bind the program to arguments, without running it.
+
+        Parameters
+        ----------
+        *args : array_like or Spec
+            The inputs by position.
+        **kwargs : array_like or Spec
+            The inputs by name.
+
+        Returns
+        -------
+        Lowered
+            The program, to be inspected at any stage.
+
+        Raises
+        ------
+        TileError
+            If the program does not fit the arguments.
+        InputError
+            If the arguments are not the inputs of the program.
+        """
         arguments = self._arguments(args, kwargs)
         specs = [_spec(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
         return Lowered(self._program(specs), self._options)

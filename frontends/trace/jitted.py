@@ -122,14 +122,44 @@ class Jitted(Compiled, Generic[P, R]):
         return cast(R, model.call(arrays))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments: arrays, or each a ``tessella.Spec``. It is not run."""
+        """Trace the function for arguments, without running the program.
+
+        Parameters
+        ----------
+        *args : array_like or Spec
+            The arguments by position.
+        **kwargs : array_like or Spec
+            The arguments by name.
+
+        Returns
+        -------
+        Lowered
+            The program, to be inspected at any stage.
+
+        Raises
+        ------
+        InputError
+            If the arguments are not those of the function, or have dtypes that are not supported.
+        ShapeError
+            If shapes do not fit together.
+        """
         call = self._parameters.call(args, kwargs)
         shapes = [spec.shape for spec in call.specs()]
         return Lowered(FixedProgram(self._traced(call, shapes)), self._options)
 
     def explain(self) -> Explanation:
-        """What `Model.explain` tells of the program that ran last, with its open dimensions. Raises
-        ShapeError before the first call."""
+        """Explain the program that ran last.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why; the symbolic dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If the function was not called yet.
+        """
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError("the function was not called yet", hint="call it once")

@@ -25,13 +25,29 @@ if TYPE_CHECKING:
     from tessella.frontends.compile import compile as compile
     from tessella.frontends.eager import ops as ops
     from tessella.frontends.session import ExecutionMode as ExecutionMode
+    from tessella.frontends.session import ExecutionOrder as ExecutionOrder
     from tessella.frontends.session import GraphOptimizationLevel as GraphOptimizationLevel
     from tessella.frontends.session import InferenceSession as InferenceSession
+    from tessella.frontends.session import IOBinding as IOBinding
+    from tessella.frontends.session import ModelMetadata as ModelMetadata
+    from tessella.frontends.session import NodeArg as NodeArg
+    from tessella.frontends.session import OrtValue as OrtValue
+    from tessella.frontends.session import RunOptions as RunOptions
     from tessella.frontends.session import SessionOptions as SessionOptions
+    from tessella.frontends.session import get_all_providers as get_all_providers
     from tessella.frontends.session import get_available_providers as get_available_providers
+    from tessella.frontends.session import get_device as get_device
+    from tessella.frontends.session import (
+        set_default_logger_severity as set_default_logger_severity,
+    )
+    from tessella.frontends.session import (
+        set_default_logger_verbosity as set_default_logger_verbosity,
+    )
     from tessella.frontends.tile import TileProgram as TileProgram
     from tessella.frontends.tile import tile as tile
     from tessella.frontends.trace import *  # noqa: F403 (its names are those of _TRACED)
+    from tessella.frontends.trace import Jitted as Jitted
+    from tessella.frontends.trace import Lowered as Lowered
     from tessella.frontends.trace import Spec as Spec
     from tessella.frontends.trace import jit as jit
     from tessella.runtime.loaded import load as load
@@ -64,7 +80,9 @@ _TRACED = """
 """.split()
 
 _SESSION = """
-    ExecutionMode GraphOptimizationLevel InferenceSession SessionOptions get_available_providers
+    ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding InferenceSession ModelMetadata
+    NodeArg OrtValue RunOptions SessionOptions get_all_providers
+    get_available_providers get_device set_default_logger_severity set_default_logger_verbosity
 """.split()
 
 _ERRORS = """
@@ -89,14 +107,49 @@ _NAMES = {
 
 # `from tessella import *` leaves Python's own abs, max, min and sum as they are
 __all__ = [
+    "CompileTimeoutError",
+    "ExecutionError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "InputError",
+    "InternalError",
+    "InvalidModelError",
+    "Jitted",
+    "LibraryError",
+    "Lowered",
     "Model",
+    "ModelMetadata",
+    "NodeArg",
+    "OptionError",
     "Options",
+    "OrtValue",
+    "PluginError",
+    "ResourceError",
+    "RunOptions",
+    "SessionOptions",
+    "ShapeError",
     "Spec",
     "TessellaError",
+    "TileError",
+    "TileProgram",
+    "UnboundedIndexError",
+    "UnknownValueError",
+    "Unsupported",
+    "UnsupportedError",
     "__version__",
     "compile",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
     "jit",
     "load",
+    "ops",
+    "quantize",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
     "tile",
 ]
 

@@ -136,7 +136,7 @@ def test_compiled_ahead(proto: onnx.ModelProto, compiled: list[str], caplog: Log
 
 
 def test_a_session_is_compiled_ahead(compiled: list[str], caplog: Log) -> None:
-    session = tessella.InferenceSession(open_batch().SerializeToString(), precompile=True)
+    session = tessella.InferenceSession(open_batch().SerializeToString(), prepare=True)
     made = len(compiled)
     for count in (0, 1, 2, 40):
         session.run(None, {"x": rows(count)})

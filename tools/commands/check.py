@@ -15,7 +15,6 @@ from tessella.driver.executable import python_steps
 from tessella.driver.explain import explain
 from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
-from tessella.frontends.compile import open_source
 from tessella.runtime.explain_native import Coverage
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load
@@ -25,8 +24,8 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
+    opened,
     options_of,
-    values_of,
 )
 from tessella.tools.commands.useless import COMPILED, SAME_CODE, Useless, is_artifact
 
@@ -109,18 +108,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _checked(args: argparse.Namespace) -> _Checked:
     try:
-        source = open_source(args.model)
-        values = values_of(source.inputs, args.value)
+        source = opened(args)
         if is_open(args):
             return _picked(open_graph(source, args), options_of(args))
         known = known_shapes(source.inputs, args)
-        known |= {name: value.shape for name, value in values.items()}
         symbolic = [info.name for info in source.inputs if info.name not in known]
         if symbolic:
             has = "has" if len(symbolic) == 1 else "have"
             why = f"as {_listed(symbolic)} {has} symbolic dimensions (--shape)"
             return _Checked(not_checked=f"shapes and kernels, {why}")
-        return _picked(source.graph(known, values), options_of(args))
+        return _picked(source.graph(known), options_of(args))
     except UnsupportedError as error:
         return _Checked(error.issues)
     except UnknownValueError as error:

@@ -15,10 +15,9 @@ from tessella.driver.build import StagedProgram, as_text, lower
 from tessella.driver.c_header import WEIGHTS
 from tessella.driver.pipeline import pipeline
 from tessella.driver.pipeline_text import pipeline_text
-from tessella.driver.ship import Array, ship, ship_c, ship_ranges
+from tessella.driver.ship import ship, ship_c, ship_ranges
 from tessella.driver.stage_file import save_stage, weights_path
 from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
-from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.support import deadline
 from tessella.support.errors import OptionError
@@ -30,10 +29,10 @@ from tessella.tools.commands.shared import (
     add_values,
     check_stage_ahead,
     missing_shape,
+    opened,
     options_of,
     print_times,
     shapes_of,
-    values_of,
 )
 from tessella.tools.commands.useless import SAME_CODE, Useless
 from tessella.tools.print_ir import PRINT_IR, IrPrinter, add_print_ir
@@ -122,8 +121,7 @@ def _run(args: argparse.Namespace) -> int:
     if Path(output).resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", where=output, hint="-o names the file")
     options = options_of(args)
-    source = open_source(args.model)
-    graph = open_graph(source, args)
+    graph = open_graph(opened(args), args)
     check_stage_ahead(graph.stage, stage)
     stop = min(stage, IR_STAGES[-1], key=STAGES.index)
     printer = IrPrinter(args, _steps(args, graph.stage, stage))
@@ -173,14 +171,14 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
         raise OptionError(
             "-o names the object for C", where=str(path), expected="a name that ends in .o"
         )
-    source = open_source(args.model)
+    source = opened(args)
     if args.dim:
         raise OptionError("code for C has one size of each dimension", hint="--shape gives it")
-    (shapes, *others), values = _made_for(args, source)
+    shapes, *others = _made_for(args, source)
     if others:
         raise OptionError("code for C has one program", found=f"{1 + len(others)} sets of shapes")
     with shown(wanted=not args.verbose) as progress:
-        made = ship_c(path.stem, source, options_of(args), shapes, values, progress, args.weights)
+        made = ship_c(path.stem, source, options_of(args), shapes, progress, args.weights)
     written = {".o": made.object, ".h": made.header.encode(), ".weights": made.weights}
     paths = {path.with_suffix(kind): data for kind, data in written.items() if data is not None}
     for each, data in paths.items():
@@ -189,31 +187,26 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _made_for(
-    args: argparse.Namespace, source: Source
-) -> tuple[Sequence[Mapping[str, tuple[int, ...]]], Mapping[str, Array]]:
-    """Return the sets of shapes and the values on the command line."""
-    values = values_of(source.inputs, args.value)
-    given = {name: value.shape for name, value in values.items()}
-    shapes = [{**shapes_of(source.inputs, each), **given} for each in _sets(args.shape)]
+def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str, tuple[int, ...]]]:
+    """Return the sets of shapes on the command line."""
+    shapes = [shapes_of(source.inputs, each) for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
         if info.name not in known:
             raise missing_shape(info)
-    return shapes, values
+    return shapes
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
     """Write an artifact."""
-    source = open_source(args.model)
+    source = opened(args)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]
     choices = [options_of(args, target=name) for name in names]
     with shown(wanted=not args.verbose) as progress:
         if args.dim:
-            values = values_of(source.inputs, args.value)
-            sizes = open_sizes(args, source, values)
-            parts = ship_ranges(source, choices, sizes, values, progress)
+            sizes = open_sizes(args, source)
+            parts = ship_ranges(source, choices, sizes, progress)
         else:
-            parts = ship(source, choices, *_made_for(args, source), progress)
+            parts = ship(source, choices, _made_for(args, source), progress)
     loaded.write(path, parts)
     print(f"wrote {path}")
     return 0

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
-from tessella.dialects.nn.core import Array
 from tessella.driver.open_sizes import Openness, OpenSizes, check_dims
 from tessella.driver.ship import Shapes
 from tessella.driver.subprograms import whole
 from tessella.support.errors import OptionError
 from tessella.support.sizes import MOST
-from tessella.tools.commands.shared import Shape, missing_shape, shapes_of, values_of
-
-Bounds = Mapping[str, tuple[int, int]]
-"""The least and the greatest size of dimensions, by name."""
+from tessella.tools.commands.shared import Shape, missing_shape, shapes_of
 
 
 def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -86,50 +82,33 @@ def known_shapes(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[
 
 
 def open_graph(source: Source, args: argparse.Namespace) -> Graph:
-    """The program for the shapes and values on the command line; where ``--dim`` gives ranges, the
+    """The program for the shapes on the command line; where ``--dim`` gives ranges, the
     one for the largest sizes. Raises InputError where a shape is missing."""
-    values = values_of(source.inputs, args.value)
     if is_open(args):
-        return whole(source.graph(versions(args, source, values)[-1], values))
+        return whole(source.graph(versions(args, source)[-1]))
     shapes = known_shapes(source.inputs, args)
-    shapes |= {name: value.shape for name, value in values.items()}
     for info in source.inputs:
         if info.name not in shapes:
             raise missing_shape(info)
-    return whole(source.graph(shapes, values))
+    return whole(source.graph(shapes))
 
 
-def versions(
-    args: argparse.Namespace, source: Source, values: Mapping[str, Array]
-) -> Sequence[Shapes]:
+def versions(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
     """What programs are made for that serve all sizes of ``--dim``."""
     infos = [info.name for info in source.inputs]
-    made_for = open_sizes(args, source, values).versions()
+    made_for = open_sizes(args, source).versions()
     found = [dict(zip(infos, made, strict=True)) for made in made_for]
     if not found:
         raise OptionError("no sizes are within all bounds of --dim", found=", ".join(args.dim))
     return found
 
 
-def open_sizes(args: argparse.Namespace, source: Source, values: Mapping[str, Array]) -> OpenSizes:
+def open_sizes(args: argparse.Namespace, source: Source) -> OpenSizes:
     """The sizes that ``--dim`` leaves open."""
     if args.shape:
         raise OptionError("--dim says what all programs are made for: give no --shape")
-    bounds = _with_sizes_of(dims_of(args.dim), source, values)
+    bounds = dims_of(args.dim)
     sizes = OpenSizes(source.inputs, check_dims(bounds))
     if missing := [name for name in sizes.names if name not in bounds]:
         raise OptionError(f"--dim is missing for {', '.join(missing)}", hint="--dim NAME=1..64")
     return sizes
-
-
-def _with_sizes_of(bounds: Bounds, source: Source, values: Mapping[str, Array]) -> Bounds:
-    """The bounds, with those of dimensions whose size a value has. Raises OptionError."""
-    found = dict(bounds)
-    for info in source.inputs:
-        shape = values[info.name].shape if info.name in values else ()
-        for dim, size in zip(info.shape, shape, strict=False):  # ranks are checked by the import
-            if isinstance(dim, str) and found.setdefault(dim, (size, size)) != (size, size):
-                raise OptionError(
-                    f"--dim {dim} does not fit --value {info.name}", expected=f"{dim}={size}"
-                )
-    return found

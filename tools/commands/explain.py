@@ -10,7 +10,6 @@ from tessella.driver.build import lower
 from tessella.driver.explain import explain
 from tessella.driver.explain_tiles import explain_tiles
 from tessella.driver.stages import ARTIFACT, IR_STAGES
-from tessella.frontends.compile import open_source
 from tessella.runtime import loaded
 from tessella.runtime.explanation import Explanation
 from tessella.tools.commands.dims import open_graph
@@ -18,6 +17,7 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
+    opened,
     options_of,
 )
 from tessella.tools.commands.useless import COMPILED, SAME_CODE, Useless, is_artifact
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the explanation; no code is generated."""
     if Path(args.model).suffix == ARTIFACT:
         return _shipped(args)
-    graph = open_graph(open_source(args.model), args)
+    graph = open_graph(opened(args), args)
     if args.tiles is not None:
         for line in explain_tiles(graph, options_of(args), args.tiles):
             print(line)

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tessella.dialects.graph import ValueInfo
+from tessella.dialects.graph import Source, ValueInfo
 from tessella.dialects.nn.core import Array
 from tessella.driver import option_docs
 from tessella.driver.option_docs import OptionRow
 from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
 from tessella.driver.stages import STAGES
+from tessella.frontends.compile import open_source
 from tessella.passes.pick.choices import FALLBACKS
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
@@ -50,7 +51,7 @@ def add_values(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=2,3|@FILE.npy",
-        help="the value of an input on which shapes depend; the program does not take this input",
+        help="the value of an input, which the program does not take then: shapes may depend on it",
     )
 
 
@@ -218,7 +219,14 @@ def missing_shape(info: ValueInfo) -> InputError:
     )
 
 
-def values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Array]:
+def opened(args: argparse.Namespace) -> Source:
+    """The model, without the inputs whose values ``--value`` fixes. Raises TessellaError."""
+    source = open_source(args.model)
+    values = _values_of(source.inputs, args.value)
+    return open_source(args.model, values=values) if values else source
+
+
+def _values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str, Array]:
     """Return the values given by ``--value``. Raises OptionError."""
     infos = {info.name: info for info in inputs}
     given = assignments("--value", options, list(infos))

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 
 from tessella.driver.tune import Measurement, tune
-from tessella.frontends.compile import open_source
 from tessella.runtime.explain_types import duration
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
@@ -16,6 +15,7 @@ from tessella.tools.commands.shared import (
     add_model,
     add_options,
     add_values,
+    opened,
     options_of,
 )
 from tessella.tools.commands.useless import Useless
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     options = options_of(args)
     _merge(options.database, args.merge)
     if args.model is not None:
-        graph = open_graph(open_source(args.model), args)
+        graph = open_graph(opened(args), args)
         if graph.stage != "nn":
             raise OptionError("the kernels of the model are picked already", found=graph.stage)
         with shown(wanted=not args.verbose) as progress:

@@ -116,18 +116,43 @@ def quantize(
     exclude: Sequence[str] = (),
     error_budget: float | None = None,
 ) -> Quantized:
-    """Quantise a model in float32 to 8 bits, by the quantiser of ONNX Runtime
-    (``pip install 'tessella[quantize]'``).
+    """Quantise a model in float32 to 8 bits, by the quantiser of ONNX Runtime.
 
-    ``calibrate`` has samples, each a dictionary of arrays by the names of inputs: the ranges of
-    activations are those that occur in them. With ``dynamic``, ranges are found in each run, and
-    samples serve ``error_budget`` and the report alone. Weights are signed, with a scale for each
-    channel unless ``per_channel`` is False; ``activations`` are `u8` or `s8`. Nodes named in
-    ``exclude`` stay in float32. So do as many others, those with the largest errors of their own
-    first, as it takes for the error of the outputs to be at most ``error_budget``: the norm of the
-    difference over the norm of the output in float32, on the samples.
+    This needs ``pip install 'tessella[quantize]'``. Weights are signed.
 
-    Raises TessellaError.
+    Parameters
+    ----------
+    model : str, Path, bytes or onnx.ModelProto
+        The path or the bytes of an ONNX file, or a ``ModelProto``.
+    calibrate : sequence of dict of array_like
+        Samples: the inputs by name. The ranges of activations are those that occur in them.
+    per_channel : bool
+        Whether a weight has a scale for each channel, instead of one.
+    activations : {"u8", "s8"}
+        The element of activations.
+    dynamic : bool
+        Whether ranges are found in each run. Samples then serve ``error_budget`` and the report.
+    exclude : sequence of str
+        Nodes that stay in float32.
+    error_budget : float, optional
+        The largest error of an output on the samples: the norm of the difference over the norm of
+        the output in float32. Nodes with the largest errors stay in float32, as many as it takes.
+
+    Returns
+    -------
+    Quantized
+        The quantised model, which can be saved, and compared with the one in float32.
+
+    Raises
+    ------
+    InvalidModelError
+        If the file is no model, or breaks the rules of its format.
+    UnsupportedError
+        If parts of the model are not supported.
+    InputError
+        If samples are missing, or do not fit the inputs.
+    OptionError
+        If an option is wrong.
     """
     scheme = Scheme(per_channel=per_channel, activations=activations, dynamic=dynamic)
     scheme.check()
