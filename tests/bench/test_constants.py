@@ -1,4 +1,5 @@
-"""What other values of constants change, and that a row means the constant that is read."""
+"""Changing a constant changes results as its row says, and each row names the constant that the
+code reads."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_a_constant_of_the_lowering_changes_code() -> None:
 
 
 def imported() -> set[tuple[str, str]]:
-    """What modules of the source import from others, by module and name."""
+    """Return what modules of the source import from others, by module and name."""
     files = (file for folder in ("passes", "lowering") for file in (SOURCE / folder).rglob("*.py"))
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
     imports = (node for node in nodes if isinstance(node, ast.ImportFrom))

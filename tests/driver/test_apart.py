@@ -243,7 +243,8 @@ def test_a_process_that_dies(
     compiled: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that is killed was so for lack of memory, which this one is not to take either."""
+    """A killed worker was out of memory; this process must not repeat its work and run out as
+    well."""
     pids_of(monkeypatch, f"{READY}os.read(0, 1); {end}")
     monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
     model = tessella.compile(open_batch(), dims={})

@@ -1,4 +1,4 @@
-"""What a pass that crashes leaves behind."""
+"""The files that a crashing pass leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What compiling and running leave in memory, each in a process of its own."""
+"""Memory that stays allocated after compilations and runs, each measured in a process of its
+own."""
 
 from __future__ import annotations
 
@@ -405,7 +406,7 @@ def test_release_frees_the_memory_of_calls(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dropped", ["first", pytest.param("second", marks=pytest.mark.slow)])
 def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
-    """Of a model that is dropped: 17 MB beside 8 kB."""
+    """Dropping a model frees 17 MB, though another model shares an 8 kB constant with it."""
     shared, grown, left = run(SHARED_CONSTANT, dropped)
     assert shared >= 1
     assert left < grown - (13 << 20)
@@ -413,7 +414,8 @@ def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
 
 @pytest.mark.slow
 def test_compiles_of_different_models_leave_nothing() -> None:
-    """Of 120, those after the thirtieth. Nothing collects garbage between."""
+    """After the first thirty of 120 compilations, memory stays the same. Nothing collects garbage
+    between them."""
     printed = python("-m", "bench.memory", "--compiles", "120", "--every", "30")
     first, *_, last = (float(line.split()[1]) for line in printed.splitlines()[1:])
     assert last - first < 10

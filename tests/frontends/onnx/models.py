@@ -88,7 +88,8 @@ def same(found: Any, wanted: Any) -> None:
 
 
 def compare(proto: onnx.ModelProto, *calls: Mapping[str, Any]) -> Model:
-    """One model for all calls, compiled and interpreted, gives what ONNX Runtime does."""
+    """Compile and interpret the model once for all calls, and compare its results with ONNX
+    Runtime's."""
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     compiled = tessella.compile(proto)
     for feeds in calls:

@@ -165,7 +165,7 @@ def test_open_sizes(settings: dict[str, Any]) -> None:
 
 
 def test_results_share_no_memory() -> None:
-    """What one call gives, the next one does not write to."""
+    """A call does not write to the results of earlier calls."""
     x = sparse((300, 40), "float32")
     compiled = tessella.compile(node("NonZero", {"x": x}))
     first = compiled.run(None, {"x": x})[0]

@@ -1,4 +1,4 @@
-"""What `tessella.tile` gives: arguments and results, programs for shapes, stages, options."""
+"""The functions of `tessella.tile`: arguments and results, programs for shapes, stages, options."""
 
 from __future__ import annotations
 

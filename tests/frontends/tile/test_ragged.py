@@ -38,7 +38,7 @@ def lengths(count: int, most: int) -> Array:
 
 
 def loops_end(program: Any, *arrays: Array) -> int:
-    """How many loops over reduced indices end at what the kernels compute."""
+    """Return how many loops over reduced indices end at computed elements."""
     text = program.lower(*arrays).as_text("loops")
     return len(re.findall(r"scf.for %[jk]\w* = %\w+ to %\w+ step", text)) if "maxsi" in text else 0
 
