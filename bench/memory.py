@@ -129,7 +129,7 @@ def python_arenas() -> tuple[int, int]:
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            sys._debugmallocstats()
+            sys._debugmallocstats()  # pyright: ignore[reportPrivateUsage]
         finally:
             os.dup2(kept, 2)
             os.close(kept)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +18,6 @@ from tessella.support.disk import file_state
 from tessella.support.errors import InvalidModelError
 
 if TYPE_CHECKING:
-    from tessella.driver.apart import Origin
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1
@@ -38,8 +36,6 @@ class KeptModel(KeptSource["OnnxSource"]):
         self._state = _state_of(model)
         """Of the file, since before it was identified."""
         super().__init__(_identity(model, settings), read)
-        self._name = secrets.token_hex(16)
-        """Tells this model from others of this process."""
 
     def _first(self) -> OnnxSource:
         source = self._read()
@@ -56,29 +52,6 @@ class KeptModel(KeptSource["OnnxSource"]):
                 raise _changed("since it was compiled", self._model)
             self._source = source
         return self._source
-
-    def _count(self, source: OnnxSource) -> int:
-        return source.nodes
-
-    def origin(self) -> Origin:
-        """How another process opens the model."""
-        from tessella.driver.apart import Origin, StoredArray  # which is seldom needed
-
-        model, is_path = self._model, isinstance(self._model, str | os.PathLike)
-        constants: Mapping[str, Any] = self._settings["constants"]
-        return Origin(
-            name=self._name,
-            fingerprint=self.fingerprint,
-            path=os.path.abspath(os.fsdecode(cast(str, model))) if is_path else None,
-            state=str(self._state),
-            constants={name: StoredArray.of(array) for name, array in constants.items()},
-            max_bytes=self._settings.get("max_bytes"),
-        )
-
-    def data(self) -> bytes:
-        """The bytes of a model that is at no path."""
-        is_path = isinstance(self._model, str | os.PathLike)
-        return b"" if is_path else _contents(self._model)
 
     def _files(self, source: OnnxSource) -> Sequence[str]:
         return source.files

@@ -84,7 +84,7 @@ def test_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     arrays = case.arguments(np.random.default_rng(0))
     function = functools.partial(case.function, Modules(np, tessella.erf))
-    graph = tessella.jit(function).lower(*arrays)._program.graph
+    graph = tessella.jit(function).lower(*arrays)._program.graph()
     program = compile_graph(graph, make_options()).program
     # NumPy copies
     assert name == "copy-100M" or any(getattr(step, "shared", False) for step in program.steps)

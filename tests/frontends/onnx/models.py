@@ -118,5 +118,5 @@ class Interpreted:
         after = interfaces(graph)
         if after is None:
             return found
-        rest = RunningRest(after, sources(graph), lambda source, _: Interpreted(source))
+        rest = RunningRest(after, sources(graph), lambda source, _, in_call: Interpreted(source))
         return rest.program.run([info.name for info in self._source.outputs], feeds, found)
