@@ -86,7 +86,8 @@ def test_half_precision() -> None:
 
 def test_double_precision() -> None:
     """Of an image that grows evenly, what is read between elements is known."""
-    feeds = {name: array.astype(np.float64) for name, array in operands((1, 1), {}, 0).items()}
+    singles = operands((1, 1), {}, 0)
+    feeds: dict[str, Array] = {name: a.astype(np.float64) for name, a in singles.items()}
     offset = np.abs(feeds["offset"]) % 1 * 0.9
     places = np.minimum(np.indices((7, 6)) + offset, [[[6]], [[5]]])
     feeds["offset"] = places - np.indices((7, 6))
