@@ -93,6 +93,7 @@ CONSTANTS = {
         Constant(f"{_TILE}.space", "AHEAD_ROWS", (6, 1 << 20)),
         Constant(f"{_TILE}.space", "AHEAD_PAIRS", (1, 1 << 20)),
         Constant(f"{_TILE}.space", "TRANSPOSED_BLOCK", (4, 1 << 20)),
+        Constant(f"{_TILE}.space", "PAGED_BLOCK", (4, 16, 1 << 20)),
         Constant(f"{_TILE}.space", "WINDOW_ROWS", ((), (2,))),
         Constant(f"{_TILE}.space", "MAX_BOUNDARY_TILES", (3, 1 << 20)),
         Constant(f"{_TILE}.space", "LONG_WINDOW", (8, 1 << 20)),

@@ -65,7 +65,7 @@ from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
 from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
-from tessella.dialects.tile import check_order
+from tessella.dialects.tile import check_order, taken_arguments
 from tessella.support.conditions import decided
 from tessella.support.sizes import Size
 
@@ -420,9 +420,12 @@ class BufferCall(IRDLOperation):
         return (*self.inputs, *self.outputs, *self.scratch)
 
     def verify_(self) -> None:
-        written = (*self.outputs, *self.scratch)
+        self.check_apart(self.inputs, (*self.outputs, *self.scratch))
+
+    def check_apart(self, read: Sequence[SSAValue], written: Sequence[SSAValue]) -> None:
+        """Raise VerifyException if a buffer that is written overlaps another one."""
         for i, value in enumerate(written):
-            others = (*self.inputs, *written[:i])
+            others = (*read, *written[:i])
             if any(_overlap(value, other) for other in others):
                 raise VerifyException(
                     f"{self.name}: @{self.callee_name} writes to a buffer that overlaps another "
@@ -478,6 +481,8 @@ class _LaunchesSegment(SymbolUserOpInterface):
         assert isinstance(op, LaunchOp)
         segment = callee_of(op, op.callee, TileSegmentOp, SegmentOp)
         if isinstance(segment, TileSegmentOp):
+            if taken_arguments(segment):
+                raise VerifyException(f"rt.launch: @{op.callee_name} writes over an argument")
             check_types(op, "operands", segment.function_type.inputs.data, op.arguments.types)
             check_types(op, "results", segment.function_type.outputs.data, op.res.types)
         else:

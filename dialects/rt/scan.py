@@ -43,6 +43,10 @@ class _RunsSegment(SymbolUserOpInterface):
         check_types(op, "outputs, step by step,", [a.type for a in segment.outputs], given)
         check_types(op, "carried values", taken[: loop.carried], given[: loop.carried])
         check_types(op, "spare buffers", given[: loop.carried], [value.type for value in op.spare])
+        if any(segment.inputs[i].first_use is not None for i in op.in_place):
+            raise VerifyException(
+                f"rt.scan: @{op.callee_name} reads a carried value that it writes over"
+            )
         for what, memory, needed in (
             ("the arena", op.arena, segment.arena_size),
             ("each thread's own memory", op.private, segment.private_size),
@@ -60,8 +64,9 @@ class ScanOp(BufferCall, LoopOp):
     """Run a segment for each element of sequences, or while a condition is true: see ``LoopOp``.
 
     Carried values alternate between the outputs and spare buffers, and end in the outputs; after a
-    conditional loop, the first thread copies them there if necessary. The spare buffers are
-    followed by the segment's arena, if it has one, and by each thread's own memory in it.
+    conditional loop, the first thread copies them there if necessary. A value that the steps
+    overwrite has the same buffer as input, output and spare buffer. The spare buffers are followed
+    by the segment's arena, if it has one, and by each thread's own memory in it.
     """
 
     name = "rt.scan"
@@ -148,6 +153,18 @@ class ScanOp(BufferCall, LoopOp):
             raise VerifyException(f"rt.scan: the sequences do not have {count} elements each")
         if loop.conditional and self.inputs[0].type != CONDITION:
             raise VerifyException(f"rt.scan: expected a condition, found {self.inputs[0].type}")
+
+    @property
+    def in_place(self) -> frozenset[int]:
+        """The numbers of the carried values in one buffer that the steps overwrite."""
+        buffers = zip(self.inputs, self.outputs, self.spare, strict=False)
+        return frozenset(i for i, (a, b, c) in enumerate(buffers) if a is b and b is c)
+
+    def verify_(self) -> None:
+        one, carried = self.in_place, self.loop.carried
+        read = [value for i, value in enumerate(self.inputs) if i not in one]
+        spare = [value for i, value in enumerate(self.spare) if i not in one]
+        self.check_apart(read, (*self.outputs, *spare, *self.scratch[carried:]))
 
 
 def _is_private(buffer: SSAValue) -> bool:

@@ -5,7 +5,8 @@
     %s = tile.contract = [i: 2] (%y[i]) init %r -> [i + 2] ...
 
 All three values are one buffer. A statement with an `init` writes into the buffer of that value and
-ends its lifetime: nothing may read the value afterwards.
+ends its lifetime: nothing may read the value afterwards. The init may be an argument of the kernel.
+One result is then in the memory of that argument, and nothing may read it after the call.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ def overwriter(value: SSAValue) -> ContractOp | None:
     return next((op for use in value.uses if (op := _overwriter(use)) is not None), None)
 
 
+def init_root(value: SSAValue) -> SSAValue:
+    """Return the tensor that owns the buffer of a tensor of a kernel."""
+    while isinstance(value.owner, ContractOp) and value.owner.init is not None:
+        value = value.owner.init
+    return value
+
+
 def reads(op: ContractOp | SelectionOp) -> Iterator[SSAValue]:
     """Yield the tensors whose elements a statement reads."""
     yield from op.reads if isinstance(op, SelectionOp) else op.tensors[:-1]
@@ -32,18 +40,15 @@ def reads(op: ContractOp | SelectionOp) -> Iterator[SSAValue]:
 
 
 def check_inits(block: Block) -> None:
-    """Raise VerifyException if a tensor is used after a statement of a kernel has overwritten it.
-
-    A statement also must not write into a tensor that the kernel does not create.
-    """
+    """Raise VerifyException if a tensor is used after a statement has overwritten it."""
     order = {op: i for i, op in enumerate(block.ops)}
     for op in order:
         if not isinstance(op, ContractOp) or (init := op.init) is None:
             continue
         name = f"%{init.name_hint or '?'}"
-        if not isinstance(init.owner, ContractOp | EmptyOp):
+        if not isinstance(init.owner, ContractOp | EmptyOp | Block):
             raise VerifyException(
-                f"tile.contract: expected an init that the kernel makes, found its argument {name}"
+                f"tile.contract: expected an init that a statement makes, found {name}"
             )
         if init.type != op.res.type:
             raise VerifyException(

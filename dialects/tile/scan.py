@@ -20,7 +20,7 @@ from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import body_above, check_types
-from tessella.dialects.tile.functions import SegmentOp
+from tessella.dialects.tile.functions import SegmentOp, taken_arguments
 from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
 
@@ -29,8 +29,12 @@ class _RunsSegment(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, ScanOp)
         op.check_counts()
-        type = body_above(op, op.callee, SegmentOp).function_type
-        loop = op.loop
+        segment, loop = body_above(op, op.callee, SegmentOp), op.loop
+        type = segment.function_type
+        if any(i >= loop.carried for i in taken_arguments(segment)):
+            raise VerifyException(
+                f"tile.scan: @{op.callee_name} writes over an argument that is not carried"
+            )
         taken = [
             _element(value) if 0 <= i - loop.carried < loop.scanned else value.type
             for i, value in enumerate(op.arguments)

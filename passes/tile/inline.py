@@ -54,10 +54,10 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Linear]) -> bool:
     """Whether a map that depends on indices may be computed in a reader, whose loops then run over
-    these alone: in an indexed write, or where loops end earlier so."""
+    these alone: in another map, in an indexed write, or where loops end earlier so."""
     reduced = {index.name for index in consumer.index_list if index.reduced}
     ending = [name for name, form in names.items() if form.single in reduced]
-    return consumer.is_scatter or (
+    return (consumer.is_map or consumer.is_scatter) or (
         operand < len(consumer.inputs) and would_end(consumer, operand, ending)
     )
 
