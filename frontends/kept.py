@@ -1,4 +1,4 @@
-"""ONNX models whose programs are kept on disk. A model is read only if a program is missing."""
+"""ONNX models whose programs are cached on disk. A model is read only if a program is missing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1
-"""The most bytes that a model may have here. Larger ones are left to the importer, which refuses
-them with a reason."""
+"""The maximum size of a model here, in bytes. The importer refuses larger ones with a reason."""
 
 
 class KeptModel(KeptSource["OnnxSource"]):
-    """An ONNX model by its bytes, and those of its files of external data."""
+    """An ONNX model, identified by its bytes and those of its external data."""
 
     def __init__(
         self, model: object, settings: Mapping[str, Any], read: Callable[[], OnnxSource]
@@ -34,7 +33,7 @@ class KeptModel(KeptSource["OnnxSource"]):
         self._model = model
         self._settings = settings
         self._state = _state_of(model)
-        """Of the file, since before it was identified."""
+        """The state of the file before it was hashed."""
         super().__init__(_identity(model, settings), read)
 
     def _first(self) -> OnnxSource:
@@ -74,7 +73,8 @@ def _changed(when: str, model: object) -> InvalidModelError:
 
 
 def _state_of(model: object) -> tuple[int, ...]:
-    """What changes with the file at a path, or with another file there; empty for what is none."""
+    """Return the state of the file at a path, which changes with the file; empty if there is no
+    file."""
     if not isinstance(model, str | os.PathLike):
         return ()
     try:
@@ -84,8 +84,8 @@ def _state_of(model: object) -> tuple[int, ...]:
 
 
 def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Names the bytes of a model, how it is read, and the version of onnx, which has the schemas
-    and functions of its ops; None if there is no cache, or it is no model."""
+    """Return a hash of the model's bytes, its import settings and the version of onnx, which has
+    the schemas and functions of its ops; None without a cache, or if the file is no model."""
     if disk.home() is None:
         return None
     try:
@@ -99,7 +99,7 @@ def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
 
 
 def _contents(model: object) -> bytes:
-    """The bytes of a model. Raises OSError, ValueError, TypeError."""
+    """Return the bytes of a model. Raises OSError, ValueError, TypeError."""
     if isinstance(model, bytes):
         return model
     if isinstance(model, str | os.PathLike):

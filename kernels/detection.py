@@ -1,4 +1,4 @@
-"""Kernels of the ops on the boxes of detectors."""
+"""Kernels of detection ops: selection of boxes, and sampling of regions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
 def non_max_suppression(
     k: KernelBuilder, op: nn.NonMaxSuppressionOp, *operands: SSAValue
 ) -> Sequence[SSAValue]:
-    """A greedy selection of each class by its scores, then a join of the selected boxes."""
+    """Emit a greedy selection of each class by its scores, then a join of the selected boxes."""
     boxes, scores, most, overlap, *least = operands
     batches, classes, count = shape_of(scores)
     place = ["b", "i"]
@@ -139,7 +139,7 @@ def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
 
 
 def _fits_in(op: nn.RoiAlignOp) -> str | None:
-    """The reason why a kernel does not sample regions."""
+    """Return the reason why a kernel does not sample regions."""
     extents = shape_of(op.x)[2:]
     return None if all(always(e < MOST) for e in extents) else "an image may be too large"
 
@@ -148,8 +148,10 @@ def _fits_in(op: nn.RoiAlignOp) -> str | None:
 def roi_align(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """R[r, c, p, q] = +(the values at points of a region of X[B[r], c]), or the greatest of them;
-    divided by their number, which is a setting, or depends on the size of the region."""
+    """R[r, c, p, q] = the mean, or the maximum, over the sampling points of a region of X[B[r], c].
+
+    The number of points is an attribute, or follows from the size of the region.
+    """
     make = _by_number if op.settings["samples"] else _by_size
     return make(k, op, x, rois, batches)
 
@@ -157,7 +159,8 @@ def roi_align(
 def _by_number(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """The places of the points are tensors, [regions, size, samples]."""
+    """Emit the kernel for a fixed number of points; the points' coordinates are tensors [regions,
+    size, samples]."""
     type, samples = k.result_type(op), op.settings["samples"]
     count, channels, *sizes = shape_of(type)
     element = k.computed(type.element_type)
@@ -184,7 +187,7 @@ def _by_number(
 def _by_size(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """The sums end at the numbers of points, which are tensors, [regions]."""
+    """Emit the kernel for computed numbers of points, tensors [regions], at which the sums end."""
     type = k.result_type(op)
     count, channels, *sizes = shape_of(type)
     element, is_mean = k.computed(type.element_type), op.settings["mode"] == "avg"
@@ -221,7 +224,7 @@ def _by_size(
 
 
 def _most(size: Size) -> int:
-    """The number of points of an element of a result along a dimension, at most."""
+    """Return the maximum number of points per element of a result along a dimension."""
     return max(1, MOST_POINTS // estimated(size))
 
 
@@ -233,8 +236,7 @@ def _value(
     point: Sequence[SSAValue],
     element: Attribute,
 ) -> SSAValue:
-    """The mean of the elements around a point by their weights, or the greatest product with
-    one."""
+    """Return the weighted sum of the elements around a point, or the greatest weighted element."""
     image = s.op(IndexCastOp(batch, IndexType()))
     rows, columns = (
         _taps(s, at, extent) for at, extent in zip(point, shape_of(x)[2:], strict=True)
@@ -254,15 +256,15 @@ def _value(
 
 
 def _sides(dimension: int) -> tuple[int, int]:
-    """Where the ends of a region along a dimension are."""
+    """Return the columns of a region's low and high end along a dimension."""
     return 1 - dimension, 3 - dimension
 
 
 def _points(
     k: KernelBuilder, op: nn.RoiAlignOp, rois: SSAValue, dimension: int, element: Attribute
 ) -> SSAValue:
-    """Where the points of regions are along a dimension, [regions, size, samples]; -1 for those
-    that are beyond the image."""
+    """Emit the coordinates of sampling points along a dimension, [regions, size, samples]; -1
+    beyond the image."""
     samples, size = op.settings["samples"], op.settings["sizes"][dimension]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -281,8 +283,8 @@ def _numbers(
     dimension: int,
     element: Attribute,
 ) -> SSAValue:
-    """How many points regions have for each element of the result along a dimension, [regions]. A
-    region that has too many fails the call's check."""
+    """Emit the number of points per element of the result along a dimension, [regions]. A region
+    with too many points fails the call's check."""
     most = _most(op.settings["sizes"][dimension])
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -305,7 +307,7 @@ def _numbers(
 def _parts(
     s: Scalars, op: nn.RoiAlignOp, ends: Sequence[SSAValue], dimension: int
 ) -> tuple[SSAValue, SSAValue]:
-    """Where a region begins along a dimension, and the length of each of its parts."""
+    """Return the start of a region along a dimension, and the length of each of its parts."""
     settings, size = op.settings, op.settings["sizes"][dimension]
     low, high = (s.op(MulfOp(end, s.like(settings["scale"], end))) for end in ends)
     if settings["half_pixel"]:
@@ -324,8 +326,8 @@ def _point(
     names: tuple[str, str],
     samples: SSAValue,
 ) -> SSAValue:
-    """Where a point of a region is along a dimension, by the indices of the part and of the point
-    in it, of which there are so many; -1 if it is beyond the image."""
+    """Return the coordinate of a point along a dimension, from the indices of the part and of the
+    point among ``count`` in the part; -1 beyond the image."""
     low, part = _parts(s, op, ends, dimension)
     number, inner = (_float(s, s.index(name), low.type) for name in names)
     start = s.op(AddfOp(low, s.op(MulfOp(number, part))))
