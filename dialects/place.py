@@ -213,6 +213,7 @@ def place_of(type: Attribute) -> PlaceAttr | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def placed(type: TensorType, place: PlaceAttr) -> TensorType:
     """The tensor type at a place, with the element of the place's precision."""
     precision = place.precision.data

@@ -152,11 +152,12 @@ class Stores:
         buffer = self.buffers[-1]
         at = self.e.at(self.loads.address(-1, point, row, u))
         if self.s.vector is None or self.plan.sums_lanes:
-            self.e.effect(memref.StoreOp.get(value.ssa, buffer, [at]))
+            self.e.effect(memref.StoreOp.create(operands=[value.ssa, buffer, at]))
             return
         spread, tail = self.e.spread(value), point.tail_of(u)
         if tail == 1 and self._may_be_truncated():
-            self.e.effect(memref.StoreOp.get(self._first_lane(spread), buffer, [at]))
+            first = self._first_lane(spread)
+            self.e.effect(memref.StoreOp.create(operands=[first, buffer, at]))
         elif tail != 0:
             mask = self.e.lane_mask(tail)
             self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, spread))

@@ -240,9 +240,13 @@ class Emitter:
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
         results = body(inner.args[0], inner.args[1:])
-        inner.add_op(scf.YieldOp(*results))
+        inner.add_op(scf.YieldOp.create(operands=results))
         self.block, self._local = self._outer.pop()
-        op = scf.ForOp(start, stop, self.index(step), list(carried), Region(inner))
+        op = scf.ForOp.create(
+            operands=[start, stop, self.index(step), *carried],
+            result_types=[value.type for value in carried],
+            regions=[Region(inner)],
+        )
         if unroll != 1:
             op.attributes[UNROLL] = IntegerAttr(unroll, i64)
         self.block.add_op(op)
@@ -254,9 +258,9 @@ class Emitter:
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
         body()
-        inner.add_op(scf.YieldOp())
+        inner.add_op(scf.YieldOp.create())
         self.block, self._local = self._outer.pop()
-        self.effect(scf.IfOp(condition, [], Region(inner)))
+        self.effect(scf.IfOp.create(operands=[condition], regions=[Region(inner), Region()]))
 
     def either(
         self,

@@ -135,6 +135,8 @@ class Expr:
         return Expr.of(terms)
 
     def __mul__(self, other: Expr | int) -> Size:
+        if type(other) is int:  # as most are
+            return Expr.of({atoms: factor * other for atoms, factor in self.terms.items()})
         terms: dict[Monomial, int] = {}
         others = self._terms_of(other)
         if len(self.terms) * len(others) > MOST_TERMS:

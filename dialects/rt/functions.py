@@ -417,7 +417,7 @@ class BufferCall(IRDLOperation):
     @property
     def buffers(self) -> Sequence[SSAValue]:
         """The operands for the kernel's arguments, in order."""
-        return (*self.inputs, *self.outputs, *self.scratch)
+        return self.operands[:-2]
 
     def verify_(self) -> None:
         self.check_apart(self.inputs, (*self.outputs, *self.scratch))

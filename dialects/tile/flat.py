@@ -63,7 +63,9 @@ class FlatAccess(Generic[S_co]):
         last = {index.name: index.parts[-1].name for index in loops}
         strides = {name: known[part] for name, part in last.items() if part in known}
         inner = {name: stride for name, stride in known.items() if name not in last}
-        return replace(self, strides=strides, inner=inner)
+        return FlatAccess(
+            strides, self.offset, self.size, self.lanes, self.room, inner, self.element
+        )
 
     def is_one(self, indices: Iterable[Index]) -> bool:
         """Return whether one step of each index equals a full run of the next one."""
@@ -211,7 +213,11 @@ def strides_of(value: SSAValue) -> dict[int, Size]:
 
 
 def flatten_access(
-    forms: Access, shape: Sequence[Size], layout: Layout, ranges: Mapping[str, Size]
+    forms: Access,
+    shape: Sequence[Size],
+    layout: Layout,
+    ranges: Mapping[str, Size],
+    element: Element = ELEMENTS["f32"],
 ) -> FlatAccess:
     """Return the address of an access to a tensor of this shape and layout.
 
@@ -235,7 +241,7 @@ def flatten_access(
         offset += step * form.constant
         for name, c in form.terms:
             strides[name] = strides.get(name, 0) + step * c
-    return FlatAccess(strides, offset, layout.size(shape), lanes, room)
+    return FlatAccess(strides, offset, layout.size(shape), lanes, room, {}, element)
 
 
 def _walk_tiles(
@@ -307,14 +313,15 @@ def _read_at(
     value: SSAValue, forms: Access, packed: PlaceAttr | None, ranges: Mapping[str, Size]
 ) -> FlatAccess:
     layout = layout_of(value, packed)
-    flat = flatten_access(forms, memory_shape(value), layout, ranges)
-    return replace(flat, element=stored_element(value, packed))
+    element = stored_element(value, packed)
+    return flatten_access(forms, memory_shape(value), layout, ranges, element)
 
 
 def _in_step(index: Index, ranges: Mapping[str, Size]) -> Index:
     """Return an index with the range that it, and its digits, have in an iteration."""
     if not index.digits:
-        return replace(index, range=ranges[index.name])
+        extent = ranges[index.name]
+        return index if extent is index.range else replace(index, range=extent)
     return Index.merged(index.name, [_in_step(digit, ranges) for digit in index.digits])
 
 

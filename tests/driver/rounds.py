@@ -87,8 +87,8 @@ def in_a_process(cases: str | Path, cache: Path) -> Round:
 
 
 def nodes() -> Iterator[Case]:
-    """The node suite of ONNX."""
-    for case in node_cases():
+    """Half of the node suite of ONNX: with open sizes, other processes have all of it."""
+    for case in islice(node_cases(), None, None, 2):
         model, calls = calls_of(case)
         yield Case(case.name, model.SerializeToString(), calls, rtol=case.rtol, atol=case.atol)
 

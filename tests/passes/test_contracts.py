@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -406,7 +406,7 @@ def test_a_kernel_that_a_pass_breaks_does_not_verify_again() -> None:
     module, verifier = parsed(TILE), Verifier()
     verifier.verify(module)
     kernel = next(op for op in module.ops if isinstance(op, tile.KernelOp))
-    marks, kernel.arg_attrs = kernel.arg_attrs, ArrayAttr([])
+    marks, kernel.arg_attrs = kernel.arg_attrs, ArrayAttr[DictionaryAttr]([])
     for _ in range(2):
         with pytest.raises(VerifyException, match="expected attributes of 2 arguments"):
             verifier.verify(module)
