@@ -200,13 +200,14 @@ def _by_size(
             for d, n in enumerate(counts)
         ]
         value = _value(s, op, x, a[0], points, element)
-        inside = [s.below(name, n) for name, n in zip("ij", counts, strict=True)]
+        first, second = (s.below(name, n) for name, n in zip("ij", counts, strict=True))
         neutral = s.like(0.0 if is_mean else -inf, value)
-        return s.op(SelectOp(s.op(AndIOp(*inside)), value, neutral))
+        return s.op(SelectOp(s.op(AndIOp(first, second)), value, neutral))
 
     def finished(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
         found, *counts = a
-        total = s.op(MulfOp(*(s.cast(n, found.type) for n in counts)))
+        high, wide = (s.cast(n, found.type) for n in counts)
+        total = s.op(MulfOp(high, wide))
         is_empty = s.op(CmpfOp(total, s.like(0.0, total), "oeq"))
         value = s.op(DivfOp(found, total)) if is_mean else found
         return s.op(SelectOp(is_empty, s.like(0.0, value), value))
@@ -291,8 +292,8 @@ def _numbers(
         _, part = _parts(s, op, a, dimension)
         whole = s.op(CeilOp(part))
         zero, infinite = s.like(0.0, part), s.like(inf, part)
-        counts = [s.op(CmpfOp(whole, zero, "ogt")), s.op(CmpfOp(whole, infinite, "olt"))]
-        number = s.cast(s.op(SelectOp(s.op(AndIOp(*counts)), whole, zero)), i32)
+        above, below = s.op(CmpfOp(whole, zero, "ogt")), s.op(CmpfOp(whole, infinite, "olt"))
+        number = s.cast(s.op(SelectOp(s.op(AndIOp(above, below)), whole, zero)), i32)
         fits = s.op(CmpiOp(number, s.like(most, number), "sle"))
         region = s.op(IndexCastOp(s.index("r"), i32))
         place = s.op(SelectOp(fits, region, s.like(-1, region)))

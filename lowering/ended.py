@@ -68,7 +68,9 @@ class Ended:
         return self.e.op(arith.AddiOp(end, self.e.index(limit.more))) if limit.more else end
 
     def _value(self, limit: Limit, point: Point, row: int, u: int) -> Val:
-        args = {a: self.loads.load(a.index, point, row, u, None) for a in limit.arguments}
+        args: dict[SSAValue, Val] = {
+            a: self.loads.load(a.index, point, row, u, None) for a in limit.arguments
+        }
         block, tail = self.op.combine.block, point.tail_of(u)
         others = [op for op in block.ops if op not in limit.needed]
         values = self.bodies.values(block, args, point.indices, row, u, tail, others)

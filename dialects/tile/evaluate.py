@@ -23,7 +23,7 @@ from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.decisions import known, known_all
-from tessella.support.errors import ExecutionError, InternalError
+from tessella.support.errors import ExecutionError
 
 _MOST = 1 << 22
 """The most points that are computed at once."""
@@ -69,9 +69,10 @@ class _Statement:
                 numbers = {arg.index for arg in limit.arguments}
                 given = [(self.op.inputs[i], self.op.input_accesses[i]) for i in sorted(numbers)]
                 read, _ = self._elements([v for v, _ in given], [a for _, a in given], points)
-                known = dict(zip((block.args[i] for i in sorted(numbers)), read, strict=True))
+                arguments: list[SSAValue] = [block.args[i] for i in sorted(numbers)]
+                elements = dict(zip(arguments, read, strict=True))
                 ops = (op for op in block.ops if op in limit.needed)
-                values = values_of(ops, known, points, self.arrays)
+                values = values_of(ops, elements, points, self.arrays)
                 end = int(values[limit.value].max()) + limit.more
                 ranges[name] = max(0, min(ranges[name], end))
         return ranges
@@ -265,14 +266,15 @@ def _values(
     block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
     """All values of a body for the elements of all points."""
-    return values_of(block.ops, dict(zip(block.args, arguments, strict=True)), points, arrays)
+    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+    return values_of(block.ops, values, points, arrays)
 
 
 def values_of(
-    ops: Iterable[Operation], known: Arrays, points: Points, arrays: Arrays
+    ops: Iterable[Operation], elements: Arrays, points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
-    """The values of ops of a body at all points, with those that are known."""
-    values: dict[SSAValue, Array] = dict(known)
+    """The values of ops of a body at all points, and the elements that they are computed from."""
+    values: dict[SSAValue, Array] = dict(elements)
     for op in ops:
         if isinstance(op, YieldOp):
             return values
@@ -284,7 +286,7 @@ def values_of(
             values[op.res] = _extracted(op, [values[x] for x in op.coordinates], arrays)
         else:
             values[op.results[0]] = evaluate(op, [values[x] for x in op.operands])
-    raise InternalError("a body without tile.yield")
+    return values
 
 
 def _extracted(op: ExtractOp, coordinates: Sequence[Array], arrays: Arrays) -> Array:

@@ -58,6 +58,6 @@ def test_a_scale_that_is_an_input() -> None:
 
     x = np.random.default_rng(1).integers(0, 256, 40000).astype(np.uint8)
     traced = tessella.jit(wave, target="avx2")
-    for scale in (np.float32([0.01]), np.float32([-0.3])):
+    for scale in (np.full(1, 0.01, np.float32), np.full(1, -0.3, np.float32)):
         np.testing.assert_allclose(traced(x, scale), wave(x, scale), rtol=1e-4, atol=1e-6)
     assert _is_looked_up(traced.lower(x, scale))

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from xdsl.parser import Parser
 
 import tessella
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.evaluate import contract
+from tessella.driver.stage_file import stage_context
 from tests.native import RUNNABLE
 
 Array = npt.NDArray[Any]
@@ -96,3 +100,37 @@ def test_a_traced_function() -> None:
 
     v, n = np.random.default_rng(2).standard_normal((7, 300)), lengths(7, 300)
     np.testing.assert_allclose(tessella.jit(masked)(v, n), masked(v, n), rtol=1e-12)
+
+
+TEXT = """
+tile.kernel @k(%n: tensor<9xi32>, %x: tensor<9x61xf32>) -> (tensor<9xf32>) {
+  %s = tile.contract + [i: 9 | k: 61, l: 1048576] (%n[i], %x[i, k]) -> [i] {
+  ^bb0(%end: i32, %v: f32):
+    %k = tile.index "k"
+    %at = arith.index_cast %k : index to i32
+    %l = tile.index "l"
+    %again = arith.index_cast %l : index to i32
+    %first = arith.cmpi slt, %at, %end : i32
+    %two = arith.constant 2 : i32
+    %most = arith.minsi %end, %two : i32
+    %second = arith.cmpi slt, %again, %most : i32
+    %both = arith.andi %first, %second : i1
+    %zero = arith.constant 0.0 : f32
+    %y = arith.select %both, %v, %zero : f32
+    tile.yield %y : f32
+  } : tensor<9xf32>
+  tile.return %s : tensor<9xf32>
+}
+"""
+
+
+def test_the_interpreter_stops_there() -> None:
+    """All points of the ranges would take hours."""
+    module = Parser(stage_context(), TEXT).parse_module()
+    (op,) = (each for each in module.walk() if isinstance(each, ContractOp))
+    v = np.random.default_rng(2).standard_normal((9, 61)).astype(np.float32)
+    n = lengths(9, 61)
+    ends = np.clip(n, 0, None)
+    wanted = [row[:end].sum() * min(end, 2) for row, end in zip(v, ends, strict=True)]
+    found = contract(op, dict(zip(op.inputs, (n, v), strict=True)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
