@@ -12,6 +12,9 @@ from tessella.runtime.signature import Dimensions
 from tessella.support.errors import InputError, OptionError
 from tessella.support.tables import remembered
 
+DimNames = Mapping[str, Mapping[int, str]]
+"""Names of dimensions that are open, by argument and dimension."""
+
 _MOST = 64
 """Kinds of calls whose shapes are recorded."""
 
@@ -56,7 +59,7 @@ class ArgumentDims:
         OptionError."""
         openness = check_dims(dims)
         self._is_fixed = openness == "fixed"
-        self._bounds = {} if isinstance(openness, str) else openness
+        self._bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
         self._named = _named({} if names is None else names, parameters)
         self._kinds: dict[Hashable, _Kind] = {}
         _check_used(self._bounds, self._named, is_fixed=self._is_fixed)

@@ -1,0 +1,82 @@
+"""Functions of numbers that are known before the program runs where some are sizes that depend on
+symbols: sizes, or decisions. UndecidedSizeError is raised where only the numbers tell.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tessella.frontends.tile.functions import Number
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import decided_max, decided_min, decided_zero, differs
+from tessella.support.sizes import Expr, Size, symbols_of
+
+Known = Number | Size
+"""A number, or a size that depends on symbols."""
+
+
+def _divided(a: Size, b: Size) -> Size:
+    """A quotient, rounded toward zero."""
+    if not isinstance(b, Expr) and b == 0:
+        raise ValueError("division by zero")
+    if decided(b < 0):
+        return -_divided(a, -b)
+    return -(-a // b) if decided(a < 0) else a // b
+
+
+def _chosen(condition: Size, a: Size, b: Size) -> Size:
+    return b if decided_zero(condition) else a
+
+
+def _added(a: Size, b: Size, c: Size) -> Size:
+    return a * b + c
+
+
+def _same(a: Size) -> Size:
+    return a
+
+
+def _above_zero(a: Size) -> Size:
+    return decided_max(a, 0)
+
+
+def _is_equal(a: Size, b: Size) -> Size:
+    return not differs(a, b)
+
+
+def _compared(relation: Callable[[Any, Any], Any]) -> Callable[[Size, Size], Size]:
+    return lambda a, b: decided(relation(a, b))
+
+
+_MEANINGS: Mapping[str, Callable[..., Size]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": _divided,
+    "mad": _added,
+    "neg": operator.neg,
+    "abs": abs,
+    "relu": _above_zero,
+    "max": decided_max,
+    "min": decided_min,
+    "cond": _chosen,
+    "cmp_eq": _is_equal,
+    "cmp_ne": differs,
+    "cmp_lt": _compared(operator.lt),
+    "cmp_le": _compared(operator.le),
+    "cmp_gt": _compared(operator.gt),
+    "cmp_ge": _compared(operator.ge),
+    **dict.fromkeys(("ident", "ceil", "floor", "round"), _same),
+}
+
+
+def of_sizes(function: str, numbers: Sequence[Known]) -> Size:
+    """The result of a function of integers. Raises UndecidedSizeError, and ValueError where there
+    is none."""
+    sizes = [x for x in numbers if isinstance(x, int | Expr)]
+    if function not in _MEANINGS or len(sizes) < len(numbers):
+        names = (symbol.name for symbol in symbols_of(sizes))
+        raise UndecidedSizeError(f"{function!r} needs the numbers", names)
+    return _MEANINGS[function](*sizes)
