@@ -1,12 +1,13 @@
-"""Set constants of the tile stage to other values, and count what changes.
+"""Set constants of the compiler to other values, and count what changes.
 
     python -m bench.constants [NAME ...] --targets avx512,avx2,neon --json results.json
 
 Each line has, for another value of a constant: the kernels that get other schedules or other shared
 loops, and how much longer these take by the model as it is, in the geometric mean and at most. For
-a constant of fusion and merging it counts networks. Kernels are those of ``bench.cases`` and of
-``NETWORKS``. The model does not know what a constant is about that bounds code, spills or misses:
-such a figure is from ``python -m bench.candidates`` or ``bench.kernels`` with the source changed.
+a constant of the pick, of fusion and of merging it counts networks; for one of the lowering, the
+kernels that get other code, and its ops. Kernels are those of ``bench.cases`` and of ``NETWORKS``.
+The model does not know what a constant is about that bounds code, spills or misses: such a figure
+is from ``python -m bench.candidates`` or ``bench.kernels`` with the source changed.
 
 A constant needs a row in ``CONSTANTS`` to be evaluated: its module, and the other values.
 """
@@ -15,10 +16,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from itertools import dropwhile, takewhile
 from typing import Any
 from unittest.mock import patch
 
@@ -36,6 +38,8 @@ from tessella.dialects.tile import CallOp, KernelOp
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.frontends.compile import open_source
+from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.tile.cost import scheduled_seconds, scheduling_passes
 from tessella.passes.tile_stage import kernel_passes
 from tessella.support import tables
@@ -56,19 +60,20 @@ class Constant:
     name: str
     others: Sequence[Any]
     """The values to compare with."""
-    of_programs: bool = False
-    """Whether fusion or merging depends on it; otherwise only schedules and shared loops do."""
+    scope: str = "schedules"
+    """The passes that depend on it: one of ``SCOPES``."""
 
     @property
     def value(self) -> Any:
         return getattr(import_module(self.module), self.name)
 
 
-_TILE = "tessella.passes.tile"
-_MERGE = "tessella.passes.tile_merge_kernels"
+_PASSES, _TILE, _LOWERING = "tessella.passes", "tessella.passes.tile", "tessella.lowering"
+_MERGE, _FUSE = f"{_PASSES}.tile_merge_kernels", f"{_PASSES}.fuse_elementwise"
+_PARALLEL = f"{_PASSES}.tile_parallelize"
 
 CONSTANTS = {
-    f"{row.module.removeprefix('tessella.passes.')}.{row.name}": row
+    f"{row.module.removeprefix('tessella.').removeprefix('passes.')}.{row.name}": row
     for row in (
         Constant(f"{_TILE}.model", "LOOP_CYCLES", (0.0, 1.0)),
         Constant(f"{_TILE}.model", "LOAD_CYCLES", (0.0, 0.2)),
@@ -88,6 +93,7 @@ CONSTANTS = {
         Constant(f"{_TILE}.space", "AHEAD_ROWS", (6, 1 << 20)),
         Constant(f"{_TILE}.space", "AHEAD_PAIRS", (1, 1 << 20)),
         Constant(f"{_TILE}.space", "TRANSPOSED_BLOCK", (4, 1 << 20)),
+        Constant(f"{_TILE}.space", "PAGED_BLOCK", (4, 16, 1 << 20)),
         Constant(f"{_TILE}.space", "WINDOW_ROWS", ((), (2,))),
         Constant(f"{_TILE}.space", "MAX_BOUNDARY_TILES", (3, 1 << 20)),
         Constant(f"{_TILE}.space", "LONG_WINDOW", (8, 1 << 20)),
@@ -107,11 +113,23 @@ CONSTANTS = {
         Constant(f"{_TILE}.space", "MOST_ALONG", (2, 8)),
         Constant(f"{_TILE}.sums", "FEW", (4, 64)),
         Constant(f"{_TILE}.sums", "LEAST", (2, 32)),
-        Constant(f"{_TILE}.nest", "WRITTEN", (1, 6), of_programs=True),
-        Constant(f"{_TILE}.sums", "PART", (0.0, 0.5), of_programs=True),
-        Constant(_MERGE, "MOST", (8, 32), of_programs=True),
-        Constant(_MERGE, "FEW", (2, 8), of_programs=True),
-        Constant(_MERGE, "STRIPS", (0.35, 1.0), of_programs=True),
+        Constant(f"{_TILE}.nest", "WRITTEN", (1, 6), scope="kernels"),
+        Constant(f"{_TILE}.sums", "PART", (0.0, 0.5), scope="kernels"),
+        Constant(_MERGE, "MOST", (8, 32), scope="kernels"),
+        Constant(_MERGE, "FEW", (2, 8), scope="kernels"),
+        Constant(_MERGE, "STRIPS", (0.35, 1.0), scope="kernels"),
+        Constant(f"{_PASSES}.tile_split_sums", "LINE_CYCLES", (0, 80), scope="kernels"),
+        Constant(f"{_PASSES}.tile_split_sums", "FIRST_LINES", (2, 8), scope="kernels"),
+        Constant(f"{_TILE}.model", "EXTRACT_OPS", (1.0, 4.0)),
+        Constant(f"{_TILE}.model", "PLACE_OPS", (1.0, 4.0)),
+        Constant(_FUSE, "MAX_OPS", (40, 640), scope="networks"),
+        Constant(_FUSE, "RECOMPUTED", (0, 32), scope="networks"),
+        Constant(f"{_PASSES}.pick.by_cost", "TOLERANCE", (1.0, 1.3), scope="networks"),
+        Constant(_PARALLEL, "WAKES", (1, 4), scope="networks"),
+        Constant(_PARALLEL, "BRIEF", (5, 20), scope="networks"),
+        Constant(f"{_TILE}.parallel", "THREADS", ((2, 4), (16, 32)), scope="networks"),
+        Constant(f"{_LOWERING}.statement", "FEW", (0.5, 1.0), scope="loops"),
+        Constant(f"{_LOWERING}.statement", "HELD", (12, 48), scope="loops"),
     )
 }
 
@@ -127,7 +145,7 @@ class Row:
     changed: int
     of: int
     mean: float
-    """The mean ratio of the changed times to the original ones."""
+    """The mean ratio of the changed times to the original ones; in ``loops``, of ops."""
     most: float
 
     def __str__(self) -> str:
@@ -144,21 +162,39 @@ class Row:
 @cache
 def programs(target: str) -> Sequence[ModuleOp]:
     """Return the programs of cases and networks after kernels are formed."""
-    cases = (case.build() for make in GROUPS.values() for case in make())
-    return [_program(model, target) for model in (*cases, *map(load_model, NETWORKS))]
+    return [_until(type(kernel_passes()[0]), make(), target) for make in _models()]
 
 
-def _program(model: onnx.ModelProto, target: str) -> ModuleOp:
+@cache
+def networks(target: str) -> Sequence[ModuleOp]:
+    """Return the programs before kernels are picked."""
+    return [_until(PickKernelsPass, make(), target) for make in _models()]
+
+
+def _models() -> Iterator[Callable[[], onnx.ModelProto]]:
+    yield from (case.build for make in GROUPS.values() for case in make())
+    yield from (partial(load_model, name) for name in NETWORKS)
+
+
+def _until(last: type[ModulePass], model: onnx.ModelProto, target: str) -> ModuleOp:
+    """Return the program before a pass of the pipeline."""
     source = open_source(model)
     shapes = {i.name: tuple(d if isinstance(d, int) else 1 for d in i.shape) for i in source.inputs}
     graph = source.graph(shapes)
-    ctx, first = CompileContext(graph.weights), type(kernel_passes()[0])
-    for _, steps in pipeline(make_options(target=target)):
-        for step in steps:
-            if isinstance(step, first):
-                return graph.module
-            step.apply(ctx, graph.module)
-    raise AssertionError("the pipeline has the passes on kernels")
+    ctx = CompileContext(graph.weights)
+    for step in takewhile(lambda step: not isinstance(step, last), _steps(target)):
+        step.apply(ctx, graph.module)
+    return graph.module
+
+
+def _steps(target: str) -> Sequence[ModulePass]:
+    return [step for _, steps in pipeline(make_options(target=target)) for step in steps]
+
+
+def _between(first: type[ModulePass], end: type[ModulePass], target: str) -> Sequence[ModulePass]:
+    """Return the passes of the pipeline from one on, and before another one."""
+    found = dropwhile(lambda step: not isinstance(step, first), _steps(target))
+    return list(takewhile(lambda step: not isinstance(step, end), found))
 
 
 @cache
@@ -174,10 +210,16 @@ def single_kernels(target: str) -> Sequence[ModuleOp]:
     return [ModuleOp([kernel]) for kernel in found.values()]
 
 
+@cache
+def scheduled(target: str) -> Sequence[ModuleOp]:
+    """Return the programs before they are lowered to loops."""
+    return [_until(ConvertTileToLoopsPass, make(), target) for make in _models()]
+
+
 def forget() -> None:
     """Drop cached programs and kernels."""
-    programs.cache_clear()
-    single_kernels.cache_clear()
+    for kept in (networks, programs, single_kernels, scheduled):
+        kept.cache_clear()
 
 
 def _after(steps: Sequence[ModulePass], program: ModuleOp) -> ModuleOp:
@@ -203,42 +245,65 @@ def _seconds(program: ModuleOp, target: str) -> float:
     )
 
 
+def _ops(program: ModuleOp, target: str) -> float:
+    return sum(1 for _ in program.walk())
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The programs or kernels that a constant changes, and the passes that read it."""
+
+    units: Callable[[str], Sequence[ModuleOp]]
+    steps: Callable[[str], Sequence[ModulePass]]
+    cost: Callable[[ModuleOp, str], float]
+
+
+SCOPES = {
+    "schedules": Scope(single_kernels, scheduling_passes, _seconds),
+    "kernels": Scope(programs, kernel_passes, _seconds),
+    "networks": Scope(
+        networks, partial(_between, PickKernelsPass, ConvertTileToLoopsPass), _seconds
+    ),
+    "loops": Scope(scheduled, lambda target: [ConvertTileToLoopsPass()], _ops),
+}
+
+
 # ** what changes **
 
 
 def measure(constant: Constant, target: str) -> Iterator[Row]:
     """Compare each other value of a constant with its own on a target."""
-    units = programs(target) if constant.of_programs else single_kernels(target)
-    before = _scheduled(units, constant, target)
-    times = {i: _seconds(program, target) for i, program in enumerate(before)}
+    scope = SCOPES[constant.scope]
+    before = _changed(scope, target)
+    times = {i: scope.cost(program, target) for i, program in enumerate(before)}
     for other in constant.others:
         with patch(f"{constant.module}.{constant.name}", other):
-            after = _scheduled(units, constant, target)
+            after = _changed(scope, target)
         changed = [
             i for i, (a, b) in enumerate(zip(before, after, strict=True)) if str(a) != str(b)
         ]
-        ratios = [_seconds(after[i], target) / times[i] for i in changed]
+        ratios = [scope.cost(after[i], target) / times[i] for i in changed]
         yield Row(
             constant.name,
             str(constant.value),
             str(other),
             target,
             len(changed),
-            len(units),
+            len(before),
             geometric_mean(ratios) if ratios else 1.0,
             max(ratios, default=1.0),
         )
 
 
-def _scheduled(units: Sequence[ModuleOp], constant: Constant, target: str) -> Sequence[ModuleOp]:
+def _changed(scope: Scope, target: str) -> Sequence[ModuleOp]:
     """Return copies of the units after their passes, without choices cached for another value."""
+    units = scope.units(target)
     tables.forget()
-    steps = kernel_passes(target) if constant.of_programs else scheduling_passes(target)
-    return [_after(steps, unit) for unit in units]
+    return [_after(scope.steps(target), unit) for unit in units]
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = Command("constants", "Set constants of the tile stage to other values.")
+    parser = Command("constants", "Set constants of the compiler to other values.")
     parser.add_names("constant", CONSTANTS, str.__contains__)
     text = "comma-separated (default: avx512)"
     parser.add_argument("--targets", type=lambda t: t.split(","), default=["avx512"], help=text)

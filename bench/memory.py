@@ -37,13 +37,13 @@ class Case:
     nodes: Sequence[onnx.NodeProto]
     shape: tuple[int, ...]
     rank: int
-    """That of the output."""
+    """The rank of the output."""
     constant: tuple[int, ...]
     """The shape of the constant."""
 
 
 def main() -> None:
-    """Print a line for every so many compilations."""
+    """Print a line for each group of compilations."""
     parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__)
     parser.add_argument("--compiles", type=int, default=300)
     parser.add_argument("--every", type=int, default=30)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def compile_and_drop(number: int) -> None:
-    """Compile a model that differs from those of the last hundred numbers, and call it once."""
+    """Compile and call a model that differs from the hundred before it."""
     case = CASES[number % len(CASES)](number)
     values = np.random.default_rng(number).standard_normal(case.constant).astype(np.float32)
     names = [f"d{axis}" for axis in range(case.rank)]
@@ -113,23 +113,23 @@ def _pooled(number: int) -> Case:
 
 
 CASES: Sequence[Callable[[int], Case]] = (_convolution, _product, _moved, _pooled)
-"""Kinds of models, which take turns."""
+"""Kinds of models, used in turn."""
 
 
 def private() -> int:
-    """Bytes of memory that are this process's alone."""
+    """Return the private memory of this process, in bytes."""
     with open("/proc/self/smaps_rollup") as file:
         return 1024 * _number(r"Private_Dirty:\s+(\d+)", file.read())
 
 
 def python_arenas() -> tuple[int, int]:
-    """Bytes of the arenas of Python's allocator, and those of the objects in them."""
+    """Return the bytes of the arenas of Python's allocator, and those of the objects in them."""
     with tempfile.TemporaryFile("w+") as file:
-        # what Python prints has no other form
+        # Python only prints these figures
         kept = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            sys._debugmallocstats()
+            sys._debugmallocstats()  # pyright: ignore[reportPrivateUsage]
         finally:
             os.dup2(kept, 2)
             os.close(kept)
@@ -140,14 +140,14 @@ def python_arenas() -> tuple[int, int]:
 
 
 class _Mallinfo(ctypes.Structure):
-    """What glibc's ``mallinfo2`` returns."""
+    """The result of glibc's ``mallinfo2``."""
 
     _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
     _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
 
 
 def heap() -> tuple[int, int]:
-    """Bytes of the heap of the C library, and those in use, with what is mapped beside it."""
+    """Return the bytes of the C library's heap, and those in use, with memory mappings included."""
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _Mallinfo
     found = library.mallinfo2()

@@ -29,24 +29,24 @@ _SECTION = re.compile(
     r"(?P<begin><!-- python -m bench.report --write -->\n).*?(?P<end><!-- end -->)", re.DOTALL
 )
 _SHOWN = ("cpu", "cpus", "python", "onnxruntime", "openvino", "ncnn", "numpy", "jax", "numba")
-"""What is told of a machine."""
+"""Facts about a machine that tables name."""
 
 
 class ReportError(Exception):
-    """A file of results, or the page, that the report cannot use."""
+    """A file of results or a page that the report cannot read."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the rows of a benchmark become lines of a table."""
+    """How rows of a benchmark's results become lines of a table."""
 
     unit: str
     line: Sequence[str]
-    """The fields that name a line."""
+    """The fields that identify a line."""
     value: str
-    """The field with a figure, or with figures by column."""
+    """The field that contains a figure, or figures by column."""
     column: Sequence[str] = ()
-    """The fields that name a column; without any, the figures are by column."""
+    """The fields that identify a column; if empty, figures are by column."""
 
 
 FORMS: Mapping[str, Form] = {
@@ -58,7 +58,7 @@ FORMS: Mapping[str, Form] = {
     "ops": Form("milliseconds of a call", ("name", "size"), "ms"),
     "calls": Form("microseconds of a call", ("model", "sizes"), "us"),
 }
-"""By the names of benchmarks."""
+"""The form of each benchmark's tables."""
 
 
 @dataclass
@@ -70,12 +70,12 @@ class Table:
     )
 
     def add(self, line: str, column: str, value: float | None) -> None:
-        """Add a figure; None if there is none, as what it is of failed."""
+        """Add a figure; None if the measurement failed."""
         self.lines.setdefault(line, {})[column] = value
 
     @property
     def columns(self) -> list[str]:
-        """The columns; that of tessella is the last one."""
+        """Return the columns, tessella's last."""
         found = dict.fromkeys(name for line in self.lines.values() for name in line)
         return sorted(found, key=lambda name: name == OURS)
 

@@ -27,7 +27,7 @@ _REDUCTIONS = {
     "maxnumf": "fmax",
     "minnumf": "fmin",
 }
-"""The intrinsics of Arm's vector reductions."""
+"""The intrinsics that reduce the lanes of a vector."""
 
 
 def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:

@@ -1,4 +1,4 @@
-"""A program for values of its symbols: every size becomes a number."""
+"""A program specialised for values of its symbols: every size becomes a number."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from tessella.support.sizes import Size, Symbol, value_of
 
 
 def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
-    """A copy of a module in which each symbol has its value, by name; the module itself if it has
-    no symbols. Raises InputError for a value out of a symbol's range."""
+    """Return a copy of a module with a value for each symbol, by name; the module itself without
+    symbols.
+
+    Raises InputError for a value out of a symbol's range.
+    """
     symbols = symbols_in(module)
     if not symbols:
         return module
@@ -29,8 +32,10 @@ def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
 def bound_by(
     symbols: Sequence[Symbol], shapes: Sequence[tuple[Sequence[Size], Sequence[int]]]
 ) -> dict[str, int]:
-    """The values of symbols from declared shapes and those that were found; what is no plain symbol
-    tells none."""
+    """Return the values of symbols, from declared shapes and actual ones.
+
+    Dimensions that are no plain symbols determine none.
+    """
     plain = {symbol.size: symbol.name for symbol in symbols}
     pairs = (pair for declared, found in shapes for pair in zip(declared, found, strict=False))
     return {plain[size]: number for size, number in pairs if size in plain}

@@ -1,4 +1,4 @@
-"""Calls on tensors: what `tile.call`, `tile.scan` and `rt.launch` share."""
+"""Calls on tensors: the common parts of `tile.call`, `tile.scan` and `rt.launch`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tessella.dialects.assembly import (
 )
 
 NODES = "nodes"
-"""Attribute of a call: the nodes that it computes, where its kernel has several calls."""
+"""The attribute of a call with its nodes, if its kernel has several calls."""
 
 
 def nodes_of(call: Operation, nodes: Iterable[StringAttr] | None) -> Sequence[StringAttr]:
-    """The nodes that a call computes; ``nodes`` are those of its kernel."""
+    """Return the nodes that a call computes; ``nodes`` are its kernel's."""
     own = call.attributes.get(NODES)
     listed = own.data if isinstance(own, ArrayAttr) else nodes or ()
     return [node for node in listed if isinstance(node, StringAttr)]

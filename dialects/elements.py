@@ -57,14 +57,13 @@ def attribute_of(name: str) -> Attribute:
 
 def find_element(type: Attribute) -> Element | None:
     """The element of a scalar type or of a shaped type; None for any other type."""
-    kind = type.__class__  # faster than isinstance, of which passes make most calls
+    kind = type.__class__  # faster than isinstance, which would make most calls of a pass
     is_shaped = kind is TensorType or kind is MemRefType
     return _BY_ATTRIBUTE.get(cast(TensorType, type).element_type if is_shaped else type)
 
 
 def element_of(type: Attribute) -> Element:
-    """The element of a scalar type or of a shaped type. Raises ShapeError for a type that is no
-    element type."""
+    """Return the element of a scalar or shaped type. Raises ShapeError if it is no element type."""
     found = find_element(type)
     if found is None:
         raise ShapeError(f"no tensor is made of {type}", expected=f"one of {', '.join(ELEMENTS)}")

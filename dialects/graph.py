@@ -1,4 +1,5 @@
-"""What frontends pass to the driver: a module at stage `nn`, its weights, and a signature."""
+"""The interface between frontends and the driver: a module at stage `nn`, its weights, and a
+signature."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from tessella.support.errors import InternalError
 from tessella.support.sizes import Expr, Size, Symbol
 
 NAME = "nn.name"
-"""Attribute of @main's arguments and results: the name users know them by."""
+"""The attribute of @main's arguments and results with the names that users know."""
 ELEMENTS = "nn.elements"
-"""Attribute of @main's arguments: their elements, where they are sizes."""
+"""The attribute of @main's shape-valued arguments with their elements."""
 
 
 @dataclass
@@ -34,25 +35,28 @@ class Graph:
     module: ModuleOp
     weights: WeightStore
     stage: str = "nn"
-    """The stage the module is at: later than `nn` where it was loaded from a file."""
+    """The stage of the module: later than `nn` if it was loaded from a file."""
     rest: Rest[Subprogram] | None = None
-    """What follows, if the program is cut: the module is its first subprogram."""
+    """The continuation, if the program has a graph break: the module is then its first
+    subprogram."""
     structure: object = None
-    """How the frontend puts the results together, if it does."""
+    """How the frontend assembles the results, if it does."""
 
 
 @dataclass(frozen=True)
 class Subprogram:
-    """A program within another one, compiled when the types of its inputs are known: what follows
-    a step, or the body of a loop or branch."""
+    """A program within another one, compiled once the types of its inputs are known.
+
+    It is a continuation after a step, or the body of a loop or branch.
+    """
 
     interface: Interface
     source: Callable[[Sequence[ValueInfo]], Source]
-    """Its source, for these types of its inputs. Raises TessellaError."""
+    """Returns its source for these input types. Raises TessellaError."""
 
 
 class Source(Protocol):
-    """The source of programs: a signature, and a graph for what is known of the inputs."""
+    """A source of programs: a signature, and a graph for what is known of the inputs."""
 
     @property
     def inputs(self) -> Sequence[ValueInfo]: ...
@@ -62,26 +66,27 @@ class Source(Protocol):
 
     @property
     def symbols(self) -> Sequence[Symbol]:
-        """The symbols of a program that was made with them; none where shapes may be anything."""
+        """The symbols of an existing symbolic program; empty if shapes are unrestricted."""
         ...
 
     @property
     def fingerprint(self) -> str | None:
-        """A key of everything that the program depends on except the shapes and values of inputs,
-        equal in all processes; None if there is no such key."""
+        """A key of everything that the program depends on except the shapes and values of inputs.
+
+        It is equal in all processes; None if there is no such key.
+        """
         ...
 
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program for these input shapes (every input is named), and these values of some
-        inputs, which it does not take: they are constants in it. It takes those that are arrays of
-        objects, among which are expressions of symbols: these are the elements of the input.
+        """Return the program for these shapes of all inputs, and these values of some.
 
-        Raises UndecidedSizeError where it cannot leave a dimension open.
-
-        Raises UnknownValueError, with all their names at once, where it needs the values of other
-        inputs; else TessellaError.
+        Inputs with values become constants, unless the values are an array of objects that contains
+        symbolic expressions: the program takes these inputs, whose elements are the expressions.
+        Raises UndecidedSizeError if it cannot leave a dimension symbolic. Raises UnknownValueError
+        if it needs the values of other inputs, with all their names at once; otherwise
+        TessellaError.
         """
         ...
 
@@ -107,7 +112,7 @@ def weights_of(ctx: Context) -> WeightStore:
 
 
 def main_function(module: ModuleOp) -> FuncOp:
-    """The module's ``@main``. Raises InternalError if there is none."""
+    """Return the module's ``@main``. Raises InternalError if there is none."""
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
             return op
@@ -119,8 +124,10 @@ def make_main(
     types: Sequence[Tensor],
     elements: Mapping[str, Sequence[Size]] | None = None,
 ) -> FuncOp:
-    """An empty ``func.func @main`` with named arguments; ``finish_main`` closes it. ``elements``
-    are those of arguments that are sizes."""
+    """Return an empty ``func.func @main`` with named arguments, which ``finish_main`` completes.
+
+    ``elements`` are those of shape-valued arguments.
+    """
     func = FuncOp("main", (list(types), []))
     func.arg_attrs = ArrayAttr(_marks(name, (elements or {}).get(name)) for name in inputs)
     for argument, name in zip(func.body.block.args, inputs, strict=True):
@@ -137,7 +144,7 @@ def _marks(name: str, elements: Sequence[Size] | None) -> DictionaryAttr:
 
 
 def elements_of(func: FuncOp) -> Mapping[int, Sequence[Size]]:
-    """The elements of arguments that are sizes."""
+    """Return the elements of shape-valued arguments."""
     found = ((i, marks.data.get(ELEMENTS)) for i, marks in enumerate(func.arg_attrs or ()))
     return {i: [*map(size_of, sizes)] for i, sizes in found if isinstance(sizes, ArrayAttr)}
 
@@ -159,7 +166,7 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str
 
 
 def dimensions(shape: Sequence[Size]) -> Dimensions:
-    """A shape in a signature: expressions are texts."""
+    """Return a shape in a signature: expressions become text."""
     return tuple(str(size) if isinstance(size, Expr) else size for size in shape)
 
 

@@ -1,6 +1,6 @@
-"""The meaning of a program: ops run one by one by their NumPy kernels, statements point by point.
+"""An interpreter of programs: ops run one by one as NumPy kernels, statements point by point.
 
-This is the oracle of the tests and of `tessella bisect`. It runs the stages `nn`, `placed` and
+It is the oracle of the tests and of `tessella bisect`. It runs the stages `nn`, `placed` and
 `tile`, and the IR between them. It respects the precision of places and ignores layouts and
 schedules.
 """
@@ -48,7 +48,8 @@ def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 
 
 def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """The inputs in the order of @main's arguments. Raises InputError for those that do not fit."""
+    """Return the inputs in the order of @main's arguments. Raises InputError for inputs that do not
+    match."""
     infos, _ = signature(graph.module)
     names = [info.name for info in infos]
     if set(names) != set(inputs):
@@ -128,7 +129,7 @@ def _run_nn(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_region(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """A group. Its block's arguments are the operands; its terminator's operands are the
+    """Run a group: its block's arguments are the operands, its terminator's operands the
     results."""
     return self.block(op.regions[0].block, _operands(op, values))
 
@@ -146,20 +147,20 @@ def _run_move(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_cast(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """The elements of the result, as `nn.cast` converts them."""
+    """Convert elements as `nn.cast` does."""
     dtype = dtype_of(op.results[0].type)
     return run("nn.cast", _operands(op, values), {"to": dtype}, [dtype])
 
 
 def _run_call(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """A call of a kernel or segment."""
+    """Call a kernel or segment."""
     symbol = cast(SymbolRefAttr, op.properties["callee"])
     callee = callee_of(op, symbol, tile.KernelOp, tile.SegmentOp)
     return self.block(callee.body.block, _operands(op, values))
 
 
 def _run_scan(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """A loop around a function or segment."""
+    """Run a loop around a function or segment."""
     scan = cast(nn.ScanOp | tile.ScanOp, op)
     symbol = scan.body if isinstance(scan, nn.ScanOp) else scan.callee
     body = callee_of(op, symbol, FuncOp, tile.SegmentOp).body.block
@@ -173,7 +174,7 @@ def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_empty(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Arbitrary elements: they are written before they are read."""
+    """Return arbitrary elements, which are written before they are read."""
     return [np.zeros(shape_of(op.results[0]), dtype_of(op.results[0].type))]
 
 

@@ -39,7 +39,8 @@ _PLAIN = ("nchw", "nhwc")
 
 @dataclass(frozen=True)
 class Piece:
-    """One digit of a dimension's index: ``(index[dim] floordiv div) mod mod``; no mod where 0."""
+    """One digit of a dimension's index: ``(index[dim] floordiv div) mod mod``; 0 stands for no
+    mod."""
 
     dim: int
     div: int = 1
@@ -62,8 +63,8 @@ class Piece:
 
 
 Addresses = tuple[Size, Size, tuple[tuple[Size, Size], ...]]
-"""Number of elements, size in memory, and for each digit of an element's row-major number the
-number's and the address's step."""
+"""Number of elements, size in memory, and for each digit of an element's row-major number the steps
+of the number and of the address."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Layout:
 
     @property
     def block(self) -> int | None:
-        """The channels of a block where the layout is ``nchw<N>c``, else None."""
+        """The channels of a block for ``nchw<N>c``, otherwise None."""
         return _block_of(self.name)
 
     @property
@@ -92,22 +93,24 @@ class Layout:
         return any(piece.mod or piece.div > 1 for piece in self.order(rank))
 
     def for_rank(self, rank: int) -> Layout:
-        """This layout if it applies to tensors of this rank, else row-major."""
+        """Return this layout if it applies to tensors of this rank, otherwise row-major."""
         if self in (ANY_LAYOUT, IMAGE):
             return self
         suits = self.is_order(rank) if self.pieces else rank >= 3
         return self if suits else NCHW
 
     def is_order(self, rank: int) -> bool:
-        """Whether each element of a tensor of this rank has its own address: the digits of every
-        dimension determine its index."""
+        """Return whether each element of a tensor of this rank has an address of its own.
+
+        The digits of every dimension then determine its index.
+        """
         if self.name != "packed":
             return self.name in _PLAIN or self.block is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)
         return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
 
     def strides(self, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """Elements between neighbours, one for each piece of ``order``."""
+        """Return the elements between neighbours, one for each piece of ``order``."""
         pieces = self.order(len(shape))
         strides: list[Size] = [1] * len(pieces)
         for i in range(len(pieces) - 2, -1, -1):
@@ -119,8 +122,10 @@ class Layout:
         return product(piece.extent(shape) for piece in self.order(len(shape)))
 
     def addresses(self, shape: Sequence[Size]) -> Addresses:
-        """The memory offset of each element of a shape, in row-major order of the elements. Two
-        tensors with equal addresses, of any shapes, hold the same elements at the same offsets."""
+        """Return the memory offsets of a shape's elements, in row-major order of the elements.
+
+        Two tensors with equal addresses, of any shapes, hold the same elements at the same offsets.
+        """
         number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
         found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
@@ -136,16 +141,18 @@ class Layout:
         return product(shape), self.size(shape), steps
 
     def same_memory(self, other: Layout, shape: Sequence[Size]) -> bool:
-        """Whether both orders put every element of this shape at the same place."""
+        """Return whether both orders put every element of this shape at the same offset."""
         if self == other or IMAGE in (self, other):
             return self == other
-        if self.name in _PLAIN and other.name in _PLAIN:  # then the order alone gives the strides
+        if self.name in _PLAIN and other.name in _PLAIN:  # the order gives the strides
             return self._moving(shape) == other._moving(shape)
         return self.addresses(shape) == other.addresses(shape)
 
     def nests(self, other: Layout) -> bool:
-        """Whether the digits of each dimension nest, as blocks of 16 and of 4 do. One statement can
-        then convert one order into the other."""
+        """Return whether the digits of each dimension nest, as blocks of 16 and of 4 do.
+
+        One statement can then convert one order into the other.
+        """
         widths = self._widths | other._widths
         return all(
             max(a, b) % min(a, b) == 0
@@ -206,19 +213,22 @@ NHWC = Layout("nhwc")
 IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
 BLOCKED = Layout("nchwc")
-"""``nchw<N>c`` for the blocks that places ask for: what a kernel declares, no order of its own."""
+"""``nchw<N>c`` for the blocks that places request: a kernel's declaration, not an order of its
+own."""
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 LAYOUT_WORDS = "nchw, nhwc, nchw<N>c, image, any, packed"
 """The names of layouts, for messages."""
 
 
 def is_layout_name(name: str) -> bool:
-    """Whether a layout has this name: one of ``LAYOUT_NAMES``, or ``nchw16c`` for any block."""
+    """Return whether a layout has this name: one of ``LAYOUT_NAMES``, or ``nchw16c`` for any
+    block."""
     return name in LAYOUT_NAMES or _block_of(name) is not None
 
 
 def pack(array: Array, layout: Layout) -> Array:
-    """The array's elements in memory order, one-dimensional; split dimensions padded with zeros."""
+    """Return the array's elements in memory order, one-dimensional; split dimensions are
+    zero-padded."""
     order, spelled = _digits(layout, array.shape)
     padded = _padded(spelled, array.shape)
     if padded != array.shape:
@@ -229,7 +239,7 @@ def pack(array: Array, layout: Layout) -> Array:
 
 
 def unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
-    """The inverse of ``pack``: the logical array of this shape, without padding."""
+    """Return the logical array of this shape without padding, the inverse of ``pack``."""
     order, spelled = _digits(layout, shape)
     digits = memory.reshape(known_all(piece.extent(shape) for piece in order))
     axes = [order.index(piece) for piece in spelled]

@@ -1,5 +1,7 @@
-"""What `nn.scan`, `tile.scan` and `rt.scan` share: what is carried, what is taken apart, and what
-ends the loop."""
+"""Loops: the common parts of `nn.scan`, `tile.scan` and `rt.scan`.
+
+They are carried values, sequences, and the condition that ends the loop.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,24 @@ from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
 
 USUAL_STEPS = 16
-"""Of a loop that only a condition ends, for costs."""
+"""The number of iterations of a loop without a trip count, for costs."""
 
 
 class LoopOp(IRDLOperation):
-    """An op that runs a function of the module for each element of sequences, in order, or while a
-    condition holds.
+    """An op that runs a function of the module for each element of sequences, or while a condition
+    is true.
 
-    Its operands are the first values of what is carried from step to step, the sequences, which are
-    taken apart along their first dimension, and values that stay. The function takes the carried
-    values, an element of each sequence, and the values that stay; it returns the next carried
-    values, and an element of each sequence that the op returns after the last carried values.
-    ``backward`` numbers the sequences, those that are taken and then those that are returned, that
-    run from the last element to the first.
+    Its operands are the initial carried values, the sequences, which are split along their first
+    dimension, and loop-invariant values. The function takes the carried values, an element of each
+    sequence, and the invariant values; it returns the next carried values, and an element of each
+    output sequence, which the op returns after the last carried values.
 
-    The first value that a ``conditional`` loop carries is a scalar boolean. The function runs only
-    while it is true: less often than there are elements, perhaps never. The elements of the steps
-    that do not run are zeros in what the op returns. Such a loop needs no sequence; without one, it
+    ``backward`` lists the sequences, numbered from the inputs to the outputs, that run from the
+    last element to the first.
+
+    The first carried value of a ``conditional`` loop is a scalar boolean. The function runs only
+    while it is true: less often than there are elements, perhaps never. Elements of iterations that
+    do not run are zeros in the output sequences. Such a loop needs no sequence; without one, it
     returns none.
     """
 
@@ -40,24 +43,24 @@ class LoopOp(IRDLOperation):
 
     @property
     def loop(self) -> Loop:
-        """These as numbers."""
+        """The decoded loop signature."""
         carried, scanned = self.carried.value.data, self.scanned.value.data
         conditional = self.conditional is not None and bool(self.conditional.value.data)
         return Loop(carried, scanned, tuple(self.backward.get_values()), conditional)
 
     @property
     def steps(self) -> Size | None:
-        """How often the function runs at most; None where only the condition says."""
+        """The largest number of iterations; None if only the condition decides."""
         raise NotImplementedError
 
     @property
     def usual_steps(self) -> Size:
-        """How often the function runs, for costs."""
+        """The number of iterations, for costs."""
         return USUAL_STEPS if self.steps is None else self.steps
 
 
 def loop_properties(loop: Loop) -> dict[str, Attribute]:
-    """The properties of an op with this loop."""
+    """Return the properties of an op with this loop."""
     conditional = {"conditional": BoolAttr.from_bool(True)} if loop.conditional else {}
     return {
         "carried": IntegerAttr(loop.carried, i64),
@@ -68,7 +71,8 @@ def loop_properties(loop: Loop) -> dict[str, Attribute]:
 
 
 def why_invalid(loop: Loop, operands: int, results: int) -> str | None:
-    """The reason why an op with so many operands and results cannot have a loop, as a sentence."""
+    """Return why an op with these numbers of operands and results cannot have a loop, as a
+    sentence."""
     least = (1, 0) if loop.conditional else (0, 1)
     if loop.carried < least[0] or loop.carried + loop.scanned > operands:
         return "it needs an operand for all that it carries and scans"

@@ -50,8 +50,8 @@ PRECISIONS = (*ELEMENTS, "any")
 
 @irdl_attr_definition
 class LayoutAttr(Data[Layout]):
-    """A layout as part of a place: `nchw`, `nhwc`, `nchw16c`, `any`, `packed<[0 floordiv 32, 1, 0
-    mod 32]>`."""
+    """A layout within a place: `nchw`, `nhwc`, `nchw16c`, `any`, `packed<[0 floordiv 32, 1, 0 mod
+    32]>`."""
 
     name = "place.layout"
 
@@ -90,7 +90,7 @@ def _parse_divisor(parser: AttrParser) -> int:
 
 @irdl_attr_definition
 class PlaceAttr(ParametrizedAttribute):
-    """Where and how a tensor lives: `#place.at<x86, f32, nhwc>`."""
+    """The location of a tensor: device, precision and layout, `#place.at<x86, f32, nhwc>`."""
 
     name = "place.at"
 
@@ -108,11 +108,12 @@ class PlaceAttr(ParametrizedAttribute):
         return self.layout_attr.data
 
     def accepts(self, other: PlaceAttr) -> bool:
-        """Whether the other place matches this one. A part that is `any` here matches all."""
+        """Return whether the other place matches this one. A part that is `any` here matches
+        all."""
         return self == other or self.resolved(other) == other
 
     def resolved(self, other: PlaceAttr) -> PlaceAttr:
-        """This place, with parts that are `any` taken from the other."""
+        """Return this place, with `any` parts taken from the other."""
         return PlaceAttr.get(
             other.device.data if self.device.data == "any" else self.device.data,
             other.precision.data if self.precision.data == "any" else self.precision.data,
@@ -152,12 +153,11 @@ def _place(device: str, precision: str, layout: Layout) -> PlaceAttr:
 
 
 def parse_place(text: str) -> PlaceAttr:
-    """A place as users write it: ``x86/f32/nhwc``. Omitted parts are ``any``.
+    """Parse a place in users' syntax: ``x86/f32/nhwc``. Omitted parts are ``any``.
 
     A layout is ``nchw``, ``nhwc``, ``nchw16c`` (or another block), ``image``, ``any``, or the
-    digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``.
-
-    Raises OptionError for an unknown device, precision or layout.
+    digits of an order: ``packed<[0 floordiv 4, 1, 0 mod 4]>``. Raises OptionError for an unknown
+    device, precision or layout.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OptionError(
@@ -311,11 +311,11 @@ Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
 
 
 def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
-    """The conversions from one place to another, in order; none between equal places.
+    """Return the conversions from one place to another, in order; none between equal places.
 
     The host only copies: conversions of precision and layout run on the other device. A value is
-    narrowed before it is copied or relaid, and widened after. Textures stay on their device: two
-    devices exchange row-major memory.
+    narrowed before it is copied or relaid out, and widened after. Textures stay on their device:
+    two devices exchange row-major memory.
     """
     return _steps(start, end)
 
@@ -333,7 +333,7 @@ def _steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:
 def _on_one_device(start: PlaceAttr, end: PlaceAttr) -> Iterator[Step]:
     narrow = min(start.precision.data, end.precision.data, key=_bits)
     device, place = start.device.data, start
-    # blocks that do not nest have no common digits: what is between them is row-major
+    # blocks that do not nest share no digits: the intermediate layout is row-major
     orders = [end.layout] if start.layout.nests(end.layout) else [NCHW, end.layout]
     for kind, step in (
         (CastOp, PlaceAttr.get(device, narrow, start.layout)),
@@ -350,7 +350,7 @@ def _bits(precision: str) -> int:
 
 
 def _in_transit(start: PlaceAttr, end: PlaceAttr) -> tuple[str, Layout]:
-    """Precision and layout in which a value is copied from one device to another."""
+    """Return the precision and layout in which a value is copied between devices."""
     if start.device.data == "host":
         return start.precision.data, start.layout
     if end.device.data == "host":

@@ -52,7 +52,7 @@ SYMBOLS = "symbols"
 
 @irdl_attr_definition
 class SymbolAttr(Data[Symbol]):
-    """A dimension that the program leaves open: its name, its least and its greatest value."""
+    """A dynamic dimension of the program: its name, its least and its greatest value."""
 
     name = "nn.symbol"
 
@@ -77,7 +77,7 @@ class SymbolAttr(Data[Symbol]):
 
 
 def symbols_in(module: ModuleOp) -> tuple[Symbol, ...]:
-    """The symbols that a module declares, in the order of their numbers."""
+    """Return the symbols that a module declares, in the order of their numbers."""
     declared = module.attributes.get(SYMBOLS)
     if not isinstance(declared, ArrayAttr):
         return ()
@@ -85,14 +85,14 @@ def symbols_in(module: ModuleOp) -> tuple[Symbol, ...]:
 
 
 def declare_symbols(module: ModuleOp, symbols: Sequence[Symbol]) -> None:
-    """Write the symbols on a module. One without symbols has no attribute for them."""
+    """Write the symbols on a module. Without symbols, there is no attribute."""
     module.attributes.pop(SYMBOLS, None)
     if symbols:
         module.attributes[SYMBOLS] = ArrayAttr([SymbolAttr(symbol) for symbol in symbols])
 
 
 def symbols_around(op: Operation) -> tuple[Symbol, ...] | None:
-    """The symbols that the op's module declares; None outside any module."""
+    """Return the symbols that the op's module declares; None outside any module."""
     top = op
     while (parent := top.parent_op()) is not None:
         top = parent
@@ -100,7 +100,7 @@ def symbols_around(op: Operation) -> tuple[Symbol, ...] | None:
 
 
 def number_of(op: Operation, name: str) -> int | None:
-    """The number of a symbol by name in the op's module; None if it declares no such symbol."""
+    """Return the number of a symbol in the op's module; None if it is not declared."""
     names = [symbol.name for symbol in symbols_around(op) or ()]
     return names.index(name) if name in names else None
 
@@ -111,12 +111,13 @@ def dims(shape: Iterable[Size]) -> list[IntAttr]:
 
 
 def dim(size: Size) -> IntAttr:
-    """A dimension of a type: an `IntAttr` also of an expression, which xDSL passes on."""
+    """Return a dimension of a type: an `IntAttr`, also for an expression, which xDSL passes
+    through."""
     return IntAttr(cast(int, size))
 
 
 def is_static(shape: Iterable[object]) -> bool:
-    """Whether a shape, or other numbers, depend on no symbol."""
+    """Return whether a shape, or other numbers, depend on no symbol."""
     return not symbols_of(shape)
 
 
@@ -124,8 +125,9 @@ def is_static(shape: Iterable[object]) -> bool:
 class SizeAttr(Data[Size]):
     """A property that is an expression: `#nn.size<64 * seq>`, or `[64 * seq]` in the text of ops.
 
-    The dimensions of types, and lists of sizes, have an `IntAttr` for each size instead: xDSL's
-    shapes take nothing else."""
+    Dimensions of types, and lists of sizes, have an `IntAttr` for each size instead, as xDSL's
+    shapes accept nothing else.
+    """
 
     name = "nn.size"
 
@@ -139,7 +141,7 @@ class SizeAttr(Data[Size]):
 
 
 SIZE = base(IntegerAttr[I64]) | base(SizeAttr)
-"""A property that is a size: a number of 64 bits, or an expression."""
+"""A property that is a size: a 64-bit number, or an expression."""
 
 
 def size_def() -> Any:
@@ -153,8 +155,7 @@ def opt_size_def(prop_name: str | None = None) -> Any:
 
 
 def sizes_def() -> Any:
-    """A property that lists sizes: numbers of 64 bits, or dimensions with expressions among
-    them."""
+    """A property that lists sizes: 64-bit numbers, or dimensions with expressions among them."""
     return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
 
 
@@ -172,7 +173,7 @@ def sizes_attribute(sizes: Sequence[Size]) -> DenseArrayBase[I64] | ArrayAttr[In
 
 
 def size_of(attribute: Attribute | None) -> Size:
-    """The size that a property is; 0 if it is absent."""
+    """Decode a size attribute; 0 if absent."""
     match attribute:
         case IntegerAttr():
             return attribute.value.data
@@ -182,22 +183,22 @@ def size_of(attribute: Attribute | None) -> Size:
             return 0
 
 
-# ** other sizes for those in attributes and ops **
+# ** substitution of sizes in attributes and ops **
 
 Sizes = Callable[[Size], Size]
-"""Another size for each size, such as its value."""
+"""Maps each size to another one, such as its value."""
 
 
 class HoldsSizes(Attribute, ABC):
-    """An attribute of which the data have sizes in them."""
+    """An attribute whose data contain sizes."""
 
     @abstractmethod
     def with_sizes(self, of: Sizes) -> Attribute:
-        """The attribute with other sizes."""
+        """Return the attribute with sizes replaced."""
 
 
 def with_sizes(attribute: Attribute, of: Sizes) -> Attribute:
-    """An attribute or a type with other sizes, which may be numbers."""
+    """Return an attribute or a type with sizes replaced; they may become numbers."""
     match attribute:
         case SizeAttr():
             return size_attribute(of(attribute.data))
@@ -220,7 +221,7 @@ def with_sizes(attribute: Attribute, of: Sizes) -> Attribute:
 
 
 def _listed(attribute: Attribute) -> list[Size] | None:
-    """The sizes of a list that has expressions among them."""
+    """Return the sizes of a list that contains expressions."""
     if not isinstance(attribute, ArrayAttr):
         return None
     found: list[Size] = [each.data for each in attribute if isinstance(each, IntAttr)]
@@ -228,13 +229,13 @@ def _listed(attribute: Attribute) -> list[Size] | None:
 
 
 def _with_dims(attribute: Attribute, of: Sizes) -> Attribute:
-    """A parameter of a type with a shape."""
+    """Return a parameter of a type with sizes replaced."""
     sizes = _listed(attribute)
     return with_sizes(attribute, of) if sizes is None else ArrayAttr(dims(map(of, sizes)))
 
 
 def replace_sizes(op: Operation, of: Sizes) -> None:
-    """Give an op, and those inside it, other sizes: its results, blocks and attributes."""
+    """Replace the sizes of an op and of the ops inside it: in results, blocks and attributes."""
     for inner in op.walk():
         arguments = (x for region in inner.regions for b in region.blocks for x in b.args)
         for value in (*inner.results, *arguments):
@@ -251,7 +252,7 @@ class SizeParser(Parser):
     symbols: dict[str, Symbol]
 
     def parse_shape_dimension(self, allow_dynamic: bool = True) -> int:
-        """A number, or an expression in brackets, as types take it."""
+        """Parse a number, or an expression in brackets, as a dimension of a type."""
         if self.parse_optional_punctuation("[") is None:
             return super().parse_shape_dimension(allow_dynamic)
         size = parse_size(self)
@@ -259,7 +260,7 @@ class SizeParser(Parser):
         return cast(int, dim(size))
 
     def parse_dimension_list(self) -> list[int]:
-        """Dimensions with an ``x`` between them; one after the last is left."""
+        """Parse dimensions separated by ``x``, leaving an ``x`` after the last one."""
         kinds = MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.QUESTION, MLIRTokenKind.L_SQUARE
         found: list[int] = []
         while self._current_token.kind in kinds:
@@ -273,7 +274,7 @@ class SizeParser(Parser):
 
 
 def parse_size(parser: AttrParser) -> Size:
-    """A size: ``2 * seq + 1``, ``(seq + 15) floordiv 16``, or a number."""
+    """Parse a size: ``2 * seq + 1``, ``(seq + 15) floordiv 16``, or a number."""
     size = _parse_product(parser)
     while True:
         if parser.parse_optional_characters("+") is not None:
@@ -285,7 +286,7 @@ def parse_size(parser: AttrParser) -> Size:
 
 
 def parse_extent(parser: AttrParser) -> Size:
-    """A size that is not negative for any values of symbols."""
+    """Parse a size that is nonnegative for all values of symbols."""
     size = parse_size(parser)
     if bounds_of(size)[0] < 0:
         parser.raise_error(f"expected a size of 0 or more, found {size}")
@@ -293,7 +294,7 @@ def parse_extent(parser: AttrParser) -> Size:
 
 
 def parse_number(parser: AttrParser) -> Size:
-    """A number, or an expression in brackets."""
+    """Parse a number, or an expression in brackets."""
     if parser.parse_optional_punctuation("[") is None:
         return parser.parse_integer(allow_boolean=False)
     size = parse_size(parser)
@@ -336,8 +337,8 @@ def _parse_factor(parser: AttrParser) -> Size:
 class SizeOp(IRDLOperation):
     """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
 
-    Native code reads the symbols from the array whose address is in the context. The bodies of
-    statements have it too.
+    Native code reads the symbols from the array whose address is in the context. Bodies of
+    statements may use it too.
     """
 
     name = "rt.size"

@@ -1,5 +1,4 @@
-"""Structural keys of operations, independent of value names: equal for operations that do the
-same."""
+"""Structural keys of operations, independent of value names: equal for equivalent operations."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ from xdsl.ir import Operation, SSAValue
 
 
 def structure(op: Operation) -> Hashable:
-    """A key that is equal for operations of equal structure, including regions.
+    """Return a key that is equal for operations of equal structure, regions included.
 
-    It has one entry for each operation inside, in order. Values are numbered as they are defined; a
+    It has one entry for each nested operation, in order. Values are numbered in definition order; a
     value from outside is its own key.
     """
     numbers: dict[SSAValue, int] = {}
@@ -19,16 +18,24 @@ def structure(op: Operation) -> Hashable:
 
 
 def _entry(op: Operation, numbers: dict[SSAValue, int]) -> Hashable:
-    operands = tuple(numbers.get(value, value) for value in op.operands)
-    blocks = [block for region in op.regions for block in region.blocks]
-    for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+    operands = tuple([numbers.get(value, value) for value in op.operands])
+    for value in op.results:
         numbers[value] = len(numbers)
-    return (
+    own = (
         op.name,
         operands,
         op.result_types,
         frozenset(op.properties.items()),
         frozenset(op.attributes.items()),
+    )
+    if not op.regions:  # as most have none
+        return own
+    blocks = [block for region in op.regions for block in region.blocks]
+    for block in blocks:
+        for argument in block.args:
+            numbers[argument] = len(numbers)
+    return (
+        own,
         # with the lengths of blocks, the order of all operations says which is in which
         tuple(len(region.blocks) for region in op.regions),
         tuple((block.arg_types, len(block.ops)) for block in blocks),

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=Operation)
 
 
 def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
-    """The op that a symbol names in the user's module, or None.
+    """Return the op that a symbol names in the user's module, or None.
 
     This is faster than xDSL's lookup, which queries the traits of every op of the module.
     """
@@ -32,7 +32,8 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 
 def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
-    """The op that an op calls. Raises VerifyException if no op of these kinds has the name."""
+    """Return the op that an op calls. Raises VerifyException if no op of these kinds has the
+    name."""
     found = find_symbol(user, symbol)
     if not isinstance(found, kinds):
         expected = " or ".join(getattr(kind, "name", "function") for kind in kinds)
@@ -41,8 +42,11 @@ def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
 
 
 def body_above(user: Operation, symbol: SymbolRefAttr, kind: type[T]) -> T:
-    """The function that an op runs. Raises VerifyException unless it is of this kind and stands
-    above the function that the op is in: so none runs itself."""
+    """Return the function that an op runs.
+
+    Raises VerifyException unless it is of this kind and precedes the function that contains the op,
+    which excludes recursion.
+    """
     found = callee_of(user, symbol, kind)
     around: Operation | None = user
     while around is not None and around.parent is not found.parent:

@@ -3,38 +3,79 @@ does not check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.rt import KernelOp
+from tessella.dialects import rt, tile
+from tessella.dialects.structure import structure
 
 
 def verify(module: ModuleOp) -> None:
     """Raise VerifyException if a module is not consistent."""
     module.verify()
+    _check_order(module)
+
+
+class Verifier:
+    """Verifies a program after each of several passes, most of which change few of its functions.
+
+    What equals a program that was verified is valid, and so is a kernel that equals another: it
+    reads nothing around it. Other functions depend on those that they call.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        """Of the functions that there were, by structure."""
+        self._kernels: set[int] = set()
+        """Those that were verified."""
+        self._programs: set[tuple[int, ...]] = set()
+        """Those that were verified, as the numbers of their functions."""
+
+    def verify(self, module: ModuleOp) -> None:
+        """Raise VerifyException if a module is not consistent."""
+        module.verify(verify_nested_ops=False)
+        numbers = tuple(self._number(op) for op in module.ops)
+        if numbers in self._programs:
+            return
+        for op, number in zip(module.ops, numbers, strict=True):
+            if number not in self._kernels:
+                op.verify()
+                if isinstance(op, rt.KernelOp | tile.KernelOp):
+                    self._kernels.add(number)
+        _check_order(module)
+        self._programs.add(numbers)
+
+    def _number(self, function: Operation) -> int:
+        return self._numbers.setdefault(structure(function), len(self._numbers))
+
+
+def verify_program(module: ModuleOp) -> None:
+    """Raise VerifyException if a program is not consistent.
+
+    It checks everything that `verify` does, except kernels, which are most of a program's ops;
+    their callers are checked.
+    """
+    module.verify(verify_nested_ops=False)
+    for op in module.ops:
+        if not isinstance(op, rt.KernelOp):
+            op.verify()
+
+
+def _check_order(module: ModuleOp) -> None:
     for op in misplaced(module):
         raise order_error(op)
 
 
-def verify_program(module: ModuleOp) -> None:
-    """Raise VerifyException if a program is not consistent. It checks all that `verify` does,
-    except kernels, which are most of a program's ops: those that call them are checked."""
-    module.verify(verify_nested_ops=False)
-    for op in module.ops:
-        if not isinstance(op, KernelOp):
-            op.verify()
-
-
 def misplaced(module: ModuleOp) -> Iterator[Operation]:
-    """The ops that read a value not defined above or around them."""
+    """Yield the ops that read a value which is not defined before or around them."""
     yield from _misplaced(module, set())
 
 
 def order_error(op: Operation) -> VerifyException:
-    """The error for a misplaced op."""
+    """Return the error for a misplaced op."""
     return VerifyException(f"an operand of {op.name} is not defined above it")
 
 

@@ -1,16 +1,18 @@
-"""Programs that are compiled in another process, while the threads of this one continue: passes
-hold the interpreter's lock.
+"""Programs that are compiled in a process apart, while the threads of this one go on: passes hold
+the interpreter's lock.
 
-The process (``frontends.apart``) opens the model itself, compiles, and sends the program as an
-artifact without its large weights. It sends those that no program of this process has. It runs at a
-low priority, and ends when it is idle for a while.
+The process (``driver.compiler``) gets the graph as the text of its stage, with the weights that it
+does not have from the request before. It compiles, and sends the program as an artifact without its
+large weights. Of these, it sends those that no program of this process has. It runs at a low
+priority, and ends when it has no work for a while.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,142 +21,102 @@ import numpy.typing as npt
 
 from tessella.codegen.worker import NO_MEMORY
 from tessella.codegen.workers import DiedError, NoWorkersError, SharedPool, SilentError, Worker
-from tessella.driver.by_value import Sizes, Value
+from tessella.dialects.printing import to_text
 from tessella.driver.options import CheckedOptions
 from tessella.driver.program_cache import Refusal
+from tessella.driver.stage_file import weight_symbols
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact
+from tessella.runtime.program import Program
 from tessella.runtime.records import decoded, encoded
+from tessella.runtime.sharing import bytes_of
+from tessella.runtime.specs import TensorSpec
 from tessella.support import deadline, disk
 from tessella.support.errors import CompileTimeoutError, ResourceError
 from tessella.support.logs import info
-from tessella.support.sizes import Size
 
 if TYPE_CHECKING:
-    from tessella.driver.key import Key
+    from tessella.dialects.graph import Graph
 
 Array = npt.NDArray[Any]
 
-MODULE = "tessella.frontends.apart"
-"""The module that the process runs. Nothing here imports it."""
+MODULE = "tessella.driver.compiler"
+"""What the process runs. Nothing here imports it."""
 
 MOST = 2
-"""The most processes: each may hold a model."""
+"""Processes: each may hold the weights of a model."""
 
 SECONDS = 3600.0
-"""Seconds after which a process without an answer counts as hung, if there is no deadline."""
+"""A process without an answer after so long hangs, where there is no deadline."""
 
 ATTEMPTS = 2
-"""Attempts to ask a process: one may just have ended for lack of work."""
+"""How often a process is asked: one may have just ended for lack of work."""
 
-PROGRAM, UNDECIDED, LATE, FAILED, UNKNOWN, WEIGHT = b"p", b"u", b"t", b"f", b"?", b"w"
-"""Answers; `worker.NO_MEMORY` is another one. A model is unknown until its bytes are sent."""
-COMPILE, FETCH = b"c", b"w"
+PROGRAM, UNDECIDED, LATE, FAILED, MISSING, WEIGHTS = b"p", b"u", b"t", b"f", b"?", b"w"
+"""Answers; `worker.NO_MEMORY` is another one. Weights are missing until they are sent."""
+COMPILE, SEND, FETCH = b"c", b"s", b"w"
 """Requests."""
+
+BUNDLE = 64 << 20
+"""Bytes of weights in a message, unless one alone has more."""
 
 COMPILERS = SharedPool(MODULE, MOST)
 
 
 @dataclass(frozen=True)
-class StoredArray:
-    """An array as text."""
+class Weight:
+    """A weight of a graph, whose bytes are sent by themselves."""
 
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    data: str
-
-    @staticmethod
-    def of(given: npt.ArrayLike) -> StoredArray:
-        """Encode an array of numbers."""
-        array = np.ascontiguousarray(given)
-        return StoredArray(array.dtype, np.shape(given), array.tobytes().hex())
-
-    @property
-    def array(self) -> Array:
-        """Return the array, which must not be modified."""
-        return np.frombuffer(bytes.fromhex(self.data), self.dtype).reshape(self.shape)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """How another process opens a model."""
-
-    name: str
-    """Unique among the models of this process."""
-    fingerprint: str | None
-    """The fingerprint of the model with its files (``Source``)."""
-    path: str | None
-    """None for a model that is given as bytes."""
-    state: str
-    """The state of the file at the path (``disk.file_state``), as text: records limit numbers."""
-    constants: Mapping[str, StoredArray]
-    max_bytes: int | None
-
-
-@dataclass(frozen=True)
-class StoredValue:
-    """A `Value` as text."""
-
-    index: int
-    name: str
-    array: StoredArray
-
-    @staticmethod
-    def of(value: Value) -> StoredValue:
-        """Encode a value."""
-        return StoredValue(value.index, value.name, StoredArray.of(value.array))
-
-    @property
-    def value(self) -> Value:
-        """Decode the value."""
-        stored = self.array
-        data = bytes.fromhex(stored.data)
-        return Value(self.index, self.name, stored.dtype, stored.shape, data)
+    sha256: str
+    spec: TensorSpec
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a program."""
+    """A graph whose program is wanted."""
 
-    origin: Origin
-    made: tuple[tuple[Size, ...], ...]
-    values: tuple[StoredValue, ...]
-    sizes: tuple[Sizes, ...]
+    stage: str
+    text: str
+    weights: Mapping[str, Weight]
+    """By symbol."""
     options: CheckedOptions
     seconds: float | None
-    """Seconds until the deadline."""
+    """Until the deadline."""
     cache: str | None
     """The folder of all caches."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A program, and the seconds that the parts of its compilation took."""
+    """A program, and how long its parts took to compile."""
 
-    artifact: Artifact
-    timings: Mapping[str, float] = field(default_factory=dict[str, float])
+    program: Program
+    timings: Mapping[str, float]
 
 
-def compiled(
-    origin: Origin, data: Callable[[], bytes], key: Key, options: CheckedOptions
-) -> Answer | Refusal | None:
-    """Return the program for a key, or the reason why it cannot be compiled with symbols.
+def compiled(graph: Graph, options: CheckedOptions) -> Answer | Refusal | None:
+    """The program of a graph, or why it cannot be compiled with symbols; None where it is to be
+    compiled in this process: there are no other ones, or the other one fails. The graph stays as it
+    is.
 
-    None means that this process has to compile it, as there are no other processes or they fail.
-    ``data`` returns the bytes of a model without a path. Raises CompileTimeoutError, and
-    ResourceError if memory is short.
+    Raises CompileTimeoutError, and ResourceError if memory is short.
     """
     pool = COMPILERS.get()
     if pool.size == 0:
         return None
     end = deadline.current()
     until = monotonic() + SECONDS if end is None else end
-    request = _request(origin, key, options, end)
+    flats = {
+        symbol: bytes_of(graph.weights[symbol]) for symbol in sorted(weight_symbols(graph.module))
+    }
+    names = {symbol: sha256(flat.data).hexdigest() for symbol, flat in flats.items()}
+    request = _request(graph, names, options, end)
+    weights = {names[symbol]: flat for symbol, flat in flats.items()}
     for _ in range(ATTEMPTS):
         try:
             with pool.worker(until) as one:
-                return _answer(one, request, data, until)
+                return _answer(one, request, weights, until)
         except NoWorkersError as error:
             COMPILERS.refuse(pool, error)
             return None
@@ -169,33 +131,51 @@ def compiled(
     return None
 
 
-def _request(origin: Origin, key: Key, options: CheckedOptions, end: float | None) -> bytes:
+def bundle(weights: Mapping[str, Array]) -> bytes:
+    """Arrays of bytes in one message: a line of JSON, their names and sizes, and below it they."""
+    sizes = {name: flat.size for name, flat in weights.items()}
+    return b"".join([json.dumps(sizes).encode(), b"\n", *(flat.data for flat in weights.values())])
+
+
+def unbundled(message: bytes) -> dict[str, Array]:
+    """The arrays of a message that ``bundle`` made, each at a multiple of ``ALIGNMENT``."""
+    line, _, _ = message.partition(b"\n")
+    weights, at = dict[str, Array](), len(line) + 1
+    for name, size in json.loads(line).items():
+        weights[name] = aligned(size)
+        weights[name][:] = np.frombuffer(message, np.uint8, size, at)
+        at += size
+    return weights
+
+
+def _request(
+    graph: Graph, names: Mapping[str, str], options: CheckedOptions, end: float | None
+) -> bytes:
     home = disk.home()
+    arrays = {symbol: graph.weights[symbol] for symbol in names}
     wanted = Request(
-        origin,
-        tuple(map(tuple, key.made)),
-        tuple(map(StoredValue.of, key.values)),
-        tuple(key.sizes),
+        graph.stage,
+        to_text(graph.module, wrap=False),
+        {s: Weight(names[s], TensorSpec(a.shape, a.dtype)) for s, a in arrays.items()},
         options,
         None if end is None else max(0.0, end - monotonic()),
         None if home is None else str(home),
     )
-    return json.dumps(encoded(wanted)).encode() + b"\n"
+    return COMPILE + json.dumps(encoded(wanted)).encode()
 
 
 def _answer(
-    one: Worker, request: bytes, data: Callable[[], bytes], until: float
+    one: Worker, request: bytes, weights: Mapping[str, Array], until: float
 ) -> Answer | Refusal | None:
-    answer = one.ask(COMPILE + request, until)
-    if answer[:1] == UNKNOWN:
-        answer = one.ask(COMPILE + request + data(), until)
+    answer = one.ask(request, until)
+    if answer[:1] == MISSING:
+        for group in _groups({name: weights[name].size for name in json.loads(answer[1:])}):
+            one.ask(SEND + bundle({name: weights[name] for name in group}), until)
+        answer = one.ask(request, until)
     kind, content = answer[:1], answer[1:]
     if kind == PROGRAM:
         timings, _, artifact = content.partition(b"\n")
-        room = aligned(len(artifact))
-        room[:] = np.frombuffer(artifact, np.uint8)
-        found = Artifact(room.data, lambda wanted: _weights(one, wanted, until))
-        return Answer(found, json.loads(timings))
+        return Answer(_program(artifact, one, until), json.loads(timings))
     if kind == UNDECIDED:
         return decoded(Refusal, json.loads(content))
     if kind == LATE:
@@ -206,19 +186,37 @@ def _answer(
     return None
 
 
+def _program(artifact: bytes, one: Worker, until: float) -> Program:
+    room = aligned(len(artifact))
+    room[:] = np.frombuffer(artifact, np.uint8)
+    found = Artifact(room.data, lambda wanted: _weights(one, wanted, until))
+    [entry] = found.manifest.programs
+    return found.program(entry)
+
+
 def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> list[Array]:
-    """Return the arrays with these SHA-256: from programs of this process, otherwise from the
-    compiling process."""
-
-    def fetched(name: str) -> Array:
-        return np.frombuffer(one.ask(FETCH + name.encode(), until), np.uint8, offset=1)
-
-    found = [sharing.named.get(name) for name, _ in wanted]
-    pairs = zip(wanted, found, strict=True)
-    arrays = sharing.packed([fetched(n) if array is None else array for (n, _), array in pairs])
+    """The arrays of these SHA-256: those that programs of this process have, the others from the
+    process that has made them."""
+    found = {name: sharing.named.get(name) for name, _ in wanted}
+    for group in _groups({name: size for name, size in wanted if found[name] is None}):
+        found |= unbundled(one.ask(FETCH + json.dumps(group).encode(), until)[1:])
+    arrays = sharing.packed([array for name, _ in wanted if (array := found[name]) is not None])
     for (name, _), array in zip(wanted, arrays, strict=True):
         sharing.named[name] = array
     return arrays
+
+
+def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Names of weights of these sizes that are sent together."""
+    group, total = list[str](), 0
+    for name, size in sizes.items():
+        if group and total + size > BUNDLE:
+            yield group
+            group, total = [], 0
+        group.append(name)
+        total += size
+    if group:
+        yield group
 
 
 def _late(end: float | None, silent: SilentError) -> CompileTimeoutError:

@@ -18,7 +18,6 @@ from tessella.support.sizes import Size, Symbol
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
-    from tessella.driver.apart import Origin
 
 Array = npt.NDArray[Any]
 S = TypeVar("S", bound="Source")
@@ -74,8 +73,7 @@ class KeptSource(Generic[S]):
         if known is not None:
             return known
         source = self._source = self._first()
-        files, nodes = self._files(source), self._count(source)
-        signature = Signature(source.inputs, source.outputs, files, nodes)
+        signature = Signature(source.inputs, source.outputs, self._files(source))
         if self._own is not None:
             program_cache.store_signature(self._own, signature)
         return signature
@@ -92,22 +90,6 @@ class KeptSource(Generic[S]):
     def _files(self, source: S) -> Sequence[str]:
         """Return the files that the source consists of beside its own."""
         return ()
-
-    @property
-    def nodes(self) -> int:
-        """Return the number of nodes of the model; 0 for a subprogram."""
-        return self._kept.nodes
-
-    def _count(self, source: S) -> int:
-        return 0
-
-    def origin(self) -> Origin | None:
-        """Return how another process opens the source; None if it cannot."""
-        return None
-
-    def data(self) -> bytes:
-        """Return the bytes of a source without a path."""
-        return b""
 
     def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
         """Return an identity of the source together with its files."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from tessella import targets
 from tessella.driver import kept_source, program_cache
 from tessella.driver.compiling import Progress, Timings, memory_to_compile, total
 from tessella.driver.executable import Executable
-from tessella.driver.kept_source import KeptSource
 from tessella.driver.key import Key
 from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.stored import compiled
@@ -21,6 +21,7 @@ from tessella.driver.subprograms import (
     RunningRest,
     S,
     Sources,
+    SubprogramModel,
     interfaces,
     sources,
     sources_again,
@@ -45,14 +46,22 @@ if TYPE_CHECKING:
 
 # Imported lazily: a program from disk does not need the compiler.
 
-NODES = 12
-"""Nodes up to which compiling a model is faster than asking another process."""
+OPS = 12
+"""Ops up to which compiling a graph is faster than asking another process."""
 
 WAITING = "other process"
 """The timing of another process's overhead: its start, and transfers."""
 
-Part = Callable[[CheckedOptions, "Source", Interface], S]
-"""Makes a model of a subprogram, whose source this is."""
+M = TypeVar("M", bound=SubprogramModel, covariant=True)
+
+
+class Part(Protocol[M]):
+    """Makes a model of a subprogram from its source; ``in_call``, while a call waits for it."""
+
+    def __call__(
+        self, options: CheckedOptions, source: Source, interface: Interface, /, *, in_call: bool
+    ) -> M: ...
+
 
 REFUSED = UndecidedSizeError, UnsupportedError
 """The errors which say that a program cannot be compiled with symbols.
@@ -74,7 +83,7 @@ class Making(Generic[S]):
     forgets: bool
     """Whether the stages may be dropped, as the source recreates them."""
     in_call: bool = False
-    """Whether other calls may be running: a large program is then compiled in another process."""
+    """Whether a call waits, beside which others may run: another process compiles large graphs."""
 
     def run(self, progress: Progress) -> Executable[S]:
         """Return the program. Raises one of REFUSED if it cannot be compiled with symbols."""
@@ -84,13 +93,13 @@ class Making(Generic[S]):
 
     def _run(self, progress: Progress) -> Executable[S]:
         if not self._symbols:
-            return self._fetched() or self._apart(progress) or self._compiled(progress)
+            return self._fetched() or self._compiled(progress)
         kept = self._kept()
         refused = program_cache.refusal(kept)
         if refused is not None:
             raise refused
         try:
-            return self._fetched() or self._apart(progress) or self._compiled(progress)
+            return self._fetched() or self._compiled(progress)
         except REFUSED as error:
             program_cache.refuse(kept, error)
             raise
@@ -126,38 +135,6 @@ class Making(Generic[S]):
         timings = Timings()
         with memory_to_compile(), timings.of("fetch"):
             found = program_cache.fetch(self._kept(), self._is_made)
-        return self._loaded(found, timings)
-
-    def _apart(self, progress: Progress) -> Executable[S] | None:
-        """Return the program compiled by another process; None if this process has to compile
-        it."""
-        source = self.source
-        if not (isinstance(source, KeptSource) and self._is_in_the_way(source.nodes)):
-            return None
-        origin = source.origin()
-        if origin is None:
-            return None
-        from tessella.driver import apart  # imported here, as it is seldom needed
-
-        progress("another process compiles")
-        began = perf_counter()
-        answer = apart.compiled(origin, source.data, self.key, self.options)
-        if answer is None:
-            return None
-        if isinstance(answer, program_cache.Refusal):
-            raise answer.error
-        timings = Timings(answer.timings)
-        timings[WAITING] = max(0.0, perf_counter() - began - total(timings))
-        return self._loaded(program_cache.only_program(answer.artifact, self._is_made), timings)
-
-    def _is_in_the_way(self, nodes: int) -> bool:
-        """Return whether compiling a model with this many nodes here would block other threads."""
-        others = self.in_call and threading.active_count() > 1
-        return others and nodes >= NODES and program_cache.is_repeatable()
-
-    def _loaded(
-        self, found: tuple[Program, Rest[Interface] | None] | None, timings: Timings
-    ) -> Executable[S] | None:
         if found is None:
             return None
         program, after = found
@@ -175,25 +152,64 @@ class Making(Generic[S]):
         return signature == (tuple(self.inputs), tuple(self.outputs)) and made == [wanted]
 
     def _compiled(self, progress: Progress) -> Executable[S]:
+        timings = Timings()
+        with timings.of("import"):
+            graph = self._graph()
+        made = self._apart(graph, timings, progress) or self._here(graph, timings, progress)
+        give_back()
+        return made
+
+    def _apart(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S] | None:
+        """Return the program compiled by another process; None if this process has to compile
+        it."""
+        if not self._is_in_the_way(graph):
+            return None
+        from tessella.driver import apart  # imported here, as it is seldom needed
+
+        progress("another process compiles")
+        began = perf_counter()
+        answer = apart.compiled(graph, self.options)
+        if answer is None:
+            return None
+        if isinstance(answer, program_cache.Refusal):
+            raise answer.error
+        timings.update(answer.timings)
+        timings[WAITING] = max(0.0, perf_counter() - began - total(answer.timings))
+        return self._executable(graph, answer.program, timings)
+
+    def _is_in_the_way(self, graph: Graph) -> bool:
+        """Return whether compiling a graph here would block other threads."""
+        others = self.in_call and threading.active_count() > 1
+        ops = (op for op in graph.module.walk() if op.operands and op.results)
+        is_large = others and sum(1 for _ in islice(ops, OPS)) == OPS
+        return is_large and program_cache.is_repeatable()
+
+    def _here(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S]:
+        """Return the program compiled by this process. The graph is used up."""
         from tessella.driver.compile_graph import compile_graph
 
-        timings = Timings()
         with memory_to_compile():
-            with timings.of("import"):
-                graph = self._graph()
             built = compile_graph(graph, self.options, progress)
-            timings.update(built.lowered.timings)
-            after = interfaces(graph)
-            with timings.of("store"):
-                self._store(built.program, after)
-        lowered = built.lowered
-        lowered.weights.keep(set())
-        give_back()
+        timings.update(built.lowered.timings)
+        built.lowered.weights.keep(set())
+        return self._executable(graph, built.program, timings, built.lowered)
+
+    def _executable(
+        self,
+        graph: Graph,
+        program: Program,
+        timings: Timings,
+        lowered: StagedProgram | None = None,
+    ) -> Executable[S]:
+        """Store a compiled program, and return it; ``lowered`` has its stages, if they exist."""
+        after = interfaces(graph)
+        with timings.of("store"):
+            self._store(program, after)
         return Executable(
             self.key,
-            built.program,
+            program,
             timings,
-            self._lowered if self.forgets else lambda: lowered,
+            self._lowered if self.forgets or lowered is None else lambda: lowered,
             lowered,
             self._rest(after, sources(graph)),
             structure=graph.structure,

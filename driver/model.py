@@ -93,13 +93,15 @@ class Model(runnable.Model, Compiled):
         *,
         elements: Mapping[str, Dimensions] | None = None,
         is_inner: bool = False,
+        in_call: bool = False,
         in_calls: CompilesInCalls | None = None,
         most: int = MAX_EXECUTABLES,
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
         """``elements`` are those of shape-valued inputs, which may have names.
 
-        ``in_calls`` counts compilations in calls; without it, the first one is expected.
+        ``in_call`` says that a call waits for the model. ``in_calls`` counts compilations in calls;
+        without it, the first one is expected.
         """
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
@@ -121,17 +123,17 @@ class Model(runnable.Model, Compiled):
         self._known: set[int] = set()
         """Hashes of what programs were compiled for."""
         if not self._symbolic:
-            self._compile_ahead()
+            self._compile_ahead(in_call=in_call)
 
     def _expect_versions(self) -> None:
         """Make room for a program for each size range."""
         self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
-    def _compile_ahead(self) -> None:
+    def _compile_ahead(self, *, in_call: bool) -> None:
         """Compile a model's only program, unless it depends on values that are not known yet."""
         shapes = tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
         try:
-            self._only = self._executable(shapes, [None] * len(shapes))
+            self._only = self._executable(shapes, [None] * len(shapes), in_call=in_call)
         except UnknownValueError:
             if not self._by_value.indices:
                 raise
@@ -541,6 +543,8 @@ def part_of_model(
     options: CheckedOptions,
     source: Source,
     interface: Interface,
+    *,
+    in_call: bool = False,
     in_calls: CompilesInCalls | None = None,
 ) -> Model:
     """Return the model of a subprogram with symbolic sizes, some of them bounded.
@@ -552,7 +556,13 @@ def part_of_model(
     names = {d for shape in shapes for d in shape}
     openness = {n: b for n, b in interface.bounds.items() if n in names}
     return Model(
-        source, options, openness=openness, elements=elements, is_inner=True, in_calls=in_calls
+        source,
+        options,
+        openness=openness,
+        elements=elements,
+        is_inner=True,
+        in_call=in_call,
+        in_calls=in_calls,
     )
 
 

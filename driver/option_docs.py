@@ -1,5 +1,7 @@
-"""The fields of ``tessella.Options`` with their docstrings, for the command line and for the page
-``docs/options.md``: ``python -m tessella.driver.option_docs``."""
+"""Documentation of ``tessella.Options`` for the command line and ``docs/options.md``.
+
+python -m tessella.driver.option_docs > docs/options.md
+"""
 
 from __future__ import annotations
 
@@ -39,28 +41,28 @@ class OptionRow:
     name: str
     default: Any
     choices: tuple[str, ...]
-    """The values that it may have; none where there are too many to list."""
+    """The allowed values; empty for numbers and paths."""
     is_number: bool
     metavar: str
-    """What its value is, in the help of a command."""
+    """The placeholder of its value in a command's help."""
     text: str
-    """Its docstring."""
+    """The description in the docstring of ``Options``."""
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
+        """The flag on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def help(self) -> str:
-        """Its docstring, with the default, as `--help` shows it."""
+        """The description with the default, as `--help` prints it."""
         default = f"{self.default:g}" if self.is_number else self.default
         plain = self.text.replace("``", "").replace("%", "%%")
         return plain[0].lower() + plain[1:].removesuffix(".") + (f" ({default})" if default else "")
 
 
 def rows() -> Iterator[OptionRow]:
-    """All options, in order."""
+    """Yield all options in the order of the fields."""
     hints, texts = get_type_hints(Options), _texts(inspect.getdoc(Options) or "")
     for each in fields(Options):
         hint = hints[each.name]
@@ -75,7 +77,7 @@ def rows() -> Iterator[OptionRow]:
 
 
 def _texts(doc: str) -> Mapping[str, str]:
-    """The descriptions in the section ``Parameters`` of a docstring, by name."""
+    """Return the descriptions in the section ``Parameters`` of a docstring, by name."""
     _, _, section = doc.partition("Parameters\n----------\n")
     found: dict[str, str] = {}
     name = ""
@@ -91,7 +93,7 @@ def _texts(doc: str) -> Mapping[str, str]:
 
 
 def page() -> str:
-    """The page ``docs/options.md``."""
+    """Return the text of ``docs/options.md``."""
     cells = (
         (
             f"`{each.name}`",

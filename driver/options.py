@@ -1,4 +1,4 @@
-"""What a program is compiled for: the options of users, checked and filled in once."""
+"""Options of compilations, checked and completed with defaults once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tessella.targets import database, threads
 
 
 def _number(default: float, metavar: str, least: float, most: float = math.inf) -> float:
-    """A field that is a number from ``least`` to ``most``."""
+    """Return a dataclass field for a number from ``least`` to ``most``."""
     return field(default=default, metadata={"metavar": metavar, "least": least, "most": most})
 
 
@@ -100,13 +100,13 @@ class CompileOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedOptions(Options):
-    """What the pipeline depends on; ``make_options`` checks what users ask for."""
+    """The options that determine a program; ``make_options`` checks those of users."""
 
     places: tuple[str, ...]
     target: str
-    """The name of a machine in ``targets``."""
+    """The name of a target in ``targets``."""
     arch: str
-    """The target part of its places."""
+    """The target part of the target's places."""
     fallback: Fallback = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
     several: bool = False
@@ -114,17 +114,17 @@ class CheckedOptions(Options):
     database: str = ""
     """The file of measured times; empty if there is none."""
     budget: float = field(default=30.0, repr=False, compare=False)
-    """Seconds to measure kernels in, which no program depends on."""
+    """Seconds that measuring kernels may take. Programs do not depend on it."""
     timeout: float | None = field(default=None, repr=False, compare=False)
     """Seconds that a compilation may take."""
     threads: int = field(default=1, repr=False, compare=False)
-    """How many threads run a program, which is the same for any number."""
+    """The number of threads. Programs do not depend on it."""
 
 
 def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
-    """Checked options. Raises OptionError.
+    """Return checked options. Raises OptionError.
 
-    The default places are those of the target: channels-last f32 first, then any, then NumPy.
+    The default places are those of the target: channels-last f32 first, then others, then NumPy.
     """
     _check_names(given)
     target = _checked_target(given.get("target"))
@@ -161,7 +161,8 @@ def check_machine(options: CheckedOptions) -> None:
 
 
 def _database(pick: str) -> str:
-    """The file of times where no option names one. Raises OptionError if there must be one."""
+    """Return the database of measured times for a call that names none. Raises OptionError if
+    ``pick`` needs one."""
     named = os.environ.get(database.KNOB, "")
     if named or pick != "measure":
         return named
@@ -256,8 +257,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
 
 
 def _checked_places(places: object, arch: str) -> tuple[str, ...]:
-    """The places, by default those of the target. Raises OptionError for a place that is not
-    known."""
+    """Return the places, by default those of the target. Raises OptionError for unknown places."""
     if places is None:
         return default_places(arch)
     # imported here, as only explicit places need the compiler

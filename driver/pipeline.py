@@ -37,6 +37,7 @@ from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_stage import kernel_passes
+from tessella.passes.write_in_place import WriteInPlacePass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
 
@@ -107,6 +108,8 @@ def _stages(options: CheckedOptions) -> Stages:
                 # Packing has added the kernels that copy operands.
                 *scheduling_passes(options.target, shared=options.several),
                 TileParallelizePass(target=options.target),
+                # no pass after it moves a call
+                WriteInPlacePass(),
             ],
         ),
         (

@@ -47,8 +47,6 @@ class Signature:
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
     """Other files with tensors of the model, relative to its own."""
-    nodes: int = 0
-    """The number of nodes of the model; 0 for a subprogram."""
     by_value: Sequence[str] = ()
     """Inputs that are known to determine shapes."""
 

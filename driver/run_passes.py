@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.graph import CompileContext, Graph
-from tessella.dialects.verify import verify
+from tessella.dialects.verify import Verifier
 from tessella.driver.compiling import ROOM, Progress, Timings
 from tessella.driver.crash import reproduced
 from tessella.driver.reproducer import MOST_BYTES
@@ -45,6 +45,7 @@ class PassRunner:
     progress: Progress
     """Called with the name of each pass before it runs."""
     observer: PassObserver
+    verifier: Verifier = field(default_factory=Verifier)
 
     def run(self, stage: str, steps: Sequence[ModulePass], module: ModuleOp) -> ModuleOp:
         """Run the passes that lead to a stage on a copy of a module, and return the result."""
@@ -63,7 +64,7 @@ class PassRunner:
                         module.verify()
                 debug("passes", "%s took %.4f s", step.name, perf_counter() - began)
                 if KNOBS.verify:
-                    check(module, step.name, verify)
+                    check(module, step.name, self.verifier.verify)
             self.observer.after(step, Graph(module, self.ctx.weights, stage))
         return module
 

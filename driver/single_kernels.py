@@ -20,6 +20,7 @@ from tessella.dialects.layout import NCHW, Layout, pack, unpack
 from tessella.dialects.nn.core import Array, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.rt import LaunchOp
+from tessella.dialects.symbols import callee_of
 from tessella.dialects.tile import CallOp, KernelOp, ReturnOp, SegmentOp, weight_of
 from tessella.driver.compile_graph import compile_graph
 from tessella.driver.options import CheckedOptions
@@ -49,7 +50,12 @@ class _Call:
 
     @property
     def can_be_alone(self) -> bool:
-        """Whether a program can have the call as a step: values between steps have no padding."""
+        """Whether a program can have the call as a step.
+
+        Values between steps have no padding, and no step overwrites one.
+        """
+        if callee_of(self.op, self.op.callee, KernelOp).taken:
+            return False
         values = [*(self.op.arguments[i] for i in self.variable), *self.op.res]
         return all(_layout(v.type).size(shape_of(v)) == math.prod(shape_of(v)) for v in values)
 

@@ -65,7 +65,7 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
     path = Path(path)
     if path == weights_path(path):
         raise OptionError("this is the name of the file of weights", where=str(path))
-    symbols = _symbols(module)
+    symbols = weight_symbols(module)
     store = weights.copy()
     store.keep(symbols)
     try:
@@ -87,21 +87,23 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
             where=str(path),
             expected=f"one of {', '.join(f'.{name}' for name in IR_STAGES)}",
         )
-    text = _read_text(path)
-    weights = load_weights(weights_path(path))
+    return stage, parsed(stage, _read_text(path), load_weights(weights_path(path)), str(path))
+
+
+def parsed(stage: str, text: str, weights: WeightStore, where: str) -> Graph:
+    """Parse the program of a stage, which names these weights. Raises InvalidModelError for any
+    error in them."""
     try:
-        module = _checked(path, stage, text, weights)
+        module = _checked(where, stage, text, weights)
     except InvalidModelError:
         raise
     except Exception as error:
         if is_foreign(error):
             raise
-        # Parsers and verifiers of single ops raise arbitrary exceptions on malformed text.
-        raise InvalidModelError(
-            f"the text is broken: {_first_line(error)}", where=str(path)
-        ) from error
-    weights.keep(_symbols(module))
-    return stage, Graph(module, weights, stage)
+        # Parsers and verifiers of single ops meet text here that they were not written for.
+        raise InvalidModelError(f"the text is broken: {_first_line(error)}", where=where) from error
+    weights.keep(weight_symbols(module))
+    return Graph(module, weights, stage)
 
 
 class StageSource:
@@ -144,20 +146,20 @@ def stage_context(weights: WeightStore | None = None) -> CompileContext:
     return ctx
 
 
-def _checked(path: Path, stage: str, text: str, weights: WeightStore) -> ModuleOp:
-    parser = LocatedParser(stage_context(weights), text, str(path))
+def _checked(where: str, stage: str, text: str, weights: WeightStore) -> ModuleOp:
+    parser = LocatedParser(stage_context(weights), text, where)
     module = parser.parse()
     if isinstance(module, Problem):
-        raise InvalidModelError(module.message, where=f"{path}:{module.line}")
+        raise InvalidModelError(module.message, where=f"{where}:{module.line}")
     for op, error in verify_each(module):
         raise InvalidModelError(
             f"{op.name} does not verify: {_first_line(error)}",
-            where=f"{path}:{parser.lines.get(op, 1)}",
+            where=f"{where}:{parser.lines.get(op, 1)}",
         )
     for fault in faults(stage, module, weights):
         raise InvalidModelError(
             fault.what,
-            where=f"{path}:{parser.lines.get(fault.op, 1)}",
+            where=f"{where}:{parser.lines.get(fault.op, 1)}",
             expected=fault.expected,
             found=fault.found,
             hint=fault.hint,
@@ -192,8 +194,8 @@ def load_weights(path: Path) -> WeightStore:
     return WeightStore.load(path) if path.exists() else WeightStore()
 
 
-def _symbols(module: ModuleOp) -> set[str]:
-    """Return the weights that a module names."""
+def weight_symbols(module: ModuleOp) -> set[str]:
+    """Return the symbols of the weights that a module names."""
     return {
         op.symbol.root_reference.data
         for op in module.walk()

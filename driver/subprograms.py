@@ -50,8 +50,14 @@ class SubprogramModel(Runs, Protocol):
 
 M = TypeVar("M", bound=Runs)
 S = TypeVar("S", bound=SubprogramModel)
-Make = Callable[["Source", Interface], M]
-"""Compiles a subprogram from its source."""
+Made = TypeVar("Made", bound=Runs, covariant=True)
+
+
+class Make(Protocol[Made]):
+    """Compiles a subprogram from its source; ``in_call``, while a call waits for it."""
+
+    def __call__(self, source: Source, interface: Interface, /, *, in_call: bool) -> Made: ...
+
 
 Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
 """Returns the source of a subprogram, given its number in the continuation and its input types."""
@@ -79,17 +85,20 @@ class RunningSubprogram(Generic[M]):
         """Return the subprogram's outputs. Raises TessellaError."""
         taken = {name: values[name] for name in self.interface.inputs}
         infos = self._infos(taken)
-        return self._model(infos).run(None, taken)
+        return self._model(infos, in_call=True).run(None, taken)
 
     def ahead(self) -> M | None:
         """Return the model for what is known before any run; None if too little is known."""
         inputs, types = self.interface.inputs, self.interface.types
         if not types.keys() >= set(inputs):
             return None
-        return self._model(tuple(types[name] for name in inputs))
+        return self._model(tuple(types[name] for name in inputs), in_call=False)
 
-    def _model(self, infos: tuple[ValueInfo, ...]) -> M:
-        return self.models.get(infos, lambda: self._make(self._source(infos), self.interface))
+    def _model(self, infos: tuple[ValueInfo, ...], *, in_call: bool) -> M:
+        def make() -> M:
+            return self._make(self._source(infos), self.interface, in_call=in_call)
+
+        return self.models.get(infos, make)
 
     def _infos(self, taken: Mapping[str, Value]) -> tuple[ValueInfo, ...]:
         known = self.interface.types

@@ -12,6 +12,7 @@ from tessella.dialects.elements import bytes_of, element_of
 from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp, SelectionOp
+from tessella.dialects.tile.limits import usual
 from tessella.lowering.pieces import Piece, pieces
 from tessella.passes.base import segments
 from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
@@ -91,7 +92,9 @@ def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
 def _points(op: ContractOp | SelectionOp) -> Size:
     if isinstance(op, SelectionOp):
         return op.points
-    return product(index.range for index in op.index_list if not index.scattered)
+    few = usual(op)
+    indices = (index for index in op.index_list if not index.scattered)
+    return product(few.get(index.name, index.range) for index in indices)
 
 
 def _operations(op: ContractOp | SelectionOp) -> Size:

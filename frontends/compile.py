@@ -30,9 +30,10 @@ def open_source(
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> Source:
-    """The source behind a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
+    """Open a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
 
-    A path with the extension of a stage is one that `tessella compile` wrote: see ``stage_file``.
+    A path with the extension of a stage is a file that `tessella compile` wrote: see
+    ``stage_file``.
     """
     if isinstance(model, str | Path) and stage_of(model) is not None:
         if values or max_bytes is not None:
@@ -41,7 +42,7 @@ def open_source(
                 where=str(model),
                 hint="give them when the stage is written",
             )
-        # here, as it needs the compiler, which others may do without
+        # imported here, as other paths need no compiler
         from tessella.driver.stage_file import StageSource
 
         return StageSource(model)
@@ -54,7 +55,7 @@ def open_onnx(
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> KeptModel:
-    """The source of an ONNX model. Raises TessellaError."""
+    """Open an ONNX model. Raises TessellaError."""
     _check_import_options(values, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     settings = {"constants": values or {}, **limits}
@@ -66,7 +67,7 @@ def _read(
     values: Mapping[str, npt.ArrayLike] | None,
     limits: Mapping[str, int],
 ) -> OnnxSource:
-    # here, as it needs the package onnx, which others do without
+    # imported here, as other sources do not need the package onnx
     from tessella.frontends.onnx import OnnxSource
 
     return OnnxSource(model, constants=values, **limits)

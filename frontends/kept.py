@@ -1,10 +1,9 @@
-"""ONNX models whose programs are kept on disk. A model is read only if a program is missing."""
+"""ONNX models whose programs are cached on disk. A model is read only if a program is missing."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -19,16 +18,14 @@ from tessella.support.disk import file_state
 from tessella.support.errors import InvalidModelError
 
 if TYPE_CHECKING:
-    from tessella.driver.apart import Origin
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1
-"""The most bytes that a model may have here. Larger ones are left to the importer, which refuses
-them with a reason."""
+"""The maximum size of a model here, in bytes. The importer refuses larger ones with a reason."""
 
 
 class KeptModel(KeptSource["OnnxSource"]):
-    """An ONNX model by its bytes, and those of its files of external data."""
+    """An ONNX model, identified by its bytes and those of its external data."""
 
     def __init__(
         self, model: object, settings: Mapping[str, Any], read: Callable[[], OnnxSource]
@@ -36,10 +33,8 @@ class KeptModel(KeptSource["OnnxSource"]):
         self._model = model
         self._settings = settings
         self._state = _state_of(model)
-        """Of the file, since before it was identified."""
+        """The state of the file before it was hashed."""
         super().__init__(_identity(model, settings), read)
-        self._name = secrets.token_hex(16)
-        """Tells this model from others of this process."""
 
     def _first(self) -> OnnxSource:
         source = self._read()
@@ -56,29 +51,6 @@ class KeptModel(KeptSource["OnnxSource"]):
                 raise _changed("since it was compiled", self._model)
             self._source = source
         return self._source
-
-    def _count(self, source: OnnxSource) -> int:
-        return source.nodes
-
-    def origin(self) -> Origin:
-        """How another process opens the model."""
-        from tessella.driver.apart import Origin, StoredArray  # which is seldom needed
-
-        model, is_path = self._model, isinstance(self._model, str | os.PathLike)
-        constants: Mapping[str, Any] = self._settings["constants"]
-        return Origin(
-            name=self._name,
-            fingerprint=self.fingerprint,
-            path=os.path.abspath(os.fsdecode(cast(str, model))) if is_path else None,
-            state=str(self._state),
-            constants={name: StoredArray.of(array) for name, array in constants.items()},
-            max_bytes=self._settings.get("max_bytes"),
-        )
-
-    def data(self) -> bytes:
-        """The bytes of a model that is at no path."""
-        is_path = isinstance(self._model, str | os.PathLike)
-        return b"" if is_path else _contents(self._model)
 
     def _files(self, source: OnnxSource) -> Sequence[str]:
         return source.files
@@ -101,7 +73,8 @@ def _changed(when: str, model: object) -> InvalidModelError:
 
 
 def _state_of(model: object) -> tuple[int, ...]:
-    """What changes with the file at a path, or with another file there; empty for what is none."""
+    """Return the state of the file at a path, which changes with the file; empty if there is no
+    file."""
     if not isinstance(model, str | os.PathLike):
         return ()
     try:
@@ -111,8 +84,8 @@ def _state_of(model: object) -> tuple[int, ...]:
 
 
 def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Names the bytes of a model, how it is read, and the version of onnx, which has the schemas
-    and functions of its ops; None if there is no cache, or it is no model."""
+    """Return a hash of the model's bytes, its import settings and the version of onnx, which has
+    the schemas and functions of its ops; None without a cache, or if the file is no model."""
     if disk.home() is None:
         return None
     try:
@@ -126,7 +99,7 @@ def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
 
 
 def _contents(model: object) -> bytes:
-    """The bytes of a model. Raises OSError, ValueError, TypeError."""
+    """Return the bytes of a model. Raises OSError, ValueError, TypeError."""
     if isinstance(model, bytes):
         return model
     if isinstance(model, str | os.PathLike):

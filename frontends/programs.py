@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.nn.core import Array
@@ -16,49 +15,45 @@ from tessella.driver.model import Model
 from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
-from tessella.support.errors import InternalError
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
 """The most programs that a function caches; the least recently used one is dropped."""
 
 
-@dataclass(frozen=True)
 class FixedProgram:
-    """A program for given shapes and dtypes."""
-
-    graph: Graph
-
-    def source(self) -> FixedSource:
-        """Return a source of this program for one compilation, which consumes it."""
-        graph = self.graph
-        return FixedSource(Graph(graph.module.clone(), graph.weights.copy(), graph.stage))
-
-    def compile(self, options: CheckedOptions) -> Model:
-        """A model for the one signature that the program has. Raises TessellaError."""
-        return Model(self.source(), options)
-
-
-class FixedSource:
-    """A program that the driver may take once, as its weights may be large."""
+    """A program for given shapes and dtypes, which is its own source."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
 
     def __init__(self, graph: Graph) -> None:
-        self._graph: Graph | None = graph
+        self._graph = graph
         self.inputs: Sequence[ValueInfo]
         self.outputs: Sequence[ValueInfo]
         self.inputs, self.outputs = signature(graph.module)
 
+    @property
+    def stage(self) -> str:
+        """The first stage that there is."""
+        return self._graph.stage
+
+    def as_text(self) -> str:
+        """Return the program at its first stage."""
+        return f"{to_text(self._graph.module)}\n"
+
     def graph(
-        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
+        self,
+        shapes: Mapping[str, tuple[Size, ...]] | None = None,
+        values: Mapping[str, Array] | None = None,
     ) -> Graph:
-        """Return the program; its shapes are known already."""
-        graph, self._graph = self._graph, None
-        if graph is None:
-            raise InternalError("the source of a program is used once")
-        return graph
+        """Return the program, which a compilation may consume; its shapes are known already."""
+        graph = self._graph
+        return Graph(graph.module.clone(), graph.weights.copy(), graph.stage)
+
+    def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
+        """A model for the one signature that the program has. Raises TessellaError."""
+        return Model(self, options, in_call=in_call)
 
 
 class Lowered:
@@ -70,9 +65,8 @@ class Lowered:
     def __init__(self, program: FixedProgram, options: CheckedOptions) -> None:
         self._program = program
         self._options = options
-        source = program.source()
-        self.inputs: tuple[ValueInfo, ...] = tuple(source.inputs)
-        self.outputs: tuple[ValueInfo, ...] = tuple(source.outputs)
+        self.inputs: tuple[ValueInfo, ...] = tuple(program.inputs)
+        self.outputs: tuple[ValueInfo, ...] = tuple(program.outputs)
 
     def as_text(self, stage: str | None = None) -> str:
         """Return the program at a stage.
@@ -92,11 +86,11 @@ class Lowered:
         OptionError
             If there is no such stage.
         """
-        graph = self._program.graph
-        stage = graph.stage if stage is None else stage
+        first = self._program.stage
+        stage = first if stage is None else stage
         build.check_stage(stage, STAGES)
-        if stage == graph.stage:
-            return f"{to_text(graph.module)}\n"
+        if stage == first:
+            return self._program.as_text()
         return build.as_text(self._lowered, stage)
 
     def explain(self) -> Explanation:
@@ -122,5 +116,5 @@ class Lowered:
     @functools.cached_property
     def _lowered(self) -> build.StagedProgram:
         with memory_to_compile():
-            graph = self._program.source().graph({})
+            graph = self._program.graph()
             return build.lower(graph, self._options, start=graph.stage)

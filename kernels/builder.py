@@ -95,6 +95,11 @@ class Scalars:
         inside = self.op(CmpiOp(self._integer(name), bound, "sle"))
         return self.op(SelectOp(inside, value, self.like(beyond, value)))
 
+    def below(self, name: str, end: SSAValue) -> SSAValue:
+        """Whether an index is below an integer of 32 bits. The loop over a reduced index ends there
+        if the body gives what changes no aggregate elsewhere (`tile.limits`)."""
+        return self.op(CmpiOp(self._integer(name), end, "slt"))
+
     def _integer(self, name: str) -> SSAValue:
         """Return the value of an index in 32 bits, the width in which vectors compare indices."""
         return self.op(IndexCastOp(self.index(name), i32))

@@ -1,9 +1,9 @@
-"""Kernels of the ops on the boxes of detectors."""
+"""Kernels of detection ops: selection of boxes, and sampling of regions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nan
+from math import inf, nan
 
 from xdsl.dialects.arith import (
     AddfOp,
@@ -17,6 +17,7 @@ from xdsl.dialects.arith import (
     SubfOp,
 )
 from xdsl.dialects.builtin import IndexType, i32
+from xdsl.dialects.math import CeilOp
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects import nn
@@ -26,8 +27,9 @@ from tessella.dialects.nn.core import shape_of, tensor
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATS, T, Table, rows
 from tessella.kernels.registry import native
+from tessella.runtime.host.detection import MOST_POINTS
 from tessella.support.conditions import always
-from tessella.support.sizes import Size
+from tessella.support.sizes import Size, estimated
 
 DETECTED: Table = rows(
     (name for name in FLOATS if name != "f64"), reads=(T, T, "i64", T), writes=("i64",)
@@ -51,7 +53,7 @@ def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
 def non_max_suppression(
     k: KernelBuilder, op: nn.NonMaxSuppressionOp, *operands: SSAValue
 ) -> Sequence[SSAValue]:
-    """A greedy selection of each class by its scores, then a join of the selected boxes."""
+    """Emit a greedy selection of each class by its scores, then a join of the selected boxes."""
     boxes, scores, most, overlap, *least = operands
     batches, classes, count = shape_of(scores)
     place = ["b", "i"]
@@ -136,44 +138,37 @@ def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
 # ** regions **
 
 
-def _samples(op: nn.RoiAlignOp) -> str | None:
+def _fits_in(op: nn.RoiAlignOp) -> str | None:
     """Return the reason why a kernel does not sample regions."""
-    if op.settings["samples"] == 0:
-        return "how many points a region has depends on its size"
     extents = shape_of(op.x)[2:]
     return None if all(always(e < MOST) for e in extents) else "an image may be too large"
 
 
-@native(nn.RoiAlignOp, "roi_align", NHWC, NCHW, elements=SAMPLED, applies=_samples)
+@native(nn.RoiAlignOp, "roi_align", NHWC, NCHW, elements=SAMPLED, applies=_fits_in)
 def roi_align(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """Sample regions, and average or maximise the samples.
+    """R[r, c, p, q] = the mean, or the maximum, over the sampling points of a region of X[B[r], c].
 
-    R[r, c, p, q] = +(the values at the sample points of X[B[r], c]) over their number, or their
-    maximum.
+    The number of points is an attribute, or follows from the size of the region.
     """
-    type, settings = k.result_type(op), op.settings
+    make = _by_number if op.settings["samples"] else _by_size
+    return make(k, op, x, rois, batches)
+
+
+def _by_number(
+    k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
+) -> SSAValue:
+    """Emit the kernel for a fixed number of points; the points' coordinates are tensors [regions,
+    size, samples]."""
+    type, samples = k.result_type(op), op.settings["samples"]
     count, channels, *sizes = shape_of(type)
-    samples, element = settings["samples"], k.computed(type.element_type)
-    extents = shape_of(x)[2:]
-    points = [_points(k, op, rois, d, extents[d], element) for d in range(2)]
-    is_mean = settings["mode"] == "avg"
+    element = k.computed(type.element_type)
+    points = [_points(k, op, rois, d, element) for d in range(2)]
+    is_mean = op.settings["mode"] == "avg"
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        image = s.op(IndexCastOp(a[0], IndexType()))
-        taps = [_taps(s, at, extent) for at, extent in zip(a[1:], extents, strict=True)]
-        total: SSAValue | None = None
-        for y, v in taps[0]:
-            for at, w in taps[1]:
-                own = s.cast(s.extract(x, [image, s.index("c"), y, at]), element)
-                value = s.op(MulfOp(s.op(MulfOp(v, w)), own))
-                if total is None:
-                    total = value
-                else:
-                    total = s.op((AddfOp if is_mean else MaximumfOp)(total, value))
-        assert total is not None
-        return total
+        return _value(s, op, x, a[0], a[1:], element)
 
     free: dict[str, Size] = {"r": count, "c": channels, "p": sizes[0], "q": sizes[1]}
     found = k.contract(
@@ -189,40 +184,161 @@ def roi_align(
     return k.map([found], type, lambda s, a: s.op(DivfOp(a[0], s.like(samples**2, a[0]))))
 
 
+def _by_size(
+    k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
+) -> SSAValue:
+    """Emit the kernel for computed numbers of points, tensors [regions], at which the sums end."""
+    type = k.result_type(op)
+    count, channels, *sizes = shape_of(type)
+    element, is_mean = k.computed(type.element_type), op.settings["mode"] == "avg"
+    numbers = [_numbers(k, op, rois, batches, d, element) for d in range(2)]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        counts, ends = a[1:3], a[3:]
+        points = [
+            _point(s, op, ends[2 * d : 2 * d + 2], d, ("pq"[d], "ij"[d]), s.cast(n, element))
+            for d, n in enumerate(counts)
+        ]
+        value = _value(s, op, x, a[0], points, element)
+        inside = [s.below(name, n) for name, n in zip("ij", counts, strict=True)]
+        neutral = s.like(0.0 if is_mean else -inf, value)
+        return s.op(SelectOp(s.op(AndIOp(*inside)), value, neutral))
+
+    def finished(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        found, *counts = a
+        total = s.op(MulfOp(*(s.cast(n, found.type) for n in counts)))
+        is_empty = s.op(CmpfOp(total, s.like(0.0, total), "oeq"))
+        value = s.op(DivfOp(found, total)) if is_mean else found
+        return s.op(SelectOp(is_empty, s.like(0.0, value), value))
+
+    free: dict[str, Size] = {"r": count, "c": channels, "p": sizes[0], "q": sizes[1]}
+    ends: list[tuple[SSAValue, Sequence[Form]]] = [
+        (rois, ["r", side]) for d in range(2) for side in _sides(d)
+    ]
+    counts: list[tuple[SSAValue, Sequence[Form]]] = [(n, ["r"]) for n in numbers]
+    reduced = {name: _most(size) for name, size in zip("ij", sizes, strict=True)}
+    operands = [(batches, ["r"]), *counts, *ends]
+    kind = "+" if is_mean else ">"
+    found = k.contract(kind, free, reduced, operands, (type, [*free]), body)
+    return k.contract("=", free, {}, [(found, [*free]), *counts], (type, [*free]), finished)
+
+
+def _most(size: Size) -> int:
+    """Return the maximum number of points per element of a result along a dimension."""
+    return max(1, MOST_POINTS // estimated(size))
+
+
+def _value(
+    s: Scalars,
+    op: nn.RoiAlignOp,
+    x: SSAValue,
+    batch: SSAValue,
+    point: Sequence[SSAValue],
+    element: Attribute,
+) -> SSAValue:
+    """Return the weighted sum of the elements around a point, or the greatest weighted element."""
+    image = s.op(IndexCastOp(batch, IndexType()))
+    rows, columns = (
+        _taps(s, at, extent) for at, extent in zip(point, shape_of(x)[2:], strict=True)
+    )
+    total: SSAValue | None = None
+    for y, v in rows:
+        for at, w in columns:
+            own = s.cast(s.extract(x, [image, s.index("c"), y, at]), element)
+            value = s.op(MulfOp(s.op(MulfOp(v, w)), own))
+            if total is None:
+                total = value
+            else:
+                join = AddfOp if op.settings["mode"] == "avg" else MaximumfOp
+                total = s.op(join(total, value))
+    assert total is not None
+    return total
+
+
+def _sides(dimension: int) -> tuple[int, int]:
+    """Return the columns of a region's low and high end along a dimension."""
+    return 1 - dimension, 3 - dimension
+
+
 def _points(
+    k: KernelBuilder, op: nn.RoiAlignOp, rois: SSAValue, dimension: int, element: Attribute
+) -> SSAValue:
+    """Emit the coordinates of sampling points along a dimension, [regions, size, samples]; -1
+    beyond the image."""
+    samples, size = op.settings["samples"], op.settings["sizes"][dimension]
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        return _point(s, op, a, dimension, ("p", "i"), s.like(samples, a[0]))
+
+    free: dict[str, Size] = {"r": shape_of(rois)[0], "p": size, "i": samples}
+    ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", d]) for d in _sides(dimension)]
+    return k.contract("=", free, {}, ends, (tensor(element, [*free.values()]), [*free]), body)
+
+
+def _numbers(
     k: KernelBuilder,
     op: nn.RoiAlignOp,
     rois: SSAValue,
+    batches: SSAValue,
     dimension: int,
-    extent: Size,
     element: Attribute,
 ) -> SSAValue:
-    """Return the sample points along a dimension, [regions, size, samples]; -1 beyond the image."""
-    settings = op.settings
-    samples, size = settings["samples"], settings["sizes"][dimension]
+    """Emit the number of points per element of the result along a dimension, [regions]. A region
+    with too many points fails the call's check."""
+    most = _most(op.settings["sizes"][dimension])
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-        low, high = (s.op(MulfOp(end, s.like(settings["scale"], end))) for end in a)
-        if settings["half_pixel"]:
-            low, high = (s.op(SubfOp(end, s.like(0.5, end))) for end in (low, high))
-        length = s.op(SubfOp(high, low))
-        if not settings["half_pixel"]:
-            length = _greatest(s, length, s.like(1.0, length))
-        part = s.op(DivfOp(length, s.like(size, length)))
-        number, inner = (_float(s, s.index(name), element) for name in ("p", "i"))
-        start = s.op(AddfOp(low, s.op(MulfOp(number, part))))
-        middle = s.op(AddfOp(inner, s.like(0.5, inner)))
-        moved = s.op(DivfOp(s.op(MulfOp(middle, part)), s.like(samples, part)))
-        at = s.op(AddfOp(start, moved))
-        above = s.op(CmpfOp(at, s.like(-1.0, at), "oge"))
-        below = s.op(CmpfOp(at, _float(s, s.size(extent), element), "ole"))
-        inside = s.op(AndIOp(above, below))
-        kept = _greatest(s, at, s.like(0.0, at))
-        return s.op(SelectOp(inside, kept, s.like(-1.0, at)))
+        _, part = _parts(s, op, a, dimension)
+        whole = s.op(CeilOp(part))
+        zero, infinite = s.like(0.0, part), s.like(inf, part)
+        counts = [s.op(CmpfOp(whole, zero, "ogt")), s.op(CmpfOp(whole, infinite, "olt"))]
+        number = s.cast(s.op(SelectOp(s.op(AndIOp(*counts)), whole, zero)), i32)
+        fits = s.op(CmpiOp(number, s.like(most, number), "sle"))
+        region = s.op(IndexCastOp(s.index("r"), i32))
+        place = s.op(SelectOp(fits, region, s.like(-1, region)))
+        checked = s.extract(batches, [s.op(IndexCastOp(place, IndexType()))])
+        return s.op(SelectOp(fits, number, s.cast(checked, i32)))
 
-    free: dict[str, Size] = {"r": shape_of(rois)[0], "p": size, "i": samples}
-    ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", 1 - dimension + d]) for d in (0, 2)]
-    return k.contract("=", free, {}, ends, (tensor(element, [*free.values()]), [*free]), body)
+    count = shape_of(rois)[0]
+    ends: list[tuple[SSAValue, Sequence[Form]]] = [(rois, ["r", d]) for d in _sides(dimension)]
+    return k.contract("=", {"r": count}, {}, ends, (tensor(i32, [count]), ["r"]), body)
+
+
+def _parts(
+    s: Scalars, op: nn.RoiAlignOp, ends: Sequence[SSAValue], dimension: int
+) -> tuple[SSAValue, SSAValue]:
+    """Return the start of a region along a dimension, and the length of each of its parts."""
+    settings, size = op.settings, op.settings["sizes"][dimension]
+    low, high = (s.op(MulfOp(end, s.like(settings["scale"], end))) for end in ends)
+    if settings["half_pixel"]:
+        low, high = (s.op(SubfOp(end, s.like(0.5, end))) for end in (low, high))
+    length = s.op(SubfOp(high, low))
+    if not settings["half_pixel"]:
+        length = _greatest(s, length, s.like(1.0, length))
+    return low, s.op(DivfOp(length, s.like(size, length)))
+
+
+def _point(
+    s: Scalars,
+    op: nn.RoiAlignOp,
+    ends: Sequence[SSAValue],
+    dimension: int,
+    names: tuple[str, str],
+    samples: SSAValue,
+) -> SSAValue:
+    """Return the coordinate of a point along a dimension, from the indices of the part and of the
+    point among ``count`` in the part; -1 beyond the image."""
+    low, part = _parts(s, op, ends, dimension)
+    number, inner = (_float(s, s.index(name), low.type) for name in names)
+    start = s.op(AddfOp(low, s.op(MulfOp(number, part))))
+    middle = s.op(AddfOp(inner, s.like(0.5, inner)))
+    moved = s.op(DivfOp(s.op(MulfOp(middle, part)), samples))
+    at = s.op(AddfOp(start, moved))
+    above = s.op(CmpfOp(at, s.like(-1.0, at), "oge"))
+    below = s.op(CmpfOp(at, _float(s, s.size(shape_of(op.x)[2 + dimension]), low.type), "ole"))
+    inside = s.op(AndIOp(above, below))
+    kept = _greatest(s, at, s.like(0.0, at))
+    return s.op(SelectOp(inside, kept, s.like(-1.0, at)))
 
 
 Tap = tuple[SSAValue, SSAValue]

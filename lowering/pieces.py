@@ -81,7 +81,8 @@ def pieces(kernel: KernelOp) -> list[Piece]:
         scratch = [value for value in owned if value not in results]
         all_uses = [use for op in ops for use in used[op]]
         arguments = kernel.body.block.args
-        return [Piece(ops, arguments, results, roots, arguments, results, scratch, all_uses)]
+        read = [value for value in arguments if value not in results]
+        return [Piece(ops, arguments, results, roots, read, results, scratch, all_uses)]
     return [_piece(kernel, groups, number, used, roots, results) for number in range(len(groups))]
 
 

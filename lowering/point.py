@@ -68,7 +68,9 @@ class Point:
     placed: bool = False
     """Whether the result's offset includes the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
-    """The current blocks of indices."""
+    """Where the current blocks of indices are."""
+    stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Where the reduced indices end that do not run over their whole ranges here."""
     before: Before | None = None
     """The aggregates to continue from, if the loop over the running index is outside register
     tiles."""

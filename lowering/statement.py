@@ -23,6 +23,7 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import Bounds
 from tessella.lowering.combine import Combine
+from tessella.lowering.ended import Ended
 from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
 from tessella.lowering.point import Extent, Point, Step
@@ -59,6 +60,9 @@ They are vectors that an elementwise statement reads of an operand, or sums of w
 not unroll a loop with more: it would load early what several iterations read, and spill registers.
 """
 
+Stops = Mapping[str, SSAValue]
+"""Where indices end that do not run over their whole ranges."""
+
 Reduce = Callable[[Pos, Sequence[SSAValue]], list[SSAValue]]
 """The sums after a value of a reduced index."""
 
@@ -93,6 +97,7 @@ class Statement:
         self.combine = Combine(
             emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)
         )
+        self.ended = Ended(emitter, op, flat, schedule, bodies, loads)
         self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
         self.writes = (
             Writes(emitter, op, flat, schedule, bodies, loads, self.stores, step.share)
@@ -230,9 +235,8 @@ class Statement:
         body: Callable[[Pos], None],
         share: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
-        """Run a body at the start of each tile, or of each tile that begins in this thread's
-        share."""
-        if self._runs_once(name, tiles):
+        """Run a body at the start of each tile, or of those that begin in a share."""
+        if self._runs_once(name, tiles, self.step.stops):
             once = partial(body, Pos(None, tiles.start))
             if share is None:
                 once()
@@ -246,7 +250,7 @@ class Statement:
             body(self.e.min(Pos(iv), last) if tiles.overlap else Pos(iv))
             return ()
 
-        start, stop = self.e.index(tiles.start), self._stop(name, tiles)
+        start, stop = self.e.index(tiles.start), self._stop(name, tiles, self.step.stops)
         if share is not None:
             # Whole tiles are divided among threads, and the first tiles begin at 0. The last thread
             # runs the remainder.
@@ -273,21 +277,19 @@ class Statement:
         vectors = tiles.count * self.s.row_tile * self.s.vectors
         return 0 if shares and not at_most(vectors, HELD) else 1
 
-    def _runs_once(self, name: str, tiles: Tiles) -> bool:
-        """Return whether each iteration of the shared loops runs a single tile."""
-        return tiles.count == 1 and name not in self.step.stops
+    def _runs_once(self, name: str, tiles: Tiles, stops: Stops) -> bool:
+        """Whether tiles are one that always runs."""
+        return tiles.count == 1 and name not in stops
 
-    def _stop(self, name: str, tiles: Tiles) -> SSAValue:
-        """Return the end of the loop over an index's tiles."""
+    def _stop(self, name: str, tiles: Tiles, stops: Stops) -> SSAValue:
+        """Where the loop over tiles of an index ends."""
         stop = self.e.index(tiles.stop)
-        if name not in self.step.stops:
-            return stop
-        return self.e.op(arith.MinSIOp(self.step.stops[name], stop))
+        return stop if name not in stops else self.e.op(arith.MinSIOp(stops[name], stop))
 
     # ** the register tile **
 
     def _tile(self, point: Point) -> None:
-        point = self.panels.at(point)
+        point = replace(self.panels.at(point), stops=self.step.stops)
         if self.writes is not None:
             self.writes.emit(point)
             return
@@ -298,6 +300,7 @@ class Statement:
         else:
             zero = identity(self.e, self.op.aggregation.data, self.combine.element, self.s.vector)
             count = self.s.vectors if self.reduces_lanes else point.vectors
+            point = self.ended.at(point)
             start = [zero] * (round_up(len(point.rows), self.s.height) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
             if self.along is not None:
@@ -340,8 +343,8 @@ class Statement:
         if constraint is not None and point.cut.starts:
             return self._reduce_rows(constraint, name, rest, point, sums, rows)
         start, stop = self.bounds.of(name, self._extent(name, point), point)
-        if name in self.step.stops and point.part == 0:
-            stop = self.e.min(Pos(self.step.stops[name]), stop)
+        if name in point.stops:
+            stop = self.e.min(Pos(point.stops[name]), stop)
         if start == Pos() and stop == Pos(None, 1):
             return self._reduce(rest, self._move(point, name, Pos()), sums, rows)
 
@@ -396,15 +399,16 @@ class Statement:
         for tiles, values in in_parts(extent, size):
 
             def add(start: Pos, totals: Sequence[SSAValue], part: Size = values) -> list[SSAValue]:
-                inside = replace(self._move(point, name, start), part=part)
+                stops = self.ended.within(point.stops, name, start)
+                inside = replace(self._move(point, name, start), part=part, stops=stops)
                 parts = self._reduce(names, inside, [zero] * len(totals), rows)
                 pairs = zip(totals, parts, strict=True)
                 return [accumulate(self.e, kind, total, value) for total, value in pairs]
 
-            if self._runs_once(name, tiles):
+            if self._runs_once(name, tiles, point.stops):
                 sums = add(Pos(None, tiles.start), sums)
                 continue
-            start, stop = self.e.index(tiles.start), self._stop(name, tiles)
+            start, stop = self.e.index(tiles.start), self._stop(name, tiles, point.stops)
             sums = self.e.loop(
                 start, stop, size, sums, lambda iv, totals, add=add: add(Pos(iv), totals), 0
             )
@@ -488,7 +492,7 @@ class Statement:
         for tiles, tail in lane_tiles(extent, self.s.width, self.s.lanes):
             vectors = ceil_div(tiles.size, self.s.lanes)
             shaped = replace(point, vectors=vectors, tail=tail)
-            if tiles.count == 1 and (point.part != 0 or name not in self.step.stops):
+            if self._runs_once(name, tiles, point.stops):
                 moved = self._move(shaped, name, Pos(None, tiles.start))
                 sums = self._reduce(rest, moved, sums, rows)
                 continue
@@ -499,8 +503,7 @@ class Statement:
                 iv.name_hint = name
                 return self._reduce(rest, self._move(shaped, name, Pos(iv)), list(carried), rows)
 
-            start = self.e.index(tiles.start)
-            stop = self.e.index(tiles.stop) if point.part != 0 else self._stop(name, tiles)
+            start, stop = self.e.index(tiles.start), self._stop(name, tiles, point.stops)
             sums = self.e.loop(start, stop, tiles.size, sums, body)
         return sums
 

@@ -47,7 +47,8 @@ from tessella.dialects.tile import (
     SegmentOp,
     SelectionOp,
     ViewOp,
-    through_views,
+    origin,
+    taken_arguments,
 )
 from tessella.dialects.tile.flat import Flat, flatten, layout_of
 from tessella.dialects.tile.nest import memory_shape
@@ -81,6 +82,7 @@ class ConvertTileToLoopsPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels: dict[str, list[Lowered]] = {}
+        shared = _SharedMemory.of(op)
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
                 kernels[kernel.sym_name.data] = lowered = list(_convert_kernel(kernel))
@@ -89,7 +91,7 @@ class ConvertTileToLoopsPass(ProgramPass):
                     if isinstance(ctx, CompileContext) and ctx.lowered is not None:
                         ctx.lowered(each.kernel)
         for segment in segments(op):
-            new = _Segment(segment, kernels).convert()
+            new = _Segment(segment, kernels, shared).convert()
             Rewriter.insert_op(new, InsertPoint.before(segment))
             Rewriter.erase_op(segment)
         for kernel in list(op.body.block.ops):
@@ -291,26 +293,61 @@ def _schedule(op: ContractOp, flat: Flat) -> Schedule:
     return op.schedule.data
 
 
+@dataclass(frozen=True)
+class _SharedMemory:
+    """The tensors that lie in the memory of others, as calls write over them."""
+
+    arguments: Mapping[str, frozenset[int]]
+    """By the name of a segment, the numbers of the arguments that its calls write over."""
+    sources: Mapping[SSAValue, SSAValue]
+    """By the result of a call, the operand that it is written over."""
+    origins: Mapping[SSAValue, SSAValue]
+    """By a result of a segment, the tensor that first had its memory."""
+
+    @staticmethod
+    def of(module: ModuleOp) -> _SharedMemory:
+        """Those of a module, in which calls still find their kernels."""
+        found = segments(module)
+        arguments = {segment.sym_name.data: taken_arguments(segment) for segment in found}
+        sources: dict[SSAValue, SSAValue] = {}
+        for call in (op for segment in found for op in segment.body.block.ops):
+            if isinstance(call, CallOp):
+                pairs = ((result, call.source(result)) for result in call.res)
+                sources |= {result: source for result, source in pairs if source is not None}
+        returned = (value for segment in found for value in segment.returned.values)
+        return _SharedMemory(arguments, sources, {value: origin(value) for value in returned})
+
+
 class _Segment:
     """Converts one segment."""
 
-    def __init__(self, segment: SegmentOp, kernels: Mapping[str, Sequence[Lowered]]) -> None:
+    def __init__(
+        self,
+        segment: SegmentOp,
+        kernels: Mapping[str, Sequence[Lowered]],
+        shared: _SharedMemory,
+    ) -> None:
         self.old = segment
         self.kernels = kernels
+        self.shared = shared
         arguments, self.results = segment.body.block.args, segment.returned.values
         types = ([buffer_type(v) for v in group] for group in (arguments, self.results))
         self.new = rt.SegmentOp(segment.sym_name.data, *types)
         self.new.brief = segment.brief
         self.block = self.new.body.block
         self.buffers: dict[SSAValue, SSAValue] = dict(zip(arguments, self.new.inputs, strict=True))
+        for number in shared.arguments[segment.sym_name.data]:
+            self.buffers[arguments[number]] = self.new.outputs[number]
         self.direct = self._direct_outputs()
 
     def _direct_outputs(self) -> dict[SSAValue, SSAValue]:
-        """Return the results that a kernel writes straight into an output buffer, seen through
-        views."""
+        """Return the results that a kernel writes straight into an output buffer.
+
+        They are seen through views, and through the calls that overwrite them.
+        """
         direct: dict[SSAValue, SSAValue] = {}
         for value, output in zip(self.results, self.new.outputs, strict=True):
-            root = through_views(value)
+            root = self.shared.origins.get(value, value)
             if isinstance(root, OpResult) and isinstance(root.op, TensorCall):
                 direct.setdefault(root, output)
         return direct
@@ -368,9 +405,19 @@ class _Segment:
         return call
 
     def _scan(self, op: ScanOp) -> None:
-        """Convert a loop. Planning adds its segment's arena later."""
+        """Convert a loop. Planning adds its segment's arena later.
+
+        A carried value that its steps overwrite is in one buffer, that of the result.
+        """
         inputs, outputs = self._operands(op)
-        spare = [self._allocate(x.type) for x in outputs[: op.loop.carried]]
+        in_place = self.shared.arguments[op.callee_name]
+        for number in in_place:
+            self.block.add_op(memref.CopyOp(inputs[number], outputs[number]))
+            inputs[number] = outputs[number]
+        spare = [
+            x if number in in_place else self._allocate(x.type)
+            for number, x in enumerate(outputs[: op.loop.carried])
+        ]
         self.block.add_op(
             rt.ScanOp(op.callee_name, inputs, outputs, spare, self._threads, op.loop, op.steps)
         )
@@ -378,7 +425,12 @@ class _Segment:
     def _operands(self, op: CallOp | ScanOp) -> tuple[list[SSAValue], list[SSAValue]]:
         """Return the buffers that a call reads and writes."""
         for result in op.res:
-            self.buffers[result] = self.direct.get(result) or self._allocate(buffer_type(result))
+            source = self.shared.sources.get(result)
+            self.buffers[result] = (
+                self.buffers[source]
+                if source is not None
+                else self.direct.get(result) or self._allocate(buffer_type(result))
+            )
             self.buffers[result].name_hint = result.name_hint
         inputs, outputs = ([self.buffers[v] for v in group] for group in (op.arguments, op.res))
         return inputs, outputs

@@ -12,10 +12,12 @@
     }
 
 A group is a piece of the graph that no path leaves and enters again. It has elementwise ops, ops
-that move elements, and at most one other op, its *anchor*, such as a convolution or a sum:
+that move elements, and at most one other op, its *anchor*, such as a convolution or a sum; or
+several gathers:
 
 - elementwise ops after the anchor, whose result is used by them alone and has their shape;
 - ops before a reduction, which reads each element once; before a product only where it does;
+- gathers whose results elementwise ops combine, such as a sum of embeddings;
 - moves before the indices of a gather, such as a broadcast of them;
 - ops before a scatter, gathers among them: a message from node to node is computed where it is
   added up;
@@ -224,7 +226,8 @@ class _Groups:
         if producer.anchor is not None and _takes_messages(consumer):
             return self._is_message(producer, consumer)
         if producer.anchor is not None:
-            return consumer.anchor is None and self._follows(producer, consumer, edges)
+            alone = consumer.anchor is None or (_gathers(producer) and _gathers(consumer))
+            return alone and self._follows(producer, consumer, edges)
         if self._is_shared(producer, consumer):
             return self._shares(producer, consumer)
         return _is_light(producer, edges) and all(
@@ -244,19 +247,22 @@ class _Groups:
     def _follows(
         self, producer: _Group, consumer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]
     ) -> bool:
-        """Return whether elementwise ops run on an anchor's results in registers."""
+        """Return whether elementwise ops run on an anchor's results in registers.
+
+        Beside another gather, only the ops that depend on these results have to be elementwise.
+        """
         if self._is_shared(producer, consumer):
             return False
         shape = _without_units(edges[0][0])
+        ops = consumer.ops if consumer.anchor is None else _dependent(consumer.ops, edges)
         return all(
             isinstance(op, (ElementwiseOp, ReshapeOp)) and _without_units(op.results[0]) == shape
-            for op in consumer.ops
+            for op in ops
         )
 
     def _is_message(self, producer: _Group, consumer: _Group) -> bool:
         """Return whether a scatter reads gathered elements that nothing else reads."""
-        moves = producer.anchor and producer.anchor.get_trait(MovesElements)
-        return bool(moves and moves.indices) and not self._is_shared(producer, consumer)
+        return _gathers(producer) and not self._is_shared(producer, consumer)
 
     def _shares(self, producer: _Group, consumer: _Group) -> bool:
         """Return whether elementwise ops of one shape with several results can run together.
@@ -285,6 +291,22 @@ def _is_fusable(op: object) -> bool:
 def _takes_messages(group: _Group) -> bool:
     """Return whether a group ends in a scatter, which can compute its operands."""
     return group.anchor is not None and group.anchor.has_trait(ReadsOnce)
+
+
+def _gathers(group: _Group) -> bool:
+    """Return whether the anchors of a group are gathers, of which it may have several."""
+    moves = group.anchor and group.anchor.get_trait(MovesElements)
+    return bool(moves and moves.indices)
+
+
+def _dependent(ops: Sequence[NnOp], edges: Sequence[tuple[SSAValue, NnOp]]) -> list[NnOp]:
+    """Return the ops of a group that depend on what it reads of another group, in order."""
+    reached, found = {value for value, _ in edges}, list[NnOp]()
+    for op in ops:
+        if not reached.isdisjoint(op.operands):
+            found.append(op)
+            reached |= set(op.results)
+    return found
 
 
 def _is_computed_where_read(op: NnOp) -> bool:

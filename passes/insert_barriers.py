@@ -71,7 +71,8 @@ def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAV
     elements = (*segment.inputs[loop.carried :][: loop.scanned], *segment.outputs[loop.carried :])
     memory: dict[SSAValue, SSAValue | None] = dict.fromkeys(elements)
     for read, written in zip(segment.inputs, segment.outputs[: loop.carried], strict=False):
-        memory[read], memory[written] = (read, written) if step % 2 == 0 else (written, read)
+        alternates = read.first_use is not None and step % 2 == 1  # else it may be written over
+        memory[read], memory[written] = (written, read) if alternates else (read, written)
     return memory
 
 

@@ -7,6 +7,7 @@ from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_find_running import TileFindRunningPass
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.passes.tile_merge_kernels import TileMergeKernelsPass
+from tessella.passes.tile_tabulate_bytes import TileTabulateBytesPass
 
 
 def kernel_passes(target: str = "native", *, shared: bool = False) -> list[ProgramPass]:
@@ -15,5 +16,6 @@ def kernel_passes(target: str = "native", *, shared: bool = False) -> list[Progr
         TileFindRunningPass(target=target),
         TileFuseMapsPass(target=target),
         TileMergeKernelsPass(target=target, shared=shared),
+        TileTabulateBytesPass(target=target),
         *scheduling_passes(target, shared=shared),
     ]

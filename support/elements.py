@@ -51,6 +51,9 @@ class Element:
     narrow: bool = False
     """Whether the element is for storage only: arithmetic on it runs in f32."""
 
+    is_native: bool = True
+    """Whether native code exists for the element. NumPy converts the others."""
+
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
@@ -63,14 +66,6 @@ class Element:
     def is_tagged(self) -> bool:
         """Whether NumPy gives the storage dtype another meaning."""
         return bool(self.foreign)
-
-    @property
-    def is_native(self) -> bool:
-        """Whether native code exists for the element.
-
-        f8 and elements below 8 bits are only stored, and converted by NumPy.
-        """
-        return self.bits > 8 or (self.bits == 8 and not self.is_float)
 
     @property
     def arithmetic(self) -> str:
@@ -121,7 +116,12 @@ class Element:
 
 def _tagged_integer(name: str, bits: int, kind: Kind) -> Element:
     foreign = ("int" if kind == "signed" else "uint") + str(bits)
-    return Element(name, bits, kind, "uint8", f"i{bits}", foreign)
+    return Element(name, bits, kind, "uint8", f"i{bits}", foreign, is_native=False)
+
+
+def _f8(name: str, foreign: str, exponent: int, infinite: bool) -> Element:
+    storage = (name, 8, "float", "uint8", "i8", foreign)
+    return Element(*storage, exponent, infinite, narrow=True, is_native=False)
 
 
 _TABLE = (
@@ -129,8 +129,8 @@ _TABLE = (
     Element("f32", 32, "float", "float32", "float", exponent=8),
     Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True),
     Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True),
-    Element("f8E4M3FN", 8, "float", "uint8", "i8", "float8_e4m3fn", 4, infinite=False, narrow=True),
-    Element("f8E5M2", 8, "float", "uint8", "i8", "float8_e5m2", exponent=5, narrow=True),
+    _f8("f8E4M3FN", "float8_e4m3fn", exponent=4, infinite=False),
+    _f8("f8E5M2", "float8_e5m2", exponent=5, infinite=True),
     *(Element(f"i{n}", n, "signed", f"int{n}", f"i{n}") for n in (64, 32, 16, 8)),
     _tagged_integer("i4", 4, "signed"),
     _tagged_integer("i2", 2, "signed"),

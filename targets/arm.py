@@ -69,8 +69,10 @@ FAMILY = Family(
     triples=_TRIPLES,
     data_layout="e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-"
     "S128-Fn32",
+    aliases={"aarch64": "neon", "arm64": "neon"},
     levels=(Level(NEON, frozenset(("asimd",)), frozenset(_FEATURES.values())),),
     features=_FEATURES,
+    rates={},
     steady=frozenset(),
     # the generic timer's register, which user code may read
     counter='@llvm.read_volatile_register.i64(metadata !{!"cntvct_el0"})',

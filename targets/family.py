@@ -48,11 +48,16 @@ class Family:
     """LLVM's triple by operating system. Objects are ELF on all systems."""
     data_layout: str
     """LLVM's data layout, as its TargetMachine reports it."""
+    aliases: Mapping[str, str]
+    """Other names of targets that users may give."""
     levels: Sequence[Level]
     """The targets, best first. Every machine that runs the required Python runs the last one's
     code."""
     features: Mapping[str, str]
     """LLVM's names of features beyond a level, by their flags in /proc/cpuinfo."""
+    rates: Mapping[str, Sequence[tuple[str, float]]]
+    """The rates that differ from the table of instructions, by the maker of the CPU, which
+    /proc/cpuinfo calls `vendor_id`."""
     steady: frozenset[str]
     """The flags of a counter that counts time, not cycles, and continues while a core sleeps.
 

@@ -15,7 +15,6 @@ from tessella.targets import measured
 from tessella.targets.family import Family
 from tessella.targets.table import FAMILIES, LEVELS, TARGETS, family_of, get
 from tessella.targets.target import Target
-from tessella.targets.x86 import RATES
 
 KNOB = "TESSELLA_TARGET"
 """The environment variable that names the native target, overriding detection."""
@@ -169,7 +168,7 @@ def _system_facts(target: Target) -> dict[str, Any]:
     return {
         "triple": known.triples.get(platform.system(), target.triple),
         "features": tuple(dict.fromkeys((*target.features, *extra))),
-        "rates": RATES.get(_vendor(), ()),
+        "rates": tuple(known.rates.get(_vendor(), ())),
         **{f"l{level}": size for level, size in _caches().items() if level in (1, 2, 3)},
     }
 

@@ -44,7 +44,8 @@ LEVELS = {level.target.name: level for family in FAMILIES.values() for level in 
 TARGETS = {name: level.target for name, level in LEVELS.items()}
 """By name, best first within an architecture."""
 
-ALIASES = {"aarch64": "neon", "arm64": "neon"}
+ALIASES = {alias: name for f in FAMILIES.values() for alias, name in f.aliases.items()}
+"""Other names of targets."""
 
 
 def family_of(target: Target) -> Family:

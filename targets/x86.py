@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tessella.targets.family import Family, Jump, Level, distance
 from tessella.targets.target import KIB, NarrowingIntrinsic, Target
 
@@ -143,23 +141,20 @@ SSE = Target(
     ghz=3.0,
 )
 
-RATES: Mapping[str, tuple[tuple[str, float], ...]] = {"GenuineIntel": (("vdpbf16ps", 0.25),)}
-"""Throughputs of dot products that differ from the table of instructions, by maker.
-
-Intel's cores leave bf16 to AMX, which code generation does not use.
-"""
-
 FAMILY = Family(
     name="x86",
     machines=("x86_64", "amd64"),
     triples=_TRIPLES,
     data_layout="e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+    aliases={},
     levels=(
         Level(AVX512, V4_FLAGS, frozenset(_FEATURES.values())),
         Level(AVX2, V3_FLAGS, frozenset(("avxvnni", "avxvnniint8"))),
         Level(SSE, V2_FLAGS, frozenset()),
     ),
     features=_FEATURES,
+    # Intel's cores leave bf16 to AMX, for which there is no code
+    rates={"GenuineIntel": (("vdpbf16ps", 0.25),)},
     steady=frozenset(("constant_tsc", "nonstop_tsc")),
     counter="@llvm.readcyclecounter()",  # rdtsc
     pause="@llvm.x86.sse2.pause()",

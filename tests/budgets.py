@@ -1,4 +1,4 @@
-"""How long the tests of a folder may take, in seconds of one process of three on two cores.
+"""Time limits for the tests of each folder, in seconds of one process of three on two cores.
 
 Their sum, divided among three processes, is the four minutes that `make test` may take. A run with
 ``--slow`` may take five times as long.

@@ -41,12 +41,12 @@ class Cores(Machine):
         return Team(threads, self._team, self.function(self.functions[ENTER]))
 
     def function(self, address: int) -> Callable[..., None]:
-        """What runs a function, in place of one of C."""
+        """Return a callable that runs the emulated function, as ctypes would run one of C."""
         return lambda *arguments: self.call(address, *arguments)
 
 
 class _Address(int):
-    """Where a function is, on which cores."""
+    """The address of a function on emulated cores."""
 
     cores: Cores
 
@@ -65,18 +65,18 @@ class Emulator:
         return self._cores[library]
 
     def address(self, library: Library, name: str) -> int:
-        """In place of ``Library.address``."""
+        """A replacement for ``Library.address``."""
         cores = self.cores(library)
         found = _Address(cores.functions[name])
         found.cores = cores
         return found
 
     def segment(self, address: _Address) -> Callable[..., None]:
-        """In place of a type of functions."""
+        """A replacement for the ctypes function type of segments."""
         return address.cores.function(address)
 
     def team(self, threads: int, code: Library) -> Team:
-        """In place of ``POOL.team``."""
+        """A replacement for ``POOL.team``."""
         return self.cores(code).team(threads)
 
 

@@ -115,7 +115,7 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
 
 
 def _nodes(tree: ast.AST, *, inside: bool = False) -> Iterator[ast.AST]:
-    """What runs when a function is called."""
+    """Return the nodes that run when a function is called."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list") or isinstance(value, ast.arguments):
             continue
@@ -242,7 +242,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _tests_of(tree: Copy, drawn: Sequence[Mutant]) -> Sequence[Sequence[str]]:
-    """For each mutant the tests that come to its place, those to run first in front."""
+    """Return for each mutant the tests that reach its line, the most relevant first."""
     lines = (tree.folder / "seconds").read_text().splitlines()
     seconds = {name: float(taken) for taken, _, name in (line.partition(" ") for line in lines)}
     names: list[set[str]] = [set() for _ in drawn]
@@ -291,7 +291,7 @@ def main() -> None:
 
 
 def run_mutant(tree: Copy, one: Mutant, names: Sequence[str]) -> str:
-    """What becomes of a mutant under these tests."""
+    """Return the outcome of a mutant under these tests."""
     if not names:
         return "unreached"
     with tree.changed(one.path, one.apply):

@@ -222,7 +222,7 @@ def check_ops(
 
 
 def calls(run: Callable[[], object]) -> int:
-    """How many functions of Python are called."""
+    """Return how many Python functions are called."""
     found: list[str] = []
     before = sys.getprofile()
     sys.setprofile(lambda _, event, __: found.append(event))

@@ -53,7 +53,7 @@ def commands(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Stage:
-    """One command of a pipe."""
+    """A command of a pipe."""
 
     tool: str
     args: Sequence[str]

@@ -1,4 +1,4 @@
-"""How much of a long sweep a test run takes: a fixed sample, or with ``--slow`` all of it."""
+"""The share of a long sweep that a test run takes: a fixed sample, or all of it with ``--slow``."""
 
 from __future__ import annotations
 

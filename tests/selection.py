@@ -1,4 +1,4 @@
-"""Which cases of parametrised tests run: parameters rotate instead of multiplying.
+"""The selection of cases of parametrised tests: parameters rotate instead of multiplying.
 
 A case is a point of a grid, with one axis for each `parametrize`:
 
@@ -60,7 +60,7 @@ def _left_out(cases: Sequence[pytest.Item], *, slow: bool) -> set[str]:
 
 
 def _point(case: pytest.Item) -> Sequence[object]:
-    """What each `parametrize` mark, and each parametrised fixture, gives the case."""
+    """Return the values that the `parametrize` marks and parametrised fixtures give the case."""
     spec = getattr(case, "callspec", None)
     if spec is None:
         return ()

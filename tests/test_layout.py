@@ -54,7 +54,7 @@ def files(folder: Path) -> set[str]:
 
 
 def run(*command: str, cwd: Path) -> str:
-    """What a command prints. It must succeed."""
+    """Return the output of a command, which must succeed."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -153,7 +153,7 @@ def test_running_a_compiled_model_needs_numpy_only() -> None:
 
 
 def test_an_artifact_runs_where_only_numpy_is_installed(wheel: Path, tmp_path: Path) -> None:
-    """In a new environment, with what is in the wheel."""
+    """The artifact runs in a new environment, with the contents of the wheel."""
     model = tessella.compile(mixed())
     model.save(tmp_path / "m.tsl")
     venv.create(tmp_path / "new", symlinks=True)

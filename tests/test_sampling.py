@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 
 def drawn() -> list[int]:
-    """What a test draws."""
+    """Return the values that a test draws."""
     seen: list[int] = []
 
     @settings(max_examples=200)

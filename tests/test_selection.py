@@ -1,4 +1,4 @@
-"""Which cases of parametrised tests run."""
+"""The selection of cases of parametrised tests."""
 
 from __future__ import annotations
 

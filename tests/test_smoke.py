@@ -1,6 +1,6 @@
-"""One look at each area, in seconds: what `make smoke` runs.
+"""A short test of each area: `make smoke` runs them in seconds.
 
-The tests beside the code look closely. These say at once whether anything works at all.
+The tests beside the code are thorough. These tell at once whether anything works at all.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Turns:
         """The function for the slot ``launch`` of a context."""
 
     def team(self, threads: int, code: object) -> Team:
-        """In place of ``POOL.team``."""
+        """A replacement for ``POOL.team``."""
         assert threads == len(self.order)
         return Team(threads, 0, self._run)
 

@@ -55,12 +55,11 @@ FAMILIES = (
     reduction,
     symbolic,
 )
-"""The modules whose ops make up the dialect: every op class in them is one of its ops, and each row
-of the table of elementwise ops."""
+"""The modules whose op classes make up the dialect, together with the table of elementwise ops."""
 
 
 def ops_of(module: ModuleType) -> list[type[Operation]]:
-    """The op classes that a module defines, sorted by op name."""
+    """Return the op classes that a module defines, sorted by op name."""
     defined = (
         value
         for value in vars(module).values()

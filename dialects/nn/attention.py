@@ -78,7 +78,7 @@ class AttentionOp(NnOp):
 
     @property
     def scores_shape(self) -> tuple[Size, ...]:
-        """[.., M, N]. Raises ShapeError where q and k do not fit together."""
+        """[.., M, N]. Raises ShapeError if q and k do not match."""
         q, k = shape_of(self.q), shape_of(self.k)
         inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
         if differs(q[-1], inner):

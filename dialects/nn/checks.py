@@ -15,11 +15,11 @@ from tessella.support.sizes import Size
 
 BOOL = IntegerType(1)
 BYTES = {attribute_of("u8"), attribute_of("i8")}
-"""Elements whose products may be added up in i32, whatever their signs."""
+"""Elements whose products may be summed in i32, whatever their signs."""
 
 
 def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
-    """These values (by default all operands) have one element type."""
+    """Check that these values (by default all operands) have one element type."""
     operands = op.operands if values is None else values
     elements = {tensor_type(x).element_type: None for x in operands}
     if len(elements) > 1:
@@ -29,8 +29,10 @@ def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> No
 def product_element(
     op: NnOp, sums: Attribute | None, a: SSAValue, b: SSAValue, *others: SSAValue
 ) -> Attribute:
-    """The element of a product of two operands, which other operands have too: the element of the
-    sums if the op has one, which is i32 of bytes, or else that of all operands."""
+    """Return the element of a product, which the other operands share.
+
+    It is the element of the sums if the op has one (i32 for bytes), otherwise that of all operands.
+    """
     if sums is None:
         check_same_element(op)
         check_number(op, a)
@@ -49,31 +51,31 @@ def product_element(
 
 
 def check_float(op: NnOp, value: SSAValue) -> None:
-    """The value's elements are floating-point."""
+    """Check that the value's elements are floating-point."""
     if not is_float(tensor_type(value).element_type):
         raise ShapeError(f"{op.name} takes floating-point elements", found=str(value.type))
 
 
 def check_integer(op: NnOp, value: SSAValue) -> None:
-    """The value's elements are integers."""
+    """Check that the value's elements are integers."""
     if not element_of(value.type).is_integer:
         raise ShapeError(f"{op.name} takes integers", found=str(value.type))
 
 
 def check_number(op: NnOp, value: SSAValue) -> None:
-    """The value's elements are numbers, not booleans."""
+    """Check that the value's elements are numbers, not booleans."""
     if tensor_type(value).element_type == BOOL:
         raise ShapeError(f"{op.name} takes numbers", found=str(value.type))
 
 
 def check_index(op: NnOp, value: SSAValue) -> None:
-    """The value's elements are indices: i64 or i32."""
+    """Check that the value's elements are indices: i64 or i32."""
     if tensor_type(value).element_type not in (i64, i32):
         raise ShapeError(f"{op.name} takes indices of type i64 or i32", found=str(value.type))
 
 
 def check_rank(op: NnOp, value: SSAValue, least: int) -> None:
-    """The value has at least this many dimensions."""
+    """Check that the value has at least this many dimensions."""
     rank = len(shape_of(value))
     if rank < least:
         raise ShapeError(
@@ -82,7 +84,7 @@ def check_rank(op: NnOp, value: SSAValue, least: int) -> None:
 
 
 def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
-    """Axes counted from the front, without duplicates."""
+    """Check that axes are counted from the front, without duplicates."""
     if not all(0 <= axis < rank for axis in axes):
         raise ShapeError(
             f"{op.name}: an axis is out of range", expected=f"in [0, {rank})", found=str(list(axes))
@@ -92,7 +94,7 @@ def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
 
 
 def check_length(op: NnOp, name: str, values: Sequence[object], length: int) -> None:
-    """The property ``name`` holds this many values."""
+    """Check that the property ``name`` has this many values."""
     if len(values) != length:
         raise ShapeError(
             f"{op.name}: {name} has the wrong length", expected=str(length), found=str(list(values))
@@ -100,7 +102,7 @@ def check_length(op: NnOp, name: str, values: Sequence[object], length: int) -> 
 
 
 def check_least(op: NnOp, name: str, values: Sequence[Size], least: int) -> None:
-    """The property ``name`` holds no value below ``least``."""
+    """Check that the property ``name`` has no value below ``least``."""
     if not all(decided(value >= least) for value in values):
         raise ShapeError(
             f"{op.name}: {name} is out of range", expected=f">= {least}", found=str(list(values))
@@ -108,7 +110,7 @@ def check_least(op: NnOp, name: str, values: Sequence[Size], least: int) -> None
 
 
 def check_choice(op: NnOp, name: str, value: str, choices: Sequence[str]) -> None:
-    """The property ``name`` is one of these words."""
+    """Check that the property ``name`` is one of these words."""
     if value not in choices:
         raise ShapeError(
             f"{op.name}: unknown {name}", expected=f"one of {', '.join(choices)}", found=repr(value)
@@ -116,7 +118,7 @@ def check_choice(op: NnOp, name: str, value: str, choices: Sequence[str]) -> Non
 
 
 def check_shape(op: NnOp, value: SSAValue, shape: Sequence[Size]) -> None:
-    """The value has this shape."""
+    """Check that the value has this shape."""
     if shapes_differ(shape_of(value), shape):
         raise ShapeError(
             f"{op.name}: an operand has the wrong shape",

@@ -28,7 +28,7 @@ class ConstantOp(NnOp):
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        """The type is given, not inferred."""
+        """Return the declared type."""
         type = tensor_type(self.res)
         return [tensor(type.element_type, shape_of(type))]
 
@@ -45,7 +45,7 @@ class WeightOp(ConstantOp):
     LEADING: ClassVar[str | None] = "symbol"
 
     def __init__(self, symbol: str, type: Tensor) -> None:
-        # networks have thousands: what xDSL's constructor looks at takes as long again
+        # Networks have thousands, and the checks of xDSL's constructor would double the time.
         properties = {"symbol": SymbolRefAttr(symbol)}
         Operation.__init__(self, properties=properties, result_types=[type])
 

@@ -71,7 +71,7 @@ Tensor = TensorType[Attribute]
 
 @dataclass(frozen=True)
 class ByRank:
-    """A default that follows from the rank of the first operand; `text` says how."""
+    """A default that depends on the rank of the first operand; `text` describes it."""
 
     text: str
     of: Callable[[int], int | tuple[int, ...]]
@@ -86,11 +86,11 @@ LAST_AXIS = ByRank("-1", lambda rank: max(rank - 1, 0))
 """The last dimension of the first operand, counted from the front."""
 
 _MAX_RANK = 64  # NumPy's limit
-_MAX_ELEMENTS = 1 << 59  # of 8 bytes each: what an address can tell apart, with room to spare
+_MAX_ELEMENTS = 1 << 59  # of 8 bytes each: within the range of addresses
 _MAX_SHOWN = 16
 """Dimensions of a shape that an error shows."""
 _MOST_TYPES = 4096
-"""Types that are kept, as xDSL verifies each one that is made."""
+"""The most types that are cached, as xDSL verifies each new one."""
 
 
 def element_type(dtype: npt.DTypeLike) -> Attribute:
@@ -117,7 +117,7 @@ def _tensor(element: Attribute, shape: tuple[Size, ...]) -> Tensor:
             expected=f"at most {_MAX_RANK} dimensions, none of them negative",
             found=shown(shape),
         )
-    # sizes of zero do not count: NumPy refuses the others all the same
+    # sizes of zero do not count: NumPy checks the others anyway
     if math.prod(bounds_of(size)[0] or 1 for size in shape) > _MAX_ELEMENTS:
         raise ShapeError(
             "a tensor is too large",
@@ -128,7 +128,7 @@ def _tensor(element: Attribute, shape: tuple[Size, ...]) -> Tensor:
 
 
 def shown(shape: Sequence[Size]) -> str:
-    """A shape as errors print it: `2x3`, `scalar`; a long one is truncated."""
+    """Format a shape for errors: `2x3`, `scalar`; a long one is truncated."""
     cut = ["..."] if len(shape) > _MAX_SHOWN else []
     return "x".join([*map(str, shape[:_MAX_SHOWN]), *cut]) or "scalar"
 
@@ -141,7 +141,7 @@ def type_of(array: Array) -> Tensor:
 def tensor_type(value: SSAValue | Attribute) -> Tensor:
     """The value's tensor type. Raises InternalError for anything else."""
     found = value.type if isinstance(value, SSAValue) else value
-    if type(found) is not TensorType:  # faster than isinstance, of which passes make most calls
+    if type(found) is not TensorType:  # faster than isinstance: passes call this most
         raise InternalError(f"expected a tensor, found {found}")
     return found
 
@@ -243,12 +243,15 @@ class NnOp(IRDLOperation):
 
     RESULTS: ClassVar[int] = 1
     DEFAULTS: ClassVar[Defaults] = {}
-    """Properties that users and the text of the IR may leave out, with the values of ONNX where it
-    has the op. In memory an op has all of its properties."""
+    """Properties that users and the text of the IR may omit, with ONNX's default values where it
+    has the op.
+
+    In memory, an op has all of its properties.
+    """
     TRANSPOSES: ClassVar[str | None] = None
-    """The property with which the op reads its second operand transposed."""
+    """The property by which the op reads its second operand transposed."""
     LEADING: ClassVar[str | None] = None
-    """The property that the text of the IR has first, without its name."""
+    """The property that the text of the IR prints first, without its name."""
 
     picked_kernel = opt_prop_def(StringAttr, prop_name="kernel")
     picked_places = opt_prop_def(ArrayAttr[PlaceAttr], prop_name="places")
@@ -256,9 +259,10 @@ class NnOp(IRDLOperation):
 
     @abstractmethod
     def infer(self) -> Sequence[Tensor]:
-        """The types of the results (without places) from those of the operands and the properties.
+        """Return the types of the results, without places, from the operands' types and the
+        properties.
 
-        Raises ShapeError where they do not fit together.
+        Raises ShapeError if these do not match.
         """
 
     @classmethod
@@ -269,9 +273,9 @@ class NnOp(IRDLOperation):
         node: str | None = None,
         **properties: PyValue | None,
     ) -> Self:
-        """An op with inferred result types. Properties that are None are omitted.
+        """Return an op with inferred result types. Properties that are None are omitted.
 
-        Raises ShapeError where operands and properties do not fit together.
+        Raises ShapeError if operands and properties do not match.
         """
         attributes = {k: to_attribute(v) for k, v in properties.items() if v is not None}
         unknown = attributes.keys() - cls.setting_defs().keys()
@@ -301,7 +305,7 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def _check_size(cls, name: str, value: SizeAttr | ArrayAttr) -> None:
-        """Raises UndecidedSizeError where a property has to be a number."""
+        """Raise UndecidedSizeError if a property must be a number and is symbolic."""
         try:
             cls.setting_defs()[name].constr.verify(value, VerificationContext())
         except VerifyException as error:
@@ -310,7 +314,7 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def defaults(cls, rank: int) -> dict[str, Attribute]:
-        """The default values of properties, for a first operand of this rank."""
+        """Return the default values of properties, for a first operand of this rank."""
         return {
             name: to_attribute(value.of(rank) if isinstance(value, ByRank) else value)
             for name, value in cls.DEFAULTS.items()
@@ -347,12 +351,12 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def _defaults_of(cls, operands: Sequence[SSAValue]) -> dict[str, Attribute]:
-        """The defaults; none if the first operand is not a tensor."""
+        """Return the defaults; none if the first operand is not a tensor."""
         first = operands[0].type if operands else None
         return cls.defaults(first.get_num_dims()) if isinstance(first, TensorType) else {}
 
     def infer_types(self) -> None:
-        """Set the results to the inferred types. A result keeps the place that it has."""
+        """Set the results to the inferred types. A result keeps its place."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
             wanted = TensorType(new.element_type, dims(shape_of(new)), place) if place else new
@@ -360,20 +364,23 @@ class NnOp(IRDLOperation):
                 Rewriter.replace_value_with_new_type(old, wanted)
 
     def place_results(self, places: Sequence[PlaceAttr]) -> None:
-        """Set the places of the results. The types then carry all that ``places`` states."""
+        """Set the places of the results. The types then carry everything that ``places`` states."""
         for result, place in zip(self.results, places, strict=True):
             Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
         self.picked_places = None
 
     @property
     def contracted(self) -> Mapping[int, int]:
-        """By operand number: the dimension over which the op sums products."""
+        """The dimension that the op sums products over, by operand number."""
         return {}
 
     @property
     def channels(self) -> Mapping[int, int]:
-        """The dimension of the channels, by operand number and for the result (-1), if all channels
-        are computed alike. The time is then proportional to their number."""
+        """The channel dimension by operand number, and for the result (-1), if all channels are
+        computed alike.
+
+        The time is then proportional to their number.
+        """
         return {}
 
     @property
@@ -384,8 +391,10 @@ class NnOp(IRDLOperation):
 
     @property
     def host_bytes(self) -> Size:
-        """Bytes that the NumPy kernel allocates beyond operands and results, plus a weight for its
-        multiplications and for the turns of its loops (`host_work.py`)."""
+        """Bytes that the NumPy kernel allocates beyond operands and results.
+
+        Its multiplications and the iterations of its loops add a weight (`host_work.py`).
+        """
         return 0
 
     @property
@@ -406,17 +415,20 @@ class NnOp(IRDLOperation):
         return found.union(*map(_symbols_of, self.setting_properties.values()))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """What computes the same bits for less, if anything does: another value, or new ops, whose
-        last result is used. It does not count if it has another type."""
+        """A cheaper way to compute the same bits, or None: another value, or new ops, the last of
+        which has the result.
+
+        It is not used if its type differs.
+        """
         return None
 
     def evaluate(self, *arrays: Array | None) -> list[Array]:
-        """The results for concrete operands, computed by the op's NumPy kernel."""
+        """Return the results for concrete operands, computed by the op's NumPy kernel."""
         return host.run(self.name, arrays, self.settings, list(map(dtype_of, self.result_types)))
 
     @property
     def node(self) -> str:
-        """The name of the node that this op came from; the op's own name if there is none."""
+        """The name of the node that this op came from, or the op's own name."""
         attribute = self.attributes.get("node")
         return attribute.data if isinstance(attribute, StringAttr) else self.name
 
@@ -427,8 +439,10 @@ class NnOp(IRDLOperation):
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places of the picked kernel: of each operand, then of each result. They are a
-        property until the types carry them."""
+        """The places of the picked kernel: of each operand, then of each result.
+
+        They are a property until the types carry them.
+        """
         if self.picked_places is not None:
             return self.picked_places.data
         values = (*self.operands, *self.results)
@@ -480,7 +494,7 @@ class NnOp(IRDLOperation):
             )
         found = [place_of(value.type) for value in values]
         if not any(found):
-            return  # picked, and not placed yet
+            return  # picked, and not yet placed
         for i, (value, place, at) in enumerate(zip(values, wanted, found, strict=True)):
             verify_place(value.type)
             if at is None or not place.accepts(at):
@@ -493,7 +507,7 @@ class NnOp(IRDLOperation):
 
 
 def _described(value: SSAValue) -> str:
-    """A value's name, or the op that produces it."""
+    """Return a value's name, or the op that produces it."""
     owner = value.owner
     maker = f"from {owner.name}" if isinstance(owner, Operation) else "a block's argument"
     return f"%{value.name_hint}" if value.name_hint else maker
@@ -502,8 +516,11 @@ def _described(value: SSAValue) -> str:
 def broadcast_shapes(
     shapes: Mapping[str, Sequence[Size]] | Sequence[Sequence[Size]],
 ) -> tuple[Size, ...]:
-    """The NumPy broadcast of shapes. Raises ShapeError if they do not broadcast, and
-    UndecidedSizeError if they do for some sizes only."""
+    """Return the NumPy broadcast of shapes.
+
+    Raises ShapeError if they do not broadcast, and UndecidedSizeError if that depends on symbols'
+    values.
+    """
     values = list(shapes.values()) if isinstance(shapes, Mapping) else list(shapes)
     rank = max((len(s) for s in values), default=0)
     result: list[Size] = []
@@ -522,12 +539,13 @@ def broadcast_shapes(
 
 
 def shapes_differ(a: Sequence[Size], b: Sequence[Size]) -> bool:
-    """Whether two shapes differ. Raises UndecidedSizeError where they do for some sizes only."""
+    """Return whether two shapes differ. Raises UndecidedSizeError if that depends on symbols'
+    values."""
     return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b, strict=True))
 
 
 def normalise_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front. Raises ShapeError if it is out of range."""
+    """Count an axis from the front. Raises ShapeError if it is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(
             "an axis is out of range", expected=f"in [-{rank}, {rank})", found=str(axis)

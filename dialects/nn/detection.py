@@ -1,4 +1,4 @@
-"""Ops on the boxes of detectors."""
+"""Ops on detectors' boxes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The elementwise ops: a class for each row of `runtime/host/elementwise.py`, `where` and `cast`.
 
-Classes have names here once code refers to them: ``AddOp`` is ``OPS["add"]``.
+A class gets a name in this module once code refers to it: ``AddOp`` is ``OPS["add"]``.
 """
 
 from __future__ import annotations
@@ -116,19 +116,20 @@ class CompareOp(BinaryOp):
         return [tensor(BOOL, self.shape())]
 
     def by_sign(self) -> tuple[bool, ...] | None:
-        """The comparison of integers where lhs - rhs is -1, 0 and 1, on whose sign it depends."""
+        """The comparison of integers for lhs - rhs equal to -1, 0 and 1, if only the sign
+        matters."""
         compares = self.get_trait(ComputesSizes)
         return None if compares is None else tuple(compares.function(d, 0) for d in (-1, 0, 1))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """i <= j = true where i and j are positions of which all of i come before all of j"""
+        """i <= j = true if i and j are positions and every i is before every j."""
         compares, signs = self.get_trait(ComputesSizes), self.by_sign()
         if compares is None or signs is None or signs[0] == signs[-1]:
             return None
         found = difference(self, WeightStore())
         if found is None:
             return None
-        # what holds for the difference is monotone
+        # what is true for the difference is monotone
         ends = (bounds_of(end)[i] for i, end in enumerate(found.ends(shape_of(self.res))))
         low, high = (compares.function(end, 0) for end in ends)
         return [SplatOp(low, tensor_type(self.res))] if low == high else None
@@ -158,7 +159,7 @@ class BitwiseOp(BinaryOp):
 
 
 class QuantizingOp(ElementwiseOp):
-    """A float, a scale of its type, and a zero point, whose type the result has."""
+    """A float, a scale of its type, and a zero point of the result's type."""
 
     x = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
@@ -177,7 +178,7 @@ class QuantizingOp(ElementwiseOp):
 
 
 class DequantizingOp(ElementwiseOp):
-    """An integer, a scale, whose type the result has, and a zero point of the integer's type."""
+    """An integer, a scale of the result's type, and a zero point of the integer's type."""
 
     x = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
@@ -254,7 +255,7 @@ _SIMPLIFIED: Mapping[str, Callable[[Any], SSAValue | Sequence[NnOp] | None]] = {
     "div": _div_power_of_two,
     "clip": _clip_nothing,
 }
-"""``simplified`` of the ops whose laws do not say it."""
+"""``simplified`` of ops whose traits do not imply it."""
 
 
 def _traits(row: Row) -> Sequence[OpTrait]:
@@ -268,7 +269,7 @@ def _traits(row: Row) -> Sequence[OpTrait]:
 
 
 def _op_class(row: Row) -> type[ElementwiseOp]:
-    """The class of a row's op: of `leaky_relu` the class ``LeakyReluOp``."""
+    """Return the class of a row's op: ``LeakyReluOp`` for `leaky_relu`."""
     fields: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": f"Elementwise {row.meaning}.",
@@ -291,7 +292,7 @@ _Base = TypeVar("_Base", bound=ElementwiseOp)
 
 
 def _named(base: type[_Base], name: str) -> type[_Base]:
-    """The class of an op that has this base class."""
+    """Return the class of an op with this base class."""
     found = OPS[name]
     assert issubclass(found, base)
     return found
@@ -348,7 +349,7 @@ DequantizeOp = _named(DequantizingOp, "dequantize")
 
 @irdl_op_definition
 class WhereOp(ElementwiseOp):
-    """Elementwise: lhs where the condition holds, else rhs."""
+    """Elementwise: lhs where the condition is true, otherwise rhs."""
 
     name = "nn.where"
     condition = operand_def(base(TensorType))
@@ -392,17 +393,17 @@ class CastOp(ElementwiseOp):
 
 
 CONVERSION = "nn.conversion"
-"""Attribute of an `nn.cast` that the program does not have: a conversion between places, which is
-in a group."""
+"""The attribute of an `nn.cast` that is no op of the program, but a conversion between places in a
+group."""
 
 
 def is_conversion(op: Operation) -> TypeGuard[CastOp]:
-    """Whether an op is a cast between places that is in a group."""
+    """Return whether an op is a cast between places within a group."""
     return isinstance(op, CastOp) and CONVERSION in op.attributes
 
 
 def widened_from(value: SSAValue) -> SSAValue | None:
-    """What an `nn.cast` made a float of, if that has all of its numbers; None if none did."""
+    """Return the operand of an `nn.cast` to a float without loss; None for any other value."""
     op = value.owner
     if not isinstance(op, CastOp):
         return None

@@ -26,23 +26,25 @@ from tessella.support.errors import ExecutionError, InternalError
 from tessella.support.sizes import Size, total
 
 DEFAULT_LIMIT = 64 << 20
-"""Bytes of an array that is computed at compile time, at most."""
+"""The most bytes of an array that is computed at compile time."""
 
-_KEPT = 1 << 16  # bytes: larger arrays are computed anew when they are asked for again
+_KEPT = 1 << 16  # bytes: larger arrays are recomputed on each request
 
 
 def constant_value(
     value: SSAValue, weights: WeightStore, limit: int = DEFAULT_LIMIT
 ) -> Array | None:
-    """The array of a value that depends only on constants; None if it does not or is too large.
+    """Return the array of a value that depends only on constants; None if it does not or is too
+    large.
 
-    Callers must not write to it. To evaluate many values of one graph, make a ``Constants``.
+    Callers must not modify it. To evaluate many values of one graph, create a ``Constants``.
     """
     return Constants(weights, limit).value(value)
 
 
 def weight_array(op: WeightOp, weights: WeightStore) -> Array:
-    """The logical array of a weight in any memory order. Raises InternalError if absent."""
+    """Return the logical array of a weight in any memory order. Raises InternalError if it is
+    absent."""
     symbol = op.symbol.root_reference.data
     array = weights.get(symbol)
     if array is None:
@@ -67,11 +69,11 @@ def splat_array(op: SplatOp) -> Array:
 
 
 class Constants:
-    """The constant values of one graph, remembered.
+    """The constant values of one graph, cached.
 
-    Each request may allocate about ``limit`` bytes. Remembered values stay valid as long as ops are
-    only replaced by ops that compute the same. With ``sizes``, what is computed from sizes alone is
-    a constant too; its array may hold expressions.
+    Each request may allocate about ``limit`` bytes. Cached values stay valid as long as ops are
+    only replaced by equivalent ops. With ``sizes``, results of sizes alone are constants too; their
+    arrays may contain expressions.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Constants:
         self._arrays: dict[Operation, Sequence[Array]] = {}
 
     def value(self, value: SSAValue) -> Array | None:
-        """The array of a value, read-only; None if it is not constant or too large."""
+        """Return the read-only array of a value; None if it is not constant or too large."""
         op = value.owner
         if not isinstance(op, NnOp) or not self._is_constant(op):
             return None
@@ -95,7 +97,7 @@ class Constants:
 
     def _is_constant(self, root: NnOp) -> bool:
         for op in _dependencies(root, self._constant):
-            # an operand's owner that is not known by now is part of a cycle
+            # an operand's owner that is still unknown is part of a cycle
             self._constant[op] = self._is_allowed(op) and all(
                 isinstance(x.owner, Operation) and self._constant.get(x.owner, False)
                 for x in op.operands
@@ -103,7 +105,7 @@ class Constants:
         return self._constant[root]
 
     def _is_allowed(self, op: Operation) -> bool:
-        """Whether the types allow an op to be evaluated, once its operands are."""
+        """Return whether the types allow an op to be evaluated, once its operands are."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
         if isinstance(op, SizesOp) and self._sizes:
@@ -113,7 +115,8 @@ class Constants:
         return op.has_trait(Pure) and decided(evaluation_bytes(op) <= self._limit)
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
-        """The arrays of a constant op's results; None if they cost too much or an op fails."""
+        """Return the arrays of a constant op's results; None if they cost too much or an op
+        fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
         if decided(total(map(evaluation_bytes, todo)) > self._limit):
             return None
@@ -123,7 +126,7 @@ class Constants:
             try:
                 arrays[op] = self._run(op, operands)
             except (ExecutionError, MemoryError):
-                # the program raises it when it runs
+                # the program raises it at run time
                 self._constant[op] = self._constant[root] = False
                 return None
             if isinstance(op, ConstantOp) or sum(x.nbytes for x in arrays[op]) <= _KEPT:
@@ -149,9 +152,9 @@ def _result(value: SSAValue, *tables: dict[Operation, Sequence[Array]]) -> Array
 
 
 def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation]:
-    """An op and the ops that it depends on, operands first, without those already done.
+    """Return an op and the ops that it depends on, operands first, without those already done.
 
-    It is iterative, as graphs can be deeper than Python's stack.
+    The walk is iterative, as graphs can be deeper than Python's stack.
     """
     order: list[Operation] = []
     entered: set[Operation] = set()
@@ -173,7 +176,7 @@ def _bytes(value: SSAValue) -> Size:
 
 
 def evaluation_bytes(op: NnOp) -> Size:
-    """Upper bound of the bytes that evaluating an op allocates, plus a weight for its
+    """Return an upper bound on the bytes that evaluating an op allocates, plus a weight for
     multiplications."""
     if isinstance(op, ConstantOp):
         return 0
@@ -187,7 +190,7 @@ def _computed(op: NnOp) -> Size:
 
 
 def _moved(op: NnOp, moves: MovesElements) -> Size:
-    # splats have no memory of their own until they are read
+    # splats take no memory until they are read
     read = (x for x in op.operands if isinstance(x.owner, SplatOp))
     indices = total(elements(op.operands[i]) for i in moves.indices)
     return total(map(_bytes, (*read, *op.results))) + WIDE * indices

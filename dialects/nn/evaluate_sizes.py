@@ -1,7 +1,7 @@
 """Evaluation of ops on arrays of sizes: the arithmetic by which models compute shapes.
 
-Such an array has the dtype `object`: its elements are numbers, and expressions of symbols. What
-has no expression left is an array of numbers again.
+These arrays have the dtype `object`: their elements are numbers and symbolic expressions. A result
+without expressions is an array of numbers again.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ def sizes_array(op: SizesOp) -> Array:
 
 
 def holds_sizes(array: Array) -> bool:
-    """Whether an array has expressions among its elements."""
+    """Return whether an array has expressions among its elements."""
     return array.dtype == object
 
 
 def passes_sizes(op: NnOp) -> bool:
-    """Whether an op gives sizes where its operands are sizes, each result of few of them."""
+    """Return whether an op maps sizes to sizes, each result to few of them."""
     if isinstance(op, ConstantOp | SizesOp | ew.CastOp) or op.has_trait(MovesElements):
         return True
     return op.has_trait(ComputesSizes)
 
 
 def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
-    """The results of an op on arrays of which some hold sizes. Raises UndecidedSizeError where
-    they are no sizes."""
+    """Return the results of an op on arrays, some of which hold sizes.
+
+    Raises UndecidedSizeError if the results are no sizes.
+    """
     dtype = dtype_of(op.results[0].type)
     if op.has_trait(MovesElements):
         result = host.KERNELS[op.name](*arrays, **op.settings)
@@ -65,7 +67,7 @@ def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _check_signs(array: Array) -> None:
-    """Raises UndecidedSizeError for sizes below 0: unsigned ones would be large instead."""
+    """Raise UndecidedSizeError for negative sizes, which would be large if unsigned."""
     for size in array.reshape(-1):
         if size < 0:
             names = (symbol.name for symbol in symbols_of([size]))
@@ -73,7 +75,7 @@ def _check_signs(array: Array) -> None:
 
 
 def _numbers(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The array with a dtype of numbers, if it holds no expressions."""
+    """Return the array with a numeric dtype, if it holds no expressions."""
     return array.astype(dtype) if is_static(array.reshape(-1)) else array
 
 

@@ -102,8 +102,7 @@ class FusedOp(IRDLOperation):
 
 
 def outside(value: SSAValue) -> SSAValue:
-    """The value outside a group that an argument of the group stands for; any other value
-    itself."""
+    """Return the outside value of a group's argument; any other value itself."""
     block = value.owner
     if isinstance(value, BlockArgument) and isinstance(block, Block):
         group = block.parent_op()

@@ -42,7 +42,7 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 class IndexedOp(NnOp):
-    """Base of the ops that read or write data (the first operand) at indices (the second)."""
+    """Base of ops that access data (the first operand) at indices (the second)."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -52,7 +52,7 @@ class IndexedOp(NnOp):
         return [tensor(tensor_type(self.operands[0]).element_type, shape)]
 
     def check_elements(self, axis: int) -> None:
-        """Raises ShapeError unless the indices pick single elements along `axis` of data."""
+        """Raise ShapeError unless the indices select single elements along `axis` of data."""
         check_index(self, self.operands[1])
         data, indices = map(shape_of, self.operands[:2])
         check_axes(self, [axis], len(data))
@@ -99,8 +99,8 @@ class GatherOp(IndexedOp):
         return self.result((*data[:axis], *shape_of(self.indices), *data[axis + 1 :]))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """gather(x, i) = reshape(x[i:i+1]) where i is one known index, and inside x for all
-        sizes"""
+        """gather(x, i) = reshape(x[i:i+1]) if i is one known index that is in bounds for all
+        sizes."""
         index, shape, axis = splat_number(self.indices), shape_of(self.data), self.settings["axis"]
         least = [bounds_of(n)[0] for n in shape]
         one = all(n == 1 for n in shape_of(self.indices))

@@ -1,4 +1,4 @@
-"""Numbers and matrices that values are known to be."""
+"""Values that are known to be numbers or matrices."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tessella.dialects.place import place_of
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 
-_COMPARED = 64 << 10  # bytes: larger arrays are not searched for two elements that differ
+_COMPARED = 64 << 10  # bytes: larger arrays are not searched for differing elements
 
 
 def splat_number(value: SSAValue) -> float | int | None:
-    """The number that all elements of a splat equal; None of another value."""
+    """Return the number that all elements of a splat equal; None for another value."""
     return value.owner.number if isinstance(value.owner, SplatOp) else None
 
 
 def bits_of(array: Array) -> Array:
-    """The elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
+    """Return the elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
     return array.reshape(-1).view(f"u{array.itemsize}")
 
 
 def common_number(array: Array) -> float | int | None:
-    """The number that all elements equal, if the array is small enough to check."""
+    """Return the number that all elements equal, if the array is small enough to check."""
     if not 0 < array.nbytes <= _COMPARED:
         return None
     bits = bits_of(array)
@@ -36,7 +36,7 @@ def common_number(array: Array) -> float | int | None:
 
 
 def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
-    """The number that all elements of a splat or of a small weight equal, if there is one."""
+    """Return the number that all elements of a splat or a small weight equal, if there is one."""
     owner = value.owner
     if (number := splat_number(value)) is not None:
         return number
@@ -47,7 +47,7 @@ def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
 
 
 def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
-    """The constant array [M, N] that a value [.., M, N] with one matrix is, if it is one."""
+    """Return the constant array [M, N] of a value [.., M, N] that repeats one matrix, or None."""
     owner, shape = value.owner, shape_of(value)
     if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
         return None

@@ -51,7 +51,7 @@ WINDOW: Defaults = {
     "pads": ByRank("zeros", lambda rank: (0,) * 2 * (rank - 2)),
     "dilations": ByRank("ones", lambda rank: (1,) * (rank - 2)),
 }
-"""Of a window that moves over the spatial dimensions of x[N, C, spatial..]."""
+"""Defaults of a window that moves over the spatial dimensions of x[N, C, spatial..]."""
 
 
 def window_extent(
@@ -87,7 +87,7 @@ def window_rest(
 def window_too_large(
     size: Size, kernel: Size, before: int, after: int, dilation: int
 ) -> ShapeError:
-    """The error for a window that does not fit."""
+    """Return the error for a window that does not fit."""
     return ShapeError(
         "a window is larger than the padded input",
         found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
@@ -329,7 +329,8 @@ class ConvTransposeOp(NnOp):
 
 
 def _check_window(op: ConvOp | ConvTransposeOp) -> int:
-    """The number of spatial dimensions, if the operands and settings have as many."""
+    """Return the number of spatial dimensions. Raises ShapeError unless operands and settings
+    agree."""
     x, w = shape_of(op.x), shape_of(op.w)
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):
@@ -341,7 +342,8 @@ def _check_window(op: ConvOp | ConvTransposeOp) -> int:
 
 
 def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: Size) -> None:
-    """Those of the operands fit, and there is a bias for each of the result's, if any."""
+    """Check that the operands' channels match, and that the bias has one element per result
+    channel."""
     if not fit:
         x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)
         raise ShapeError(f"{op.name}: channels do not fit", found=f"x {x}, w {w}, groups {groups}")

@@ -92,7 +92,7 @@ class MovementOp(NnOp):
 
 
 def _reshaped(op: MovementOp, x: Positions) -> Positions | None:
-    """Dimensions of 1 come and go."""
+    """Dimensions of 1 are added and removed."""
     before, after = (
         [d - len(shape) for d, n in enumerate(shape) if n != 1]
         for shape in map(shape_of, (op.x, op.res))
@@ -221,7 +221,7 @@ class SliceOp(MovementOp):
         return self.result(settings["sizes"])
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """slice(x, 0:size:1) = x; with at most one element the step does not matter."""
+        """slice(x, 0:size:1) = x; with at most one element, the step does not matter."""
         columns = (self.settings["starts"], self.settings["steps"], shape_of(self.x))
         whole = all(
             (start, step) == (0, 1) or at_most(n, 1)

@@ -86,7 +86,7 @@ class PoolOp(NnOp):
 
     @property
     def host_bytes(self) -> Size:
-        # a window of ceil_mode may reach as far again over the end
+        # a window of ceil_mode may extend as far again beyond the end
         room = padded(self.x, self.settings["pads"]) * (1 << len(self.settings["strides"]))
         points = math.prod(self.settings["kernel_shape"])
         return room * WIDE + points * (POINT + elements(self.results[0]))

@@ -1,10 +1,10 @@
 """Values that count along their dimensions, as positions of tokens do.
 
-    %0 = nn.iota count [seq]                       0, 1, 2..
-    %1 = nn.add %0, %past                          past, past + 1..
-    %rows = nn.reshape %1 shape [[seq], 1]         row + past
+    %0 = nn.iota count [seq]                 0, 1, 2..
+    %1 = nn.add %0, %past                    past, past + 1..
+    %rows = nn.reshape %1 shape [[seq], 1]   row + past
 
-An op whose result counts where its operands do has the trait ``CountsPositions``.
+The trait ``CountsPositions`` marks an op whose result counts if its operands do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Positions:
         return self + -other
 
     def ends(self, shape: Sequence[Size]) -> tuple[Size, Size]:
-        """The least and the greatest value in a tensor of this shape, which has elements."""
+        """Return the least and the greatest value in a nonempty tensor of this shape."""
         ends = [k * (shape[d] - 1) for d, k in self.factors.items()]
         signs = list(self.factors.values())
         low = sum((end for end, k in zip(ends, signs, strict=True) if k < 0), self.constant)
@@ -54,7 +54,7 @@ class Positions:
 
 
 def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
-    """The integers of a value as positions, if they count."""
+    """Return the integers of a value as positions, if they count."""
     if not element_of(value.type).is_integer:
         return None
     if (number := known_number(value, weights)) is not None:
@@ -67,12 +67,12 @@ def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
     found = None if None in taken else counts.function(op, *taken)
     if found is None:
         return None
-    # what has one element does not count, and may broadcast
+    # a single element does not count, and may broadcast
     shape = shape_of(value)
     return Positions({d: k for d, k in found.factors.items() if shape[d] != 1}, found.constant)
 
 
 def difference(op: NnOp, weights: WeightStore) -> Positions | None:
-    """The first operand less the second, if both count."""
+    """Return the first operand minus the second, if both count."""
     lhs, rhs = (positions_of(x, weights) for x in op.operands)
     return None if lhs is None or rhs is None else lhs - rhs

@@ -1,4 +1,4 @@
-"""Recurrences and loops: a function that runs step after step."""
+"""Recurrences and loops: a function that runs for each iteration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 CONDITION = tensor(i1, ())
-"""The type of what says whether a loop goes on."""
+"""The type of a loop's condition."""
 
 
 class _RunsBody(SymbolUserOpInterface):
@@ -73,18 +73,19 @@ class ScanOp(NnOp, LoopOp):
 
     @property
     def function(self) -> Operation | None:
-        """The function, or the segment that it has become; None where the op is in no module."""
+        """The function, or the segment that it was lowered to; None if the op is in no module."""
         return find_symbol(self, self.body)
 
     @property
     def operations(self) -> Size:
-        """Those of the function, in all steps."""
+        """The operations of the function over all iterations."""
         function = self.function
         ops = () if function is None else function.walk()
         return self.usual_steps * sum(op.operations for op in ops if isinstance(op, NnOp))
 
     def infer(self) -> Sequence[Tensor]:
-        """The types of what is carried stay; the function gives the elements of sequences."""
+        """Return the types: carried values keep theirs; the function determines the elements of
+        sequences."""
         self._check()
         loop, function = self.loop, self.function
         if function is None:
@@ -129,13 +130,13 @@ class ScanOp(NnOp, LoopOp):
 
 
 def _plain(type: Attribute) -> Tensor:
-    """The type without a place."""
+    """Return the type without a place."""
     found = tensor_type(type)
     return tensor(found.element_type, shape_of(found))
 
 
 def _element(type: Attribute) -> Tensor:
-    """The type of an element of a sequence."""
+    """Return the type of a sequence's element."""
     return tensor(tensor_type(type).element_type, shape_of(type)[1:])
 
 

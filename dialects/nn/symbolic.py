@@ -1,4 +1,4 @@
-"""Values that follow from sizes, which a program reads when it runs."""
+"""Values computed from sizes, which a program reads at run time."""
 
 from __future__ import annotations
 

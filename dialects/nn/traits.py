@@ -24,42 +24,44 @@ class MovesElements(OpTrait):
 
 @dataclass(frozen=True)
 class ComputesSizes(OpTrait):
-    """The op computes sizes of sizes, element by element: numbers, and expressions of symbols."""
+    """The op maps sizes to sizes, element by element: numbers, and symbolic expressions."""
 
     function: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class ReducesSizes(OpTrait):
-    """The op reduces sizes to a size, by a function of two."""
+    """The op reduces sizes to a size, by a function of two arguments."""
 
     function: np.ufunc
 
 
 class SumsProducts(OpTrait):
-    """The op sums products of elements of its operands, and spends its time on that."""
+    """The op sums products of elements of its operands, which dominates its time."""
 
 
 class ChoosesElements(OpTrait):
-    """The op's results hold unchanged elements of its operand, chosen by their values."""
+    """The op's results hold unchanged elements of its operand, selected by their values."""
 
 
 class ReadAsAccess(OpTrait):
-    """A kernel that needs the op's result reads its operands instead, with other accesses."""
+    """A kernel that needs the op's result can read its operands instead, with other accesses."""
 
 
 class ReadsRows(OpTrait):
-    """The op reads each element of its first operand once, or as long as it is in cache."""
+    """The op reads each element of its first operand once, or while it is in cache."""
 
 
 class ReadsOnce(OpTrait):
-    """The op reads each element of each operand once, and can compute them where it does."""
+    """The op reads each element of each operand once, and can compute the operand in place."""
 
 
 @dataclass(frozen=True)
 class CountsPositions(OpTrait):
-    """The op's result counts positions where its operands do (`positions.py`). The function takes
-    the op and the positions of its operands, and gives those of the result, if they count."""
+    """The op's result counts positions if its operands do (`positions.py`).
+
+    The function takes the op and its operands' positions, and returns the result's, if it counts.
+    """
 
     function: Callable[..., Any]
 
@@ -77,16 +79,17 @@ class Overrides(OpTrait):
 
 
 class IdentityByType(OpTrait):
-    """f(x) = x where the result has the type of x."""
+    """f(x) = x if the result has the type of x."""
 
 
 @dataclass(frozen=True)
 class Neutral(OpTrait):
-    """f(x, number) = x, and f(number, x) = x if the op is commutative. Of floats, the sign of a
+    """f(x, number) = x, and f(number, x) = x if the op is commutative. The sign of a floating-point
     zero counts."""
 
     number: float
 
 
 class RunsFunction(OpTrait):
-    """The op computes nothing: a function of the module does, at places of its own."""
+    """The op computes nothing itself: it runs a function of the module, which has places of its
+    own."""

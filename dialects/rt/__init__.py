@@ -1,4 +1,5 @@
-"""The `rt` dialect: kernels and segments on buffers, and the ops in them that upstream lacks."""
+"""The `rt` dialect: kernels and segments on buffers, and ops in them that upstream dialects
+lack."""
 
 from xdsl.ir import Dialect
 

@@ -1,4 +1,5 @@
-"""The sum of products of narrow numbers that one instruction adds to each lane of a vector."""
+"""The dot product instruction: it adds sums of products of narrow numbers to the lanes of a
+vector."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ class DotOp(IRDLOperation):
 
 
 def _of(type: Attribute) -> tuple[str, int]:
-    """The element of a vector, and the number of them."""
+    """Return the element of a vector, and its length."""
     assert isinstance(type, VectorType)
     element, shape = find_element(type.element_type), type.get_shape()
     return "" if element is None else element.name, shape[0] if len(shape) == 1 else 0

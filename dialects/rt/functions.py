@@ -65,7 +65,7 @@ from tessella.dialects.rt.threads import ALONE, OWN, BarrierOp, Part, PartAttr
 from tessella.dialects.sizes import dims, opt_size_def, size_of
 from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile import SegmentOp as TileSegmentOp
-from tessella.dialects.tile import check_order
+from tessella.dialects.tile import check_order, taken_arguments
 from tessella.support.conditions import decided
 from tessella.support.sizes import Size
 
@@ -75,8 +75,8 @@ THREADS = ("thread", "threads")
 
 @lru_cache(4096)
 def flat_buffer(element: Attribute, size: Size) -> Buffer:
-    """The type of a buffer of so many elements. It is kept, as xDSL verifies each one that is
-    made."""
+    """Return the type of a buffer with ``size`` elements, cached, as xDSL verifies each new
+    type."""
     return MemRefType(element, dims([size]))
 
 
@@ -93,15 +93,15 @@ class ReturnOp(IRDLOperation):
 
 
 class _Function(IRDLOperation):
-    """A function with a name, groups of buffers as arguments, the thread's number, and the number
-    of threads.
+    """A function with groups of buffers as arguments, the thread's number, and the number of
+    threads.
 
     All threads of a call run the function on the same buffers.
     """
 
     sym_name = prop_def(StringAttr)
     group_sizes = prop_def(DenseArrayBase[I64])
-    """How many buffers each group has. The two arguments of ``threads`` follow them."""
+    """The number of buffers in each group. The two arguments of ``threads`` follow them."""
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
@@ -147,7 +147,7 @@ class _Function(IRDLOperation):
 
     @property
     def threads(self) -> BlockArgument:
-        """How many threads run it."""
+        """The number of threads that run it."""
         return self.body.block.args[-1]
 
     def verify_(self) -> None:
@@ -211,16 +211,16 @@ class _Function(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(_Function):
-    """A kernel: loops over buffers. No buffer overlaps another that the kernel writes."""
+    """A kernel: loops over buffers. Buffers that it writes overlap no others."""
 
     name = "rt.kernel"
     code = opt_prop_def(IntegerAttr[I64])
-    """What its failed checks write to the status."""
+    """The status that its failed checks write."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that it computes."""
     parts = opt_prop_def(ArrayAttr[PartAttr])
-    """What each thread touches of each buffer. Without it, the first thread runs the kernel alone.
-    """
+    """The part of each buffer that a thread touches. Without it, the first thread runs the kernel
+    alone."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs", "scratch")
 
@@ -248,7 +248,7 @@ class KernelOp(_Function):
         return self.parts is not None
 
     def part(self, number: int) -> Part:
-        """What a thread touches of a buffer."""
+        """Return the part of a buffer that a thread touches."""
         return ALONE if self.parts is None else self.parts.data[number].data
 
     def verify_(self) -> None:
@@ -272,9 +272,9 @@ class SegmentOp(_Function):
     arena_bytes = opt_size_def()
     """The size of the arena; `plan-arena` chooses it."""
     private_bytes = opt_size_def()
-    """The size of the memory after the arena that each thread has for itself."""
+    """The size of each thread's own memory, which follows the arena."""
     brief = opt_prop_def(UnitAttr)
-    """It takes about as long as waking threads does: those that sleep are left asleep."""
+    """It is a short launch, about as long as waking threads: parked threads are not woken."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 
@@ -312,8 +312,10 @@ class SegmentOp(_Function):
         self._check_private()
 
     def _check_private(self) -> None:
-        """Raise VerifyException if a share's own memory is used before and after a barrier, where
-        the number of shares may change."""
+        """Raise VerifyException if a share's own memory is used across a barrier.
+
+        The number of shares may change there.
+        """
         phase, phases = 0, dict[SSAValue, int]()
         for op in self.body.block.ops:
             phase += isinstance(op, BarrierOp)
@@ -343,7 +345,7 @@ _GROUPS = ("outs", "scratch", "threads")
 
 
 class BufferCall(IRDLOperation):
-    """A call on buffers, of which those that are written overlap no other."""
+    """A call on buffers; those that are written overlap no others."""
 
     callee = prop_def(FlatSymbolRefAttr)
     inputs = var_operand_def(base(MemRefType))
@@ -368,7 +370,7 @@ class BufferCall(IRDLOperation):
 
     @property
     def callee_name(self) -> str:
-        """The symbol of what is called, without the `@`."""
+        """The callee's symbol, without the `@`."""
         return self.callee.root_reference.data
 
     def print(self, printer: Printer) -> None:
@@ -418,9 +420,12 @@ class BufferCall(IRDLOperation):
         return (*self.inputs, *self.outputs, *self.scratch)
 
     def verify_(self) -> None:
-        written = (*self.outputs, *self.scratch)
+        self.check_apart(self.inputs, (*self.outputs, *self.scratch))
+
+    def check_apart(self, read: Sequence[SSAValue], written: Sequence[SSAValue]) -> None:
+        """Raise VerifyException if a buffer that is written overlaps another one."""
         for i, value in enumerate(written):
-            others = (*self.inputs, *written[:i])
+            others = (*read, *written[:i])
             if any(_overlap(value, other) for other in others):
                 raise VerifyException(
                     f"{self.name}: @{self.callee_name} writes to a buffer that overlaps another "
@@ -440,18 +445,21 @@ class CallOp(BufferCall):
 
 
 def timed(block: Block) -> list[Operation]:
-    """What the segments of a module spend time on, in order: calls of kernels, barriers, copies."""
+    """Return the timed operations of a module's segments, in order: kernel calls, barriers,
+    copies."""
     segments = (op for op in block.ops if isinstance(op, SegmentOp))
     every = (op for segment in segments for op in segment.body.block.ops)
     return [op for op in every if isinstance(op, CallOp | BarrierOp | CopyOp)]
 
 
 def divided(block: Block) -> frozenset[str]:
-    """The names of the kernels of a module that threads run together, and of the segments with
-    calls of such. All others one thread runs alone."""
+    """Return the kernels that threads run together, and the segments that call them, by name.
+
+    One thread runs all others alone.
+    """
     kernels = (op for op in block.ops if isinstance(op, KernelOp))
     found = {op.sym_name.data for op in kernels if op.is_divided}
-    # a segment stands above those that run it
+    # callees come before their callers
     for segment in (op for op in block.ops if isinstance(op, SegmentOp)):
         calls = (op for op in segment.body.block.ops if isinstance(op, BufferCall))
         if any(call.callee_name in found for call in calls):
@@ -460,7 +468,7 @@ def divided(block: Block) -> frozenset[str]:
 
 
 def _overlap(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two buffers are known to share memory."""
+    """Return whether two buffers are known to share memory."""
     if isinstance(a.owner, ArenaOp) and isinstance(b.owner, ArenaOp):
         (first, first_end), (second, second_end) = a.owner.extent, b.owner.extent
         same = a.owner.private == b.owner.private
@@ -473,6 +481,8 @@ class _LaunchesSegment(SymbolUserOpInterface):
         assert isinstance(op, LaunchOp)
         segment = callee_of(op, op.callee, TileSegmentOp, SegmentOp)
         if isinstance(segment, TileSegmentOp):
+            if taken_arguments(segment):
+                raise VerifyException(f"rt.launch: @{op.callee_name} writes over an argument")
             check_types(op, "operands", segment.function_type.inputs.data, op.arguments.types)
             check_types(op, "results", segment.function_type.outputs.data, op.res.types)
         else:
@@ -489,8 +499,10 @@ def _plain_buffer(value: SSAValue) -> Buffer:
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:
-    """The shape of the array of a value between steps: its own, or one dimension of all that it has
-    in memory if its layout has padding."""
+    """Return the shape of a value's array between steps.
+
+    It is the value's own, or one dimension with all of its memory if its layout has padding.
+    """
     place, shape = place_of(value.type), shape_of(value)
     size = math.prod(shape) if place is None else place.layout.size(shape)
     return shape if size == math.prod(shape) else (size,)

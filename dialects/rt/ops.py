@@ -48,24 +48,26 @@ from tessella.support.conditions import decided
 from tessella.support.sizes import Size, round_up
 
 UNROLL = "rt.unroll"
-"""Attribute of an `scf.for`: how many of its steps become one; 0 where none may, even where LLVM
-would."""
+"""The unroll factor of an `scf.for`; 0 forbids unrolling, LLVM's own included."""
 PRIVATE = "rt.private"
-"""Attribute of a `memref.alloc` of memory that each thread has for itself."""
+"""The attribute of a `memref.alloc` of memory private to each thread."""
 LAUNCH_SLOT = CONTEXT_ENTRIES.index("launch")
-"""The slot of a context that has the address of the function ``void (context, phase, args)`` that
-runs a phase on threads; 0 where the caller runs it alone."""
+"""The context slot with the address of ``void (context, phase, args)``, which runs a phase on
+threads.
+
+0 means that the caller runs the phase alone.
+"""
 SIZES_SLOT = CONTEXT_ENTRIES.index("sizes")
-"""The slot of a context that has the address of the values of the module's symbols, in order."""
+"""The context slot with the address of the symbols' values, in order."""
 
 ARENA_ALIGNMENT = 64
-"""Bytes: every buffer in the arena and every weight starts at a multiple of this."""
+"""The alignment of buffers in the arena and of weights, in bytes."""
 
 CONTEXT = MemRefType(i64, [CONTEXT_SLOTS])
 """The type of a call's context."""
 
 CONDITION = MemRefType(i1, [1])
-"""The type of what a loop with a condition carries first."""
+"""The type of the first carried value of a conditional loop."""
 
 
 def check_buffer(what: str, type: Attribute) -> None:
@@ -116,7 +118,7 @@ class ContextOp(IRDLOperation):
 class CheckOp(IRDLOperation):
     """Record a failed check: `rt.check %ok, 3 : i64` writes `1 + 3` to the status unless `%ok`.
 
-    The call goes on, so every access must stay inside its buffer for all values.
+    The call continues, so every access must stay inside its buffer for all values.
     """
 
     name = "rt.check"
@@ -131,8 +133,10 @@ class CheckOp(IRDLOperation):
 
 @irdl_op_definition
 class StopOp(IRDLOperation):
-    """End a loop after a failed check: `rt.stop %go : memref<1xi1>` makes the condition false if
-    the status of any share is not 0."""
+    """End a loop after a failed check.
+
+    `rt.stop %go : memref<1xi1>` sets the condition to false if the status of any share is nonzero.
+    """
 
     name = "rt.stop"
     condition = operand_def(eq(CONDITION))
@@ -144,8 +148,11 @@ class StopOp(IRDLOperation):
 
 @irdl_op_definition
 class WatchOp(IRDLOperation):
-    """Let the caller end a loop: `rt.watch %go : memref<1xi1>` makes the condition false if the
-    caller was interrupted. Share 0 asks, which is the caller's."""
+    """Let the caller end a loop.
+
+    `rt.watch %go : memref<1xi1>` sets the condition to false if the caller was interrupted. Share
+    0, the caller's, checks.
+    """
 
     name = "rt.watch"
     condition = operand_def(eq(CONDITION))
@@ -234,8 +241,10 @@ class PrefetchOp(IRDLOperation):
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`; or
-    `{private}`, in each thread's own memory after it."""
+    """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`.
+
+    With `{private}`, it is in each thread's own memory after the arena.
+    """
 
     name = "rt.arena"
     offset = size_def()
@@ -254,7 +263,7 @@ class ArenaOp(IRDLOperation):
 
     @property
     def extent(self) -> tuple[Size, Size]:
-        """The buffer's range of bytes: its first, and the one after its last."""
+        """The buffer's range of bytes, half-open."""
         start = size_of(self.offset)
         return start, start + buffer_bytes(self.res.type)
 

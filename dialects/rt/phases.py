@@ -34,13 +34,13 @@ class Phase:
     """The barrier that ends the phase; None at a loop or at the end of the segment."""
 
     def is_divided(self, divided: Collection[str]) -> bool:
-        """Whether several threads have work in the phase, if they run these kernels and segments
-        together."""
+        """Return whether several threads have work in the phase, given the divided kernels and
+        segments."""
         return any(isinstance(op, BufferCall) and op.callee_name in divided for op in self.ops)
 
 
 def phases(segment: SegmentOp) -> Iterator[Phase | ScanOp]:
-    """The phases of a segment and the loops between them, in order."""
+    """Yield the phases of a segment and the loops between them, in order."""
     ops: list[Operation] = []
     for op in segment.body.block.ops:
         if isinstance(op, ScanOp) and has_phases(op):
@@ -60,9 +60,9 @@ def phases(segment: SegmentOp) -> Iterator[Phase | ScanOp]:
 
 
 def has_phases(op: ScanOp) -> bool:
-    """Whether the steps of a loop have phases of their own, as threads wait for each other there.
+    """Return whether the iterations of a loop have phases, as threads wait for each other in them.
 
-    They also do where a condition ends a loop that threads run together: all have to know it.
+    A condition that ends a loop of divided work also needs phases, as all threads must know it.
     """
     segment = callee_of(op, op.callee, SegmentOp)
     block = segment.parent_block()

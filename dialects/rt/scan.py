@@ -43,6 +43,10 @@ class _RunsSegment(SymbolUserOpInterface):
         check_types(op, "outputs, step by step,", [a.type for a in segment.outputs], given)
         check_types(op, "carried values", taken[: loop.carried], given[: loop.carried])
         check_types(op, "spare buffers", given[: loop.carried], [value.type for value in op.spare])
+        if any(segment.inputs[i].first_use is not None for i in op.in_place):
+            raise VerifyException(
+                f"rt.scan: @{op.callee_name} reads a carried value that it writes over"
+            )
         for what, memory, needed in (
             ("the arena", op.arena, segment.arena_size),
             ("each thread's own memory", op.private, segment.private_size),
@@ -57,17 +61,17 @@ class _RunsSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(BufferCall, LoopOp):
-    """Run a segment for each element of sequences, or while a condition holds: see ``LoopOp``.
+    """Run a segment for each element of sequences, or while a condition is true: see ``LoopOp``.
 
-    What is carried is written to the outputs and to spare buffers in turn, to the outputs in the
-    last step; where a condition ends the loop, the first thread copies it there if need be. Behind
-    the spare buffers are the segment's arena, if it has one, and the memory that each thread has
-    for itself in it.
+    Carried values alternate between the outputs and spare buffers, and end in the outputs; after a
+    conditional loop, the first thread copies them there if necessary. A value that the steps
+    overwrite has the same buffer as input, output and spare buffer. The spare buffers are followed
+    by the segment's arena, if it has one, and by each thread's own memory in it.
     """
 
     name = "rt.scan"
     most = opt_size_def("steps")
-    """How often the segment runs at most."""
+    """The largest number of iterations."""
     traits = traits_def(_RunsSegment())
 
     def __init__(
@@ -90,7 +94,7 @@ class ScanOp(BufferCall, LoopOp):
 
     @property
     def sequences(self) -> Sequence[SSAValue]:
-        """Those that are taken, and those that are returned."""
+        """The input and the output sequences."""
         loop = self.loop
         return (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
 
@@ -107,11 +111,11 @@ class ScanOp(BufferCall, LoopOp):
 
     @property
     def private(self) -> SSAValue | None:
-        """What each thread has for itself in the segment."""
+        """Each thread's own memory in the segment."""
         return next(filter(_is_private, self.scratch[self.loop.carried :]), None)
 
     def add_scratch(self, buffer: SSAValue) -> None:
-        """Give it a further buffer."""
+        """Append a scratch buffer."""
         *buffers, thread, threads = self.operands
         self.operands = [*buffers, buffer, thread, threads]
         sizes = [*map(len, (self.inputs, self.outputs))]
@@ -121,15 +125,15 @@ class ScanOp(BufferCall, LoopOp):
         )
 
     def element(self, sequence: SSAValue) -> Attribute:
-        """The buffer of an element of a sequence."""
+        """Return the buffer type of a sequence's element."""
         type = sequence.type
         assert isinstance(type, MemRefType)
         assert self.steps is not None
         return flat_buffer(type.element_type, elements_in(type) // self.steps)
 
     def check_counts(self) -> None:
-        """Raise VerifyException unless the sequences have an element for each step, and there is
-        room for what is carried."""
+        """Raise VerifyException unless sequences have an element per iteration and carried values
+        have buffers."""
         loop, count = self.loop, self.steps
         reason = why_invalid(loop, len(self.inputs), len(self.outputs))
         if reason is not None:
@@ -150,9 +154,21 @@ class ScanOp(BufferCall, LoopOp):
         if loop.conditional and self.inputs[0].type != CONDITION:
             raise VerifyException(f"rt.scan: expected a condition, found {self.inputs[0].type}")
 
+    @property
+    def in_place(self) -> frozenset[int]:
+        """The numbers of the carried values in one buffer that the steps overwrite."""
+        buffers = zip(self.inputs, self.outputs, self.spare, strict=False)
+        return frozenset(i for i, (a, b, c) in enumerate(buffers) if a is b and b is c)
+
+    def verify_(self) -> None:
+        one, carried = self.in_place, self.loop.carried
+        read = [value for i, value in enumerate(self.inputs) if i not in one]
+        spare = [value for i, value in enumerate(self.spare) if i not in one]
+        self.check_apart(read, (*self.outputs, *spare, *self.scratch[carried:]))
+
 
 def _is_private(buffer: SSAValue) -> bool:
-    """Whether each thread has a buffer for itself."""
+    """Return whether each thread has a buffer of its own."""
     match buffer.owner:
         case ArenaOp() as op:
             return op.private is not None

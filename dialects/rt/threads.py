@@ -1,4 +1,4 @@
-"""What divides the work of kernels between the threads of a call.
+"""The division of kernels' work among the threads of a call.
 
 %first, %stop = rt.share 3072 by 64 of %thread, %threads
 rt.barrier %threads
@@ -35,10 +35,10 @@ from tessella.support.sizes import Size, ceil_div
 
 @dataclass(frozen=True)
 class Share:
-    """How threads divide `0 .. extent`, which is so many ranges one after the other.
+    """How threads divide `0 .. extent`, which consists of ``ranges`` consecutive ranges.
 
-    The parts of all threads are the whole, in the order of the threads. They begin at multiples of
-    the grain within a range. If it does not divide a range, the remainder and the grain before it
+    The parts of all threads are the whole, in thread order. They begin at multiples of the grain
+    within a range. If the grain does not divide a range, the remainder and the grain before it
     belong to one thread, as tiles may overlap there.
     """
 
@@ -48,12 +48,12 @@ class Share:
 
     @property
     def range(self) -> Size:
-        """The extent of one."""
+        """The extent of one range."""
         return self.extent // self.ranges
 
     @property
     def units(self) -> Size:
-        """How many grains a range has, the last one perhaps in part."""
+        """The number of grains in a range, the last one perhaps partial."""
         return ceil_div(self.range, self.grain)
 
     @property
@@ -63,13 +63,13 @@ class Share:
         return decided_max(0, whole if decided_zero(rest) else whole - 1)
 
     def begin(self, thread: int, threads: int) -> int:
-        """Where the part of one of so many threads begins."""
+        """Return the beginning of a thread's part."""
         units, grain = known(self.units), known(self.grain)
         number, unit = divmod(thread * units * known(self.ranges) // threads, units)
         return number * known(self.range) + min(unit, known(self.last)) * grain
 
     def largest(self, threads: int) -> int:
-        """The size of the largest part of so many threads."""
+        """Return the size of the largest part."""
         starts = [self.begin(thread, threads) for thread in range(threads + 1)]
         return max(stop - start for start, stop in pairwise(starts))
 
@@ -77,7 +77,10 @@ class Share:
 @irdl_op_definition
 class ShareOp(IRDLOperation):
     """The part of `0 .. extent` that a thread runs: `%first, %stop = rt.share 100 by 16 of %thread,
-    %threads`; of 8 ranges of 512, `rt.share 4096 by 100 in 8 of %thread, %threads`."""
+    %threads`.
+
+    For 8 ranges of 512: `rt.share 4096 by 100 in 8 of %thread, %threads`.
+    """
 
     name = "rt.share"
     extent = size_def()
@@ -103,7 +106,7 @@ class ShareOp(IRDLOperation):
 
     @property
     def share(self) -> Share:
-        """How all threads divide it."""
+        """The division among all threads."""
         ranges = 1 if self.ranges is None else size_of(self.ranges)
         return Share(size_of(self.extent), size_of(self.grain), ranges)
 
@@ -142,8 +145,10 @@ def _parse_share(parser: AttrParser) -> Share:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Wait until all threads of the call are here: `rt.barrier %threads`. What they wrote before
-    can be read after it."""
+    """Wait until all threads of the call have arrived: `rt.barrier %threads`.
+
+    Their earlier writes are visible afterwards.
+    """
 
     name = "rt.barrier"
     threads = operand_def(IndexType)
@@ -155,25 +160,25 @@ class BarrierOp(IRDLOperation):
 
 
 class Kind(Enum):
-    """Who touches which elements of a buffer."""
+    """The kinds of access to a buffer by the threads of a call."""
 
     ALONE = "alone"
-    """The first thread all of them."""
+    """The first thread touches all elements."""
     OWN = "own"
-    """Each thread those of a buffer of its own."""
+    """Each thread touches a buffer of its own."""
     ANY = "any"
-    """Each thread some, which are not known."""
+    """Each thread touches unknown elements."""
     SHARED = "shared"
-    """Each thread those of its part of an index, and no others."""
+    """Each thread touches the elements of its part of an index, and no others."""
 
 
 @dataclass(frozen=True)
 class Part:
     """The elements of a buffer that a thread touches.
 
-    Those of a shared index lie in blocks of ``period`` bytes, one after the other. Each thread has
-    the same part of each block, as `rt.share` divides it, in pieces of ``grain`` bytes of so many
-    ranges.
+    Elements of a shared index are in consecutive blocks of ``period`` bytes. Each thread has the
+    same part of each block, as `rt.share` divides it, in pieces of ``grain`` bytes within
+    ``ranges`` ranges.
     """
 
     kind: Kind
@@ -183,15 +188,17 @@ class Part:
 
     @staticmethod
     def shared(share: Share) -> Part:
-        """A thread's share of each block, in bytes. Whole grains in each range are the same
-        division as of one range."""
+        """Return a thread's share of each block, in bytes.
+
+        Whole grains in each range divide like a single range.
+        """
         one = share.ranges == 1 or share.range % share.grain == 0
         ranges = 1 if one else share.ranges
         return Part(Kind.SHARED, share.extent, share.grain, ranges)
 
     @property
     def share(self) -> Share:
-        """Of a block."""
+        """How threads partition one block of `period` bytes."""
         return Share(self.period, self.grain, self.ranges)
 
     def __str__(self) -> str:
@@ -201,8 +208,7 @@ class Part:
         return f"{self.kind.value} {self.period:d} by {self.grain:d}{ranges}"
 
     def agrees(self, other: Part) -> bool:
-        """Whether no element that a thread touches is another thread's, if both parts are of the
-        same buffer."""
+        """Return whether no element is touched by different threads in two parts of one buffer."""
         return self == other and self.kind is not Kind.ANY
 
 

@@ -51,18 +51,18 @@ class Linear:
         return self + (other * -1 if isinstance(other, Linear) else -other)
 
     def substitute(self, forms: Mapping[str, Linear]) -> Linear:
-        """The form with some indices replaced by forms."""
+        """Return the form with some indices replaced by forms."""
         result = Linear((), self.constant)
         for name, c in self.terms:
             result += forms.get(name, Linear.of(name)) * c
         return result
 
     def with_sizes(self, of: Sizes) -> Linear:
-        """The form with another size for its constant."""
+        """Return the form with another size as its constant."""
         return Linear(self.terms, of(self.constant))
 
     def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """Least and greatest value when each index runs over 0 <= index < its range."""
+        """Return the least and the greatest value for 0 <= index < range."""
         low: Size = self.constant
         high: Size = self.constant
         for name, c in self.terms:
@@ -72,7 +72,7 @@ class Linear:
 
     @property
     def single(self) -> str | None:
-        """The index's name if the form is a single index, else None."""
+        """The index's name if the form is a single index, otherwise None."""
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return None
@@ -95,7 +95,7 @@ Access = tuple[Linear, ...]
 
 
 def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Whether an access stays within a tensor of this shape at all points."""
+    """Return whether an access stays within a tensor of this shape at all points."""
     bounds = (form.bounds(ranges) for form in access)
     return all(
         low >= 0 and high < extent for (low, high), extent in zip(bounds, shape, strict=True)
@@ -103,7 +103,8 @@ def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Siz
 
 
 def may_stay_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Whether an access stays within a tensor of this shape for some values of the symbols."""
+    """Return whether an access stays within a tensor of this shape for some values of the
+    symbols."""
     try:
         return stays_inside(access, shape, ranges)
     except UndecidedSizeError:
@@ -111,7 +112,7 @@ def may_stay_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, 
 
 
 def access(*forms: Linear | str | int) -> Access:
-    """An access from forms, index names and constants."""
+    """Return an access from forms, index names and constants."""
     return tuple(
         f if isinstance(f, Linear) else Linear.of(f) if isinstance(f, str) else Linear((), f)
         for f in forms
@@ -152,5 +153,5 @@ def parse_access(parser: AttrParser) -> Access:
 
 
 def print_access(forms: Access) -> str:
-    """The text that ``parse_access`` reads."""
+    """Return the text that ``parse_access`` reads."""
     return f"[{', '.join(map(str, forms))}]"

@@ -1,4 +1,4 @@
-"""The aggregations of statements, by the elements that they aggregate."""
+"""The aggregations of statements, by the kind of elements."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Accumulate = Callable[[SSAValue, SSAValue], Operation]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """How an aggregation runs on one kind of elements."""
+    """The implementation of an aggregation for one kind of elements."""
 
     accumulate: Accumulate
     lanes: str
-    """The kind of ``vector.reduction`` that adds up the lanes."""
+    """The kind of ``vector.reduction`` that combines the lanes."""
     identity: Callable[[int], float]
-    """The accumulator before any point, for elements of so many bits."""
+    """The initial accumulator, for elements of this width."""
 
 
 def _smallest(bits: int) -> int:
@@ -62,7 +62,7 @@ _BOOLEANS = {
 
 
 def aggregation_of(kind: str, element: Attribute) -> Aggregation:
-    """How an aggregation runs on an element."""
+    """Return the implementation of an aggregation for an element."""
     if is_float(element):
         return _FLOATS[kind]
     if is_unsigned(element):

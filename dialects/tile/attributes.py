@@ -27,26 +27,31 @@ from tessella.support.sizes import Expr, Size, ceil_div, product
 from tessella.targets.instructions import INSTRUCTIONS, Instruction
 
 PACKED = "tile.packed"
-"""Argument attribute of a kernel: the place at which its schedules read the argument."""
+"""The attribute of a kernel's argument with the place at which its schedules read it."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
-"""Sum, product, maximum, minimum, and assignment (a map: each output element is written once; in
-an indexed write, the last point's value stays)."""
+"""Sum, product, maximum, minimum, and assignment.
+
+An assignment is an elementwise statement, which writes each output element once; in an indexed
+write, the last point's value stays.
+"""
 
 
 S_co = TypeVar("S_co", bound=Size, default=Size, covariant=True)
-"""What the sizes of an index space are: numbers, where all of them are estimated."""
+"""The type of an index space's sizes: numbers, if all of them are estimated."""
 N = TypeVar("N", bound=Size)
 
 
 @dataclass(frozen=True)
 class Running:
-    """How a statement aggregates along a running index: each value of it has the aggregate of all
-    values up to it, as a cumulative sum does."""
+    """How a statement aggregates along a running index.
+
+    Each value of the index has the aggregate of all values up to it, as in a cumulative sum.
+    """
 
     reverse: bool = False
     """Whether the aggregate is of all values from it on."""
     exclusive: bool = False
-    """Whether the aggregate leaves out the value itself."""
+    """Whether the aggregate excludes the value itself."""
 
     def __str__(self) -> str:
         words = ("reverse" * self.reverse, "exclusive" * self.exclusive)
@@ -60,14 +65,16 @@ class Index(Generic[S_co]):
     name: str
     range: S_co
     reduced: bool = False
-    """Whether the index is aggregated over. It does not occur in the output's access, unless it is
+    """Whether the index is aggregated over. It does not occur in the output's access unless it is
     running."""
     digits: tuple[Index[S_co], ...] = ()
-    """The indices that were merged into this one, from the one that counts slowest. Accesses,
-    bodies and constraints name these."""
+    """The indices that were merged into this one, the slowest first. Accesses, bodies and
+    constraints name these."""
     scattered: bool = False
-    """Whether the body yields the value of the index, for each point: it occurs in the output's
-    access alone, and no loop runs over it."""
+    """Whether the body yields the index's value for each point.
+
+    It occurs only in the output's access, and no loop runs over it.
+    """
     running: Running | None = None
     """How a reduced index runs along the output."""
 
@@ -78,18 +85,18 @@ class Index(Generic[S_co]):
 
     @staticmethod
     def merged(name: str, digits: Sequence[Index]) -> Index:
-        """The index that counts all values of some indices, which may be merged ones."""
+        """Return the index that enumerates all values of some indices, which may be merged ones."""
         parts = tuple(part for digit in digits for part in digit.parts)
         return Index(name, product(part.range for part in parts), parts[0].reduced, parts)
 
     def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
-        """The index with the sizes that stand for those of its range and its digits."""
+        """Return the index with the sizes of its range and digits replaced."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
         return Index(self.name, of(self.range), self.reduced, digits, self.scattered, self.running)
 
     @property
     def parts(self) -> tuple[Index[S_co], ...]:
-        """The indices that accesses name: those that were merged, or the index itself."""
+        """The indices that accesses name: the merged ones, or the index itself."""
         return self.digits or (self,)
 
     @property
@@ -117,7 +124,7 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
 
     @cached_property
     def parts(self) -> tuple[Index, ...]:
-        """The indices that accesses name: of merged ones the digits."""
+        """The indices that accesses name: for merged ones, their digits."""
         return tuple(part for index in self.data for part in index.parts)
 
     @cached_property
@@ -186,7 +193,7 @@ def _parse_running(parser: AttrParser) -> Running | None:
 
 @irdl_attr_definition
 class AccessAttr(Data[Access], HoldsSizes):
-    """The element of a tensor that a point of the index space touches: `[n, ci, y + i - 1]`."""
+    """The element of a tensor that a point of the index space accesses: `[n, ci, y + i - 1]`."""
 
     name = "tile.access"
 
@@ -229,23 +236,27 @@ class WhereAttr(Data[tuple[tuple[Linear, Size], ...]], HoldsSizes):
 class SharedLoop:
     """A loop that the statements of a kernel share: its extent and its step.
 
-    If the step does not divide the extent, the last step begins earlier and recomputes part of the
-    step before it."""
+    If the step does not divide the extent, the last iteration overlaps its predecessor and
+    recomputes a part of it.
+    """
 
     extent: Size
     step: int
     parallel: int = 0
-    """How much of the extent is given to a thread at a time, in whole steps; 0 for a loop that each
-    thread runs as a whole. Threads may divide the steps of two loops together: what one is given
-    then begins anywhere in the inner one."""
+    """The grain by which threads divide the extent, in whole steps; 0 for a loop that each thread
+    runs completely.
+
+    Threads may divide the iterations of two loops together: shares then begin anywhere in the inner
+    one.
+    """
 
     @property
     def trips(self) -> Size:
         return ceil_div(self.extent, self.step)
 
     def counts(self, range: Size) -> bool:
-        """Whether an index of so many values counts the loop's values or blocks of them, and steps
-        have whole blocks."""
+        """Return whether an index enumerates the loop's values or blocks of them, with whole blocks
+        in a step."""
         if not (decided(range > 0) and is_multiple(self.extent, range)):
             return False
         return is_multiple(self.step, self.extent // range)
@@ -257,18 +268,17 @@ class Nest:
 
     loops: tuple[SharedLoop, ...]
     prefetch: int = 0
-    """A step asks for what a later one reads, in lines of so many bytes; 0 where it does not."""
+    """The cache line size for prefetches of a later iteration's data; 0 for no prefetches."""
     ahead: int = 1
-    """How many steps later."""
+    """The prefetch distance in iterations."""
 
     @property
     def divided(self) -> tuple[int, ...]:
-        """The number of the loop whose steps are divided between threads; or of two, all steps of
-        which are divided as those of one loop."""
+        """The number of the divided loop, or of two loops that are divided as one."""
         return tuple(i for i, loop in enumerate(self.loops) if loop.parallel)
 
     def dividing(self, number: int, grain: int) -> Nest:
-        """The nest with a loop of which threads get so much at a time."""
+        """Return the nest with a loop divided by a grain."""
         loop = replace(self.loops[number], parallel=grain)
         return replace(self, loops=(*self.loops[:number], loop, *self.loops[number + 1 :]))
 
@@ -319,9 +329,11 @@ def _loop(loop: SharedLoop) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """The values of an index that statements of a step of a shared loop read: ``size`` of them from
-    ``scale * step + offset`` on, where ``step`` is the loop's first value in the step; moved into
-    the index's range where they begin before it or end after it."""
+    """The values of an index that the statements of an iteration of a shared loop read.
+
+    They are ``size`` values from ``scale * step + offset`` on, where ``step`` is the loop's first
+    value in the iteration, shifted into the index's range if necessary.
+    """
 
     scale: int
     offset: int
@@ -333,8 +345,10 @@ class Window:
 
 @dataclass(frozen=True)
 class At:
-    """An index that a shared loop runs over. Without a window it counts the loop's values, or
-    blocks of them."""
+    """An index that a shared loop runs over.
+
+    Without a window, it enumerates the loop's values, or blocks of them.
+    """
 
     name: str
     window: Window | None = None
@@ -352,7 +366,7 @@ class AtAttr(Data[tuple[At, ...]]):
 
     @staticmethod
     def of(*names: str) -> AtAttr:
-        """Indices that count the loops."""
+        """Return indices that enumerate the loops' values."""
         return AtAttr(tuple(map(At, names)))
 
     @classmethod
@@ -390,11 +404,11 @@ class Dot:
 
 @dataclass(frozen=True)
 class Storage:
-    """Room for the part of a tensor that one step of shared loops writes."""
+    """Room for the part of a tensor that one iteration of shared loops writes."""
 
     step: str
-    """The index of the statement that the innermost of these loops runs over. The statements that
-    read the tensor are in the same step."""
+    """The statement's index for the innermost of these loops. The tensor's readers are in the same
+    iteration."""
     shape: tuple[Size, ...]
 
     def __str__(self) -> str:
@@ -402,7 +416,7 @@ class Storage:
 
 
 def shape_text(shape: Sequence[Size]) -> str:
-    """`4 x [seq]`."""
+    """Format a shape: `4 x [seq]`."""
     return " x ".join(f"{size:d}" for size in shape)
 
 
@@ -418,10 +432,11 @@ def parse_storage(parser: AttrParser) -> Storage:
 
 @irdl_attr_definition
 class StorageAttr(Data[Storage], HoldsSizes):
-    """Where the result of a statement lives, and how large: `in a step of m: 4 x 1024`.
+    """The storage of a statement's result: `in a step of m: 4 x 1024`.
 
-    Without it, the result lives in memory, as a whole. Each step writes its part of a tensor that
-    lives in a step to the same place, which nothing reads outside the step."""
+    Without it, the whole result is in memory. Each iteration writes its part of a tensor in a step
+    to the same memory, which nothing reads outside the iteration.
+    """
 
     name = "tile.storage"
 
@@ -439,13 +454,13 @@ class StorageAttr(Data[Storage], HoldsSizes):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the loops of a statement run, over its indices of more than one value in a step.
+    """How the loops of a statement run, over its indices with more than one value in an iteration.
 
-    ``order`` lists the free indices from the outermost loop to the innermost; ``rows`` is blocked
-    by ``row_tile`` and ``vector`` by ``lanes * vectors``. If the vector index is a reduced one,
-    each lane has its own partial sum, and the lanes are added up at the end. ``unroll`` points of
-    the innermost reduction loop run in one step. ``blocks`` are free indices that run in blocks.
-    The loops over blocks are outside all others; the data of a block stays in cache.
+    ``order`` lists the free indices, outermost loop first; ``rows`` is blocked by ``row_tile`` and
+    ``vector`` by ``lanes * vectors``. If the vector index is a reduced one, each lane has its own
+    partial sum, and the lanes are summed at the end. ``unroll`` points of the innermost reduction
+    loop run in one iteration. ``blocks`` are free indices that run in blocks. The loops over blocks
+    are outside all others; the data of a block stays in cache.
     """
 
     order: tuple[str, ...]
@@ -458,25 +473,29 @@ class Schedule:
     unroll: int = 1
     blocks: tuple[tuple[str, int], ...] = ()
     partial: tuple[str, int] | None = None
-    """A reduced index and how many of its values, with all of the indices inside it, are added up
-    from zero before they are added to the total: errors of long sums grow with the square root of
-    their length so, and not with their length."""
+    """A reduced index, and the number of its values in a partial sum, which includes all inner
+    indices.
+
+    Errors of long sums then grow with the square root of their length instead of the length.
+    """
     prefetch: bool = False
-    """Whether panels, and vectors from memory, are asked for while the ones before them are at
-    work."""
+    """Whether the next panels, and vectors from memory, are prefetched."""
     parallel: tuple[str, int] | None = None
-    """A free index that is divided between threads, and how many of its values, whole tiles, are
-    given to a thread at a time. None if one thread runs the statement, or a loop around it is
-    divided."""
+    """A free index that is divided among threads, and the grain, in whole tiles.
+
+    None if one thread runs the statement, or an enclosing loop is divided.
+    """
     ends: tuple[int, ...] = ()
-    """Rows of the last tile, which lies over the one before it, where their number depends on
-    symbols: it has the least of these that are no fewer than the rows that are left, or else as
-    many as all tiles."""
+    """Heights of the tail tile if the number of rows is symbolic.
+
+    The tail tile overlaps its predecessor. It has the smallest sufficient height, otherwise a whole
+    tile's.
+    """
     dot: Dot | None = None
-    """The instruction that multiplies and adds; None is a multiply-add of single values."""
+    """The dot instruction; None for a multiply-add of single values."""
 
     def group(self, name: str) -> int:
-        """Number of values of a reduced index that one instruction adds up."""
+        """Return the number of a reduced index's values that one instruction sums."""
         return self.dot.row.k if self.dot is not None and self.dot.index == name else 1
 
     @property

@@ -1,4 +1,4 @@
-"""Ops of the scalar bodies of statements, and what makes bodies of them."""
+"""Ops of the scalar bodies of statements, and construction of bodies."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.nn.core import shape_of, tensor_type
 
 SCALAR_DIALECTS = ("arith", "math")
-"""The dialects that bodies compute with."""
+"""The dialects of the arithmetic in bodies."""
 
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The value of a statement's scalar body, and of an indexed write the coordinates at which it
-    goes: `tile.yield %value at %row : f32`."""
+    """The value of a statement's scalar body, and the coordinates of an indexed write: `tile.yield
+    %value at %row : f32`."""
 
     name = "tile.yield"
     value = operand_def()
@@ -104,7 +104,8 @@ def coordinates_of(block: Block) -> tuple[SSAValue, ...]:
 def scalar_region(
     types: Sequence[Attribute], body: Callable[[Block, Sequence[SSAValue]], SSAValue]
 ) -> Region:
-    """A region whose block takes these scalars: ``body(block, arguments)`` gives the result."""
+    """Return a region with these scalar arguments: ``body(block, arguments)`` returns the
+    result."""
     block = Block(arg_types=types)
     block.add_op(YieldOp(body(block, block.args)))
     return Region(block)

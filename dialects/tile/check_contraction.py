@@ -35,7 +35,7 @@ from tessella.support.sizes import Size, bounds_of
 
 _OF_BODIES = (IndexOp, SizeOp, ExtractOp, YieldOp)
 _MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.constant")
-"""What is done with elements that are only stored, and never computed with."""
+"""Ops allowed on storage elements, which are never computed with."""
 
 
 def _is_only_stored(type: Attribute) -> bool:
@@ -44,7 +44,7 @@ def _is_only_stored(type: Attribute) -> bool:
 
 
 def verify_contraction(op: ContractionOp) -> None:
-    """Raise VerifyException unless the parts of a statement fit each other."""
+    """Raise VerifyException unless the parts of a statement match."""
     if op.aggregation.data not in AGGREGATIONS:
         raise VerifyException(
             f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
@@ -115,8 +115,8 @@ def _verify_running(op: ContractionOp) -> None:
 
 
 def _verify_stays(op: ContractionOp, name: str) -> None:
-    """What is read and written at the values of a running index lies in the tensors. Where that
-    depends on symbols, it may."""
+    """Check that accesses at all values of a running index are in bounds, as far as that is
+    decided."""
     values = (*op.post_inputs, op.res)
     accesses = op.access_list[len(op.inputs) :]
     for value, access in zip(values, accesses, strict=True):
@@ -129,7 +129,7 @@ def _verify_stays(op: ContractionOp, name: str) -> None:
 
 
 def _verify_written_once(op: ContractionOp) -> None:
-    """Each free index, and a running one, moves the output."""
+    """Check that each free index, and a running one, moves the output."""
     for index in op.index_list:
         moves = any(f.coefficient(index.name) for f in op.out_access)
         if index.written and not moves and bounds_of(index.range)[1] > 1:
@@ -151,7 +151,7 @@ def _verify_where(op: ContractionOp) -> None:
 
 
 def _verify_default(op: ContractionOp) -> None:
-    """An assignment has a value for the elements of points that do not count."""
+    """Check that an assignment has a value for the elements of invalid points."""
     element = yielded(op.combine.block).type
     if op.default is not None and not op.is_map:
         raise VerifyException("tile.contract: a default belongs to an assignment")
@@ -168,7 +168,7 @@ def _verify_default(op: ContractionOp) -> None:
 
 
 def _always_counts(op: ContractionOp) -> bool:
-    """Whether all points count. Where that depends on symbols, they may."""
+    """Return whether all points are valid, or may be for symbolic sizes."""
     ranges = op.ranges
     pairs = zip(op.inputs, op.input_accesses, strict=True)
     try:
@@ -198,7 +198,7 @@ def _verify_bodies(op: ContractionOp) -> None:
 
 
 def _verify_scalars(op: ContractionOp, block: Block) -> None:
-    """A body computes with its own scalars; only `tile.extract` reads tensors."""
+    """Check that a body computes with its own scalars; only `tile.extract` reads tensors."""
     known = op.ranges
     reduced = {index.name for index in op.index_list if not index.written}
     for scalar in block.ops:
@@ -222,7 +222,8 @@ def _verify_scalars(op: ContractionOp, block: Block) -> None:
 
 
 def _verify_coordinates(op: ExtractOp, ranges: Mapping[str, Size]) -> None:
-    """A coordinate that is an index is in range; only computed ones are checked."""
+    """Check that a coordinate that is an index is in range; only computed ones are checked at run
+    time."""
     for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
         owner = coordinate.owner
         if isinstance(owner, IndexOp) and decided(ranges[owner.index.data] > extent):
@@ -233,7 +234,7 @@ def _verify_coordinates(op: ExtractOp, ranges: Mapping[str, Size]) -> None:
 
 
 def _verify_arithmetic(op: Operation) -> None:
-    """Narrow floats must be widened before any computation."""
+    """Check that narrow floats are widened before any arithmetic."""
     for value in (*op.operands, *op.results):
         if _is_only_stored(value.type):
             raise VerifyException(

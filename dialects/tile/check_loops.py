@@ -11,9 +11,11 @@ from tessella.support.errors import InvalidModelError
 
 
 def check_loops(block: Block) -> None:
-    """Raise VerifyException if a tensor of a kernel's statements is not traversed along a merged
-    index as along one, or if a schedule does not name the indices that a step has several values
-    of, or reads the value of."""
+    """Raise VerifyException if a statement's loops and its schedule disagree.
+
+    Every tensor must be traversed along a merged index with a single stride, and the schedule must
+    name the indices that have several values in an iteration, or whose value is read.
+    """
     for op in block.ops:
         if isinstance(op, ContractOp) and (
             any(index.digits for index in op.loop_list) or (op.schedule is not None and op.at_list)

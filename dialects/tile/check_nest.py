@@ -53,7 +53,7 @@ def check_nest(kernel: Operation, nest: NestAttr | None) -> None:
 
 
 def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
-    """Whether a kernel's statements can share its loops."""
+    """Return whether a kernel's statements can share its loops."""
     try:
         check_nest(kernel, nest)
     except VerifyException:
@@ -62,7 +62,8 @@ def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
 
 
 def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
-    """Whether an index counts a loop, or has a window of what lives within a step."""
+    """Return whether an index enumerates a loop, or has a window of what lives within an
+    iteration."""
     extent = op.ranges.get(at.name, 0)
     if at.window is None:
         return loop.counts(extent)
@@ -70,8 +71,10 @@ def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
 
 
 def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
-    """Check that a loop is divided between threads in whole steps, and can be, or two: steps of
-    one value of a loop, and all those of the next one."""
+    """Check that threads can divide a loop in whole steps, or two loops as one.
+
+    Two loops have steps of one value in the outer one, and the inner one is the next.
+    """
     divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
     if len(divided) > 1 and not _are_one(*divided):
         raise VerifyException(
@@ -86,7 +89,7 @@ def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
 
 
 def _are_one(*divided: tuple[int, SharedLoop]) -> bool:
-    """Whether loops are two, one in the other, that can be divided together."""
+    """Return whether these are two nested loops that can be divided together."""
     (outer, loop), (inner, _) = divided[0], divided[-1]
     return len(divided) == 2 and inner == outer + 1 and loop.step == loop.parallel == 1
 
@@ -101,8 +104,8 @@ def _check_step(op: ContractOp, names: Sequence[str]) -> None:
 
 
 def _check_storage(op: ContractOp, position: Positions) -> None:
-    """Check that a step has room for a result that lives in it, and that what reads the result is
-    in the same step."""
+    """Check that a step has room for a result in it, and that its readers are in the same
+    iteration."""
     if op.storage is None:
         return
     storage, within = op.storage.data, lives_within(op.res)
@@ -124,8 +127,7 @@ def _is_less(room: Size, needed: Size) -> bool:
 
 
 def _is_in_step(op: ContractOp, use: Use, within: int, position: Positions) -> bool:
-    """Whether the same step of shared loops that writes a tensor reads an element of it by an
-    access."""
+    """Return whether the iteration that writes a tensor also contains this read of it."""
     reader = use.operation
     if not isinstance(reader, ContractOp) or use.index >= len(reader.accesses) - 1:
         return False
@@ -133,7 +135,7 @@ def _is_in_step(op: ContractOp, use: Use, within: int, position: Positions) -> b
 
 
 def _check_reads(op: ContractOp, position: Positions) -> None:
-    """Check that what other statements of the step write is read by the same step."""
+    """Check that results of other statements of an iteration are read in the same iteration."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if not isinstance(writer, ContractOp):

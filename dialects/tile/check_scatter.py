@@ -16,8 +16,7 @@ from tessella.support.conditions import decided
 
 
 def verify_scatter(op: ContractionOp) -> None:
-    """Raise VerifyException unless a statement with scattered indices is an indexed write, and one
-    without them is none."""
+    """Raise VerifyException unless scattered indices occur exactly in indexed writes."""
     rules = _rules(op) if op.is_scatter else _plain_rules(op)
     broken = next((rule for rule, holds in rules if not holds), None)
     if broken is not None:

@@ -1,4 +1,4 @@
-"""Checks that a schedule names the indices of its statement, in numbers that code can have."""
+"""Checks that a schedule names the indices of its statement, with numbers that code can have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tessella.dialects.tile.products import Factors
 from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024
-"""Far more than is of use, and little enough for code generation to end."""
+"""Far more than is useful, and little enough for code generation to finish."""
 
 
 def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str]) -> None:
-    """Raise VerifyException if a schedule does not fit indices, of which shared loops of a kernel
-    run over some."""
+    """Raise VerifyException if a schedule does not match its indices; ``shared`` run in a kernel's
+    shared loops."""
     rules = chain(_name_rules(s, indices, shared), _number_rules(s))
     broken = next((rule for rule, holds in rules if not holds), None)
     if broken is not None:
@@ -91,7 +91,7 @@ def _name_rules(
 
 
 def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str, bool]]:
-    """All indices of an indexed write that are not scattered are loops of its order."""
+    """Yield rules of indexed writes: all indices that are not scattered are loops of the order."""
     inward = [index.name for index in indices if index.reduced and index.name in s.order]
     yield (
         f"loops in the order of the points [{', '.join(inward)}]",
@@ -109,7 +109,7 @@ def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str,
 
 
 def _running_rules(s: Schedule, running: str | None) -> Iterator[tuple[str, bool]]:
-    """Those of the index that an aggregation runs along."""
+    """Yield rules for the index that an aggregation runs along."""
     if running is None:
         return
     yield (
@@ -134,14 +134,15 @@ def _names(indices: Sequence[Index]) -> str:
 
 
 def _are_all(named: Sequence[str], indices: Sequence[Index], shared: Collection[str]) -> bool:
-    """Whether a schedule names each index once, but for those that may have one value in a step."""
+    """Return whether a schedule names each index once, except those with one value in an
+    iteration."""
     known = {index.name for index in indices}
     needed = {index.name for index in indices if index.range != 1} - {*shared}
     return len({*named}) == len(named) and needed <= {*named} <= known
 
 
 def _number_rules(s: Schedule) -> Iterator[tuple[str, bool]]:
-    """Later rules may assume earlier ones."""
+    """Yield rules on numbers. Later rules may rely on earlier ones."""
     pairs = [*s.blocks, *(each for each in (s.partial, s.parallel) if each is not None)]
     yield (
         "numbers above 0",

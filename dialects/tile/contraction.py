@@ -59,18 +59,18 @@ class ContractionOp(IRDLOperation):
     aggregation = prop_def(StringAttr)
     indices = prop_def(IndicesAttr)
     accesses = prop_def(ArrayAttr[AccessAttr])
-    """Of the inputs, then of the post inputs, then of the output."""
+    """The accesses of the inputs, the post inputs, and the output."""
     constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
     parts = opt_prop_def(IntegerAttr[I64])
-    """How many values of a sum are added up before the result is added to those of others, where
-    less than usual are as its rounding errors are multiplied later."""
+    """The number of values in a partial sum, if it is smaller than usual because rounding errors
+    are amplified later."""
     checked = opt_prop_def(UnitAttr)
     """Whether a coordinate outside the range of its scattered index is an error."""
     at = opt_prop_def(AtAttr)
     """The indices that the shared loops of the kernel run over."""
     storage = opt_prop_def(StorageAttr)
-    """Where the result lives, if not in memory."""
+    """The storage of the result, if not memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
     post = region_def()
@@ -85,7 +85,7 @@ class ContractionOp(IRDLOperation):
 
     @property
     def index_list(self) -> tuple[Index, ...]:
-        """The indices that accesses name: of merged ones the digits."""
+        """The indices that accesses name: for merged ones, their digits."""
         return self.indices.parts
 
     @property
@@ -95,7 +95,7 @@ class ContractionOp(IRDLOperation):
 
     @property
     def at_list(self) -> tuple[At, ...]:
-        """The indices that shared loops run over, the outermost first."""
+        """The indices that shared loops run over, outermost first."""
         return self.at.data if self.at is not None else ()
 
     @property
@@ -131,17 +131,19 @@ class ContractionOp(IRDLOperation):
 
     @property
     def part_count(self) -> int | None:
-        """The number of values of a partial sum, if the statement says so."""
+        """The number of values of a partial sum, if the statement has one."""
         return None if self.parts is None else self.parts.value.data
 
     @property
     def is_map(self) -> bool:
-        """Whether the statement has no aggregation: each output element is written once."""
+        """Whether the statement is elementwise: without aggregation, it writes each output element
+        once."""
         return self.accumulates == "="
 
     @property
     def is_scatter(self) -> bool:
-        """Whether the statement is an indexed write: the body yields where its values go."""
+        """Whether the statement is an indexed write: the body yields the coordinates of its
+        values."""
         return bool(self.indices.scattered)
 
     @property
@@ -162,7 +164,7 @@ class ContractionOp(IRDLOperation):
 
     @property
     def factors(self) -> Factors | None:
-        """The elements of the products that the statement sums, if it only does that."""
+        """The elements of the products that the statement sums, if it does nothing else."""
         return factors(self.accumulates, self.combine.block)
 
     @property
@@ -178,8 +180,7 @@ class ContractionOp(IRDLOperation):
 
     @property
     def summed_product(self) -> arith.MulfOp | None:
-        """The product of floats that the statement sums, if there is one: it and the sum are fused
-        multiply-adds."""
+        """The float product that the statement sums with fused multiply-adds, if there is one."""
         last = yielded(self.combine.block).owner
         if self.accumulates != "+" or not isinstance(last, arith.MulfOp):
             return None
@@ -187,8 +188,10 @@ class ContractionOp(IRDLOperation):
 
     @property
     def greatest_number(self) -> arith.MaxnumfOp | None:
-        """What makes -inf of NaN, if the statement finds the greatest of numbers: one comparison is
-        enough then, where a maximum that keeps NaN takes two."""
+        """The op that replaces NaN by -inf, if the statement finds the greatest number.
+
+        One comparison then suffices; a maximum that propagates NaN takes two.
+        """
         last = yielded(self.combine.block).owner
         if self.accumulates != ">" or not isinstance(last, arith.MaxnumfOp):
             return None

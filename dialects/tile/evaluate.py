@@ -7,39 +7,38 @@ Sums of floats are computed in float64 and rounded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.dialects.nn.core import Array, dtype_of, shape_of
 from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import Access, Linear
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, YieldOp, coordinates_of, yielded
-from tessella.dialects.tile.ops import (
-    ContractOp,
-)
+from tessella.dialects.tile.limits import limits
+from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.scalars import evaluate, scalar_dtype
 from tessella.runtime.elements import converted, widened
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError, InternalError
 
 _MOST = 1 << 22
-"""Points that are computed at once."""
+"""The most points that are computed at once."""
 
 Arrays = Mapping[SSAValue, Array]
 Spans = Mapping[str, tuple[int, int]]
-"""Where each index starts and stops."""
+"""The beginning and the end of each index."""
 Points = Mapping[str, Array]
-"""For each index its values, along an axis of its own."""
+"""The values of each index, along an axis of its own."""
 
 _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum}
 
 
 def contract(op: ContractOp, arrays: Arrays) -> Array:
-    """The result of a statement, given the arrays of the values that it reads.
+    """Return the result of a statement, given the arrays of its operands.
 
     Raises ExecutionError if a coordinate of `tile.extract` is out of range.
     """
@@ -54,9 +53,28 @@ class _Statement:
         indices = sorted(op.index_list, key=lambda index: not index.written)
         self.ranges = {index.name: int(index.range) for index in indices}
         self.free = {i.name: (0, int(i.range)) for i in indices if i.written}
+        self.ranges |= self._limited()
         self.kind = scalar_dtype(yielded(op.combine.block).type)
         sums = op.aggregation.data in ("+", "*") and self.kind.kind == "f"
         self.total_kind = np.dtype(np.float64) if sums else self.kind
+
+    def _limited(self) -> Mapping[str, int]:
+        """The ranges of indices that end at computed elements: up to the greatest of these."""
+        if not (found := limits(self.op)) or not all(self.ranges.values()):
+            return {}
+        block, points = self.op.combine.block, grid({**self.free, **dict.fromkeys(found, (0, 1))})
+        ranges = dict(self.ranges)
+        for name, each in found.items():
+            for limit in each:
+                numbers = {arg.index for arg in limit.arguments}
+                given = [(self.op.inputs[i], self.op.input_accesses[i]) for i in sorted(numbers)]
+                read, _ = self._elements([v for v, _ in given], [a for _, a in given], points)
+                known = dict(zip((block.args[i] for i in sorted(numbers)), read, strict=True))
+                ops = (op for op in block.ops if op in limit.needed)
+                values = values_of(ops, known, points, self.arrays)
+                end = int(values[limit.value].max()) + limit.more
+                ranges[name] = max(0, min(ranges[name], end))
+        return ranges
 
     def run(self) -> Array:
         if self.op.is_scatter:
@@ -70,7 +88,8 @@ class _Statement:
         return self._stored(np.broadcast_to(totals, shape), inside)
 
     def _scattered(self) -> Array:
-        """The init with the values of all points aggregated at their coordinates, in order."""
+        """Return the init with the values of all points aggregated at their coordinates, in
+        order."""
         op, points = self.op, grid({n: (0, size) for n, size in self._loops.items()})
         assert op.init is not None
         result = np.array(self.arrays[op.init])
@@ -96,12 +115,12 @@ class _Statement:
 
     @property
     def _loops(self) -> Mapping[str, int]:
-        """The ranges of the indices that points have, reduced ones inside."""
+        """Return the ranges of the indices of points, reduced ones last."""
         scattered = {index.name for index in self.op.scattered}
         return {n: size for n, size in self.ranges.items() if n not in scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
-        """The output with the totals of its points where the post operands are inside."""
+        """Return the output, with totals stored where the post operands are in bounds."""
         op, shape = self.op, shape_of(self.op.res)
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
@@ -112,7 +131,7 @@ class _Statement:
         return result
 
     def _totals(self) -> Array:
-        """The aggregate for each point of the free indices."""
+        """Return the aggregate for each point of the free indices."""
         shape = [stop for _, stop in self.free.values()]
         totals = np.full(shape, self._identity(), self.total_kind)
         for spans in self._blocks({name: (0, size) for name, size in self.ranges.items()}):
@@ -124,7 +143,7 @@ class _Statement:
         return totals
 
     def _along(self, totals: Array) -> Array:
-        """The aggregates along the running index, of those at each of its values."""
+        """Return the aggregates along the running index, from those at each of its values."""
         index = self.op.running_index
         if index is None or index.running is None:
             return totals
@@ -138,7 +157,7 @@ class _Statement:
         return np.flip(result, axis) if index.running.reverse else result
 
     def _identity(self) -> Any:
-        """The initial value of an element, before any point."""
+        """Return the initial value of an element."""
         op, kind = self.op, self.kind
         if op.is_map:
             default = op.default
@@ -152,7 +171,7 @@ class _Statement:
         return kind.type(low if op.aggregation.data == ">" else high)
 
     def _blocks(self, spans: Spans) -> Iterator[Spans]:
-        """Blocks of the index space, small enough for memory."""
+        """Yield blocks of the index space that fit into memory."""
         sizes = {name: stop - start for name, (start, stop) in spans.items()}
         if not all(sizes.values()):
             return
@@ -166,14 +185,14 @@ class _Statement:
         yield from self._blocks({**spans, name: (middle, stop)})
 
     def _weight(self, sizes: Mapping[str, int]) -> int:
-        """Number of elements that a block takes; for a product, those of each factor."""
+        """Return the number of elements that a block takes; for a product, those of each factor."""
         if not self.op.is_multiply_add:
             return math.prod(sizes.values())
         names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
         return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
 
     def _counting(self, points: Points) -> tuple[list[Array], Array]:
-        """The operands' elements at points, and which of the points count."""
+        """Return the operands' elements at points, and which points are valid."""
         elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
         for form, extent in self.op.where_list:
             value = _value(form, points)
@@ -181,7 +200,7 @@ class _Statement:
         return elements, inside
 
     def _block(self, spans: Spans) -> Array:
-        """The aggregate over one block, for its free indices."""
+        """Return the aggregate over one block, for its free indices."""
         points = grid(spans)
         elements, inside = self._counting(points)
         shape = [stop - start for start, stop in spans.values()]
@@ -199,7 +218,7 @@ class _Statement:
         return aggregate.reduce(combined, axis=axes, dtype=self.total_kind)
 
     def _product(self, elements: Sequence[Array], inside: Array, shape: Sequence[int]) -> Array:
-        """A sum of products: NumPy's einsum."""
+        """Return a sum of products by NumPy's einsum."""
         a, b = (x.astype(np.float64) for x in elements)
         a = a if inside.all() else np.where(inside, a, 0.0)
         axes = [[d for d, size in enumerate(x.shape) if size > 1] for x in (a, b)]
@@ -220,7 +239,7 @@ class _Statement:
     def _elements(
         self, values: Sequence[SSAValue], accesses: Sequence[Access], points: Points
     ) -> tuple[list[Array], Array]:
-        """The elements that are read, and the points at which all of them are inside."""
+        """Return the elements that are read, and the points at which all of them are in bounds."""
         elements: list[Array] = []
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
@@ -233,12 +252,12 @@ class _Statement:
         return elements, inside
 
     def _body(self, block: Block, arguments: Sequence[Array], points: Points) -> Array:
-        """The values that a body yields for the elements of all points."""
+        """Return the values that a body yields for the elements of all points."""
         return body_values(block, arguments, points, self.arrays)
 
 
 def body_values(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
-    """The values that a body yields for the elements of all points."""
+    """Return the values that a body yields for the elements of all points."""
     return _values(block, arguments, points, arrays)[yielded(block)]
 
 
@@ -246,8 +265,15 @@ def _values(
     block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
     """All values of a body for the elements of all points."""
-    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
-    for op in block.ops:
+    return values_of(block.ops, dict(zip(block.args, arguments, strict=True)), points, arrays)
+
+
+def values_of(
+    ops: Iterable[Operation], known: Arrays, points: Points, arrays: Arrays
+) -> Mapping[SSAValue, Array]:
+    """The values of ops of a body at all points, with those that are known."""
+    values: dict[SSAValue, Array] = dict(known)
+    for op in ops:
         if isinstance(op, YieldOp):
             return values
         if isinstance(op, IndexOp):
@@ -277,7 +303,7 @@ def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
 
 
 def grid(spans: Spans) -> Points:
-    """The points of these spans of indices."""
+    """Return the points of these spans of indices."""
     rank = len(spans)
     return {
         name: np.arange(*span).reshape([-1 if d == axis else 1 for d in range(rank)])
@@ -291,7 +317,8 @@ def _value(form: Linear, points: Points) -> Array:
 
 
 def positions(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
-    """The offsets of elements in a row-major array, and the points at which they are inside it."""
+    """Return the offsets of elements in a row-major array, and the points at which they are in
+    bounds."""
     rank = next((x.ndim for x in points.values()), 0)
     position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)
     for form, extent in zip(forms, shape, strict=True):

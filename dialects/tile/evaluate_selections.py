@@ -19,7 +19,7 @@ from tessella.support.decisions import known, known_all
 
 @np.errstate(all="ignore")
 def selected(op: SortOp, arrays: Arrays) -> list[Array]:
-    """The results of a sort, given the arrays of the values that it reads."""
+    """Return the results of a sort, given the arrays of its operands."""
     keys, _ = _keys(op, arrays)
     count = known(op.count)
     _, places = topk(keys, k=count, axis=keys.ndim - 1, largest=op.descending is not None)
@@ -37,7 +37,7 @@ def selected(op: SortOp, arrays: Arrays) -> list[Array]:
 
 @np.errstate(all="ignore")
 def suppressed(op: SuppressOp, arrays: Arrays) -> list[Array]:
-    """The results of a greedy selection, given the arrays of the values that it reads."""
+    """Return the results of a greedy selection, given the arrays of its operands."""
     keys, points = _keys(op, arrays)
     sizes = keys.shape
     items = _elements(op.items, op.item_accesses, points, arrays)
@@ -55,7 +55,7 @@ def suppressed(op: SuppressOp, arrays: Arrays) -> list[Array]:
 def _kept(
     op: SuppressOp, keys: Array, items: Sequence[Array], most: int, arrays: Arrays
 ) -> list[Any]:
-    """The places that are selected of a row, one after the other."""
+    """Yield the positions that are selected of a row, one after the other."""
     _, order = topk(keys, k=len(keys), axis=0, largest=True)
     kept: list[Any] = []
     for place in order[keys[order] == keys[order]]:
@@ -68,7 +68,7 @@ def _kept(
 
 
 def joined(places: Array, counts: Array) -> list[Array]:
-    """The results of a join."""
+    """Return the results of a join."""
     order: Array = np.arange(int(places.shape[-1]))
     is_value: Array = np.less(order, counts[..., None])
     rows = np.zeros((places.size, places.ndim), np.int64)
@@ -79,7 +79,7 @@ def joined(places: Array, counts: Array) -> list[Array]:
 
 
 def _keys(op: SortOp | SuppressOp, arrays: Arrays) -> tuple[Array, Points]:
-    """The key of each value of each row, and the points where they are."""
+    """Return the key of each value of each row, and their points."""
     sizes = {index.name: int(index.range) for index in (*op.free, op.along)}
     points = grid({name: (0, size) for name, size in sizes.items()})
     elements = _elements(op.inputs, op.input_accesses, points, arrays)
@@ -90,7 +90,7 @@ def _keys(op: SortOp | SuppressOp, arrays: Arrays) -> tuple[Array, Points]:
 def _elements(
     values: Sequence[SSAValue], accesses: Sequence[Access], points: Points, arrays: Arrays
 ) -> list[Array]:
-    """The operands' elements at points."""
+    """Return the operands' elements at points."""
     return [
         arrays[value].reshape(-1)[positions(forms, known_all(shape_of(value)), points)[0]]
         for value, forms in zip(values, accesses, strict=True)

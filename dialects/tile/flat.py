@@ -35,18 +35,22 @@ class FlatAccess(Generic[S_co]):
     elements."""
 
     strides: Mapping[str, S_co]
-    """Elements per step of each index; for a split dimension, per step of whole tiles."""
+    """Elements per step of each index; for a split dimension, per whole tile."""
     offset: S_co
     size: S_co
     """Elements in memory."""
     lanes: Mapping[str, S_co]
-    """Elements per step inside a tile, for the indices of split dimensions."""
+    """Elements per step within a tile, for the indices of split dimensions."""
     room: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
-    """For indices of split dimensions: how many elements of memory there are side by side, from the
-    index's first value on, or from that of each tile."""
+    """Contiguous elements of memory from the index's first value on, or from that of each tile.
+
+    Given for indices of split dimensions.
+    """
     inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
-    """Elements per step of the indices that are no loops: the digits of merged ones, and those that
-    have one value in a step of shared loops."""
+    """Elements per step of the indices that are no loops.
+
+    They are digits of merged indices, and indices with one value in an iteration of shared loops.
+    """
     element: Element = ELEMENTS["f32"]
     """The element in memory."""
 
@@ -54,7 +58,7 @@ class FlatAccess(Generic[S_co]):
         return self.strides[name] if name in self.strides else self.inner.get(name, 0)
 
     def along(self, loops: Sequence[Index]) -> FlatAccess[S_co]:
-        """The access with the strides of these indices."""
+        """Return the access with the strides of these indices."""
         known = {**self.inner, **self.strides}
         last = {index.name: index.parts[-1].name for index in loops}
         strides = {name: known[part] for name, part in last.items() if part in known}
@@ -62,18 +66,18 @@ class FlatAccess(Generic[S_co]):
         return replace(self, strides=strides, inner=inner)
 
     def is_one(self, indices: Iterable[Index]) -> bool:
-        """Whether one step of each index equals a full run of the next one."""
+        """Return whether one step of each index equals a full run of the next one."""
         return all(
             self.stride(outer.parts[-1].name) == self.stride(inner.parts[-1].name) * inner.range
             for outer, inner in pairwise(indices)
         )
 
     def lane_stride(self, name: str) -> S_co | int:
-        """The stride in elements within one tile of the index."""
+        """Return the stride in elements within one tile of the index."""
         return self.lanes.get(name, self.stride(name))
 
     def with_sizes(self, of: Callable[[Size], N]) -> FlatAccess[N]:
-        """The access with every size replaced."""
+        """Return the access with every size replaced."""
         strides, lanes, room, inner = (
             {name: of(size) for name, size in sizes.items()}
             for sizes in (self.strides, self.lanes, self.room, self.inner)
@@ -88,19 +92,21 @@ class Constraint:
     form: Linear
     extent: Size
     operands: tuple[int, ...] = ()
-    """The operands whose accesses would leave their tensors elsewhere."""
+    """The operands whose accesses would otherwise leave their tensors."""
 
     def with_sizes(self, of: Callable[[Size], Size]) -> Constraint:
         """The constraint with every size replaced."""
         return Constraint(self.form.with_sizes(of), of(self.extent), self.operands)
 
     def is_of_results(self, inputs: int) -> bool:
-        """Whether it keeps the result, or what the post body reads, inside its tensor."""
+        """Return whether it keeps the result, or the post body's operands, in bounds."""
         return any(operand >= inputs for operand in self.operands)
 
     def interior(self, name: str, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """The half-open range of values of an index for which the constraint holds for all values
-        of the others. The index has a positive coefficient."""
+        """Return the half-open range of an index for which the constraint is satisfied.
+
+        It is satisfied for all values of the other indices. The index has a positive coefficient.
+        """
         scale = self.form.coefficient(name)
         rest = self.form.substitute({name: Linear()})
         least, greatest = rest.bounds(ranges)
@@ -112,15 +118,16 @@ class Flat(Generic[S_co]):
     """A flattened statement. ``accesses`` lists the inputs, the post inputs, and the output."""
 
     indices: tuple[Index[S_co], ...]
-    """Those that loops run over: none that has one value, unless its value is read."""
+    """The indices that loops run over: none with a single value, unless the value is read."""
     accesses: tuple[FlatAccess[S_co], ...]
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
-    """Indices whose values the body or a constraint reads or yields, and the running one: they keep
-    their names."""
+    """Indices that keep their names: a body or constraint uses their values, or they are
+    running."""
     floating: frozenset[str] = frozenset()
-    """Indices of shared loops that a constraint uses: a step begins at any of their values."""
+    """Indices of shared loops that a constraint uses: an iteration begins at any of their
+    values."""
 
     @cached_property
     def ranges(self) -> dict[str, S_co]:
@@ -133,13 +140,13 @@ class Flat(Generic[S_co]):
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """The indices of loops outside the reduction; of an indexed write, all loops."""
+        """The indices of loops outside the reduction; for an indexed write, all loops."""
         loops = (i for i in self.indices if not i.scattered)
         return tuple(i.name for i in loops if self.scattered or not i.reduced)
 
     @cached_property
     def reduced(self) -> tuple[str, ...]:
-        """The indices of the loops that sum in registers, which an indexed write has none of."""
+        """The indices of the loops that sum in registers; none for an indexed write."""
         return tuple(i.name for i in self.indices if i.reduced and not self.scattered)
 
     @cached_property
@@ -152,7 +159,7 @@ class Flat(Generic[S_co]):
         return self.accesses[-1]
 
     def with_sizes(self, of: Callable[[Size], N]) -> Flat[N]:
-        """The statement with every size replaced."""
+        """Return the statement with every size replaced."""
         indices = tuple(i.with_sizes(of) for i in self.indices)
         accesses = tuple(a.with_sizes(of) for a in self.accesses)
         constraints = tuple(c.with_sizes(of) for c in self.constraints)
@@ -160,8 +167,10 @@ class Flat(Generic[S_co]):
 
 
 def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
-    """The layout in which a tensor value is read, or of the place in which it is to be packed;
-    row-major if it has no place."""
+    """Return a value's layout, or that of the place in which it is to be packed.
+
+    It is row-major without a place.
+    """
     if packed is not None and packed.layout != ANY_LAYOUT:
         return packed.layout
     place = _packed(value) or place_of(value.type)
@@ -169,14 +178,15 @@ def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
 
 
 def stored_element(value: SSAValue, packed: PlaceAttr | None = None) -> Element:
-    """The element in which a tensor value is read, or of the place in which it is to be packed."""
+    """Return a value's element, or that of the place in which it is to be packed."""
     place = packed or _packed(value)
     element = element_of(value.type)
     return element if place is None else ELEMENTS.get(place.precision.data, element)
 
 
 def _packed(value: SSAValue) -> PlaceAttr | None:
-    """The place in which a kernel's schedules read an argument, until the argument has it."""
+    """Return the place in which a kernel's schedules read an argument, until the argument has
+    it."""
     if not isinstance(value, BlockArgument):
         return None
     kernel = value.block.parent_op()
@@ -189,7 +199,7 @@ def _packed(value: SSAValue) -> PlaceAttr | None:
 
 
 def strides_of(value: SSAValue) -> dict[int, Size]:
-    """The strides of a tensor in elements, by dimension.
+    """Return the strides of a tensor in elements, by dimension.
 
     Raises InvalidModelError if the layout splits a dimension.
     """
@@ -203,7 +213,7 @@ def strides_of(value: SSAValue) -> dict[int, Size]:
 def flatten_access(
     forms: Access, shape: Sequence[Size], layout: Layout, ranges: Mapping[str, Size]
 ) -> FlatAccess:
-    """The address of an access to a tensor of this shape and layout.
+    """Return the address of an access to a tensor of this shape and layout.
 
     Raises InvalidModelError for a form whose digits in the layout are not affine.
     """
@@ -237,7 +247,7 @@ def _walk_tiles(
     room: dict[str, Size],
     layout: Layout,
 ) -> None:
-    """An index that runs in tiles of the layout's width."""
+    """Return the index that runs in tiles of the layout's width."""
     name = form.single
     if name is None or (piece.mod and piece.div > 1):
         raise _misfit(f"the access {form}", layout)
@@ -267,10 +277,10 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 
 
 def flatten(op: ContractOp, packed: Mapping[int, PlaceAttr] | None = None) -> Flat:
-    """Flatten a statement, or the part of it in one step of its kernel's shared loops. ``packed``
-    overrides the places of operands, by number.
+    """Flatten a statement, or its part in one iteration of its kernel's shared loops.
 
-    Raises InvalidModelError if a tensor is not traversed along a merged index as along one.
+    ``packed`` overrides the places of operands, by number. Raises InvalidModelError if a tensor is
+    not traversed along a merged index with a single stride.
     """
     steps = {name: loop.step for name, loop in shared_loops(op).items()}
     ranges = {**op.ranges, **steps}
@@ -302,7 +312,7 @@ def _read_at(
 
 
 def _in_step(index: Index, ranges: Mapping[str, Size]) -> Index:
-    """An index with the range, and those of its digits, that it has in a step."""
+    """Return an index with the range that it, and its digits, have in an iteration."""
     if not index.digits:
         return replace(index, range=ranges[index.name])
     return Index.merged(index.name, [_in_step(digit, ranges) for digit in index.digits])

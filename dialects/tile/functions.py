@@ -13,7 +13,7 @@ tile.segment @segment_0(%x: tensor<4x8xf32, #p>) -> (tensor<32xf32, #p>) {
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from xdsl.dialects.builtin import (
@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     base,
@@ -61,13 +61,13 @@ from tessella.dialects.symbols import callee_of, check_types
 from tessella.dialects.tile.attributes import PACKED, NestAttr
 from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
-from tessella.dialects.tile.inits import check_inits
+from tessella.dialects.tile.inits import check_inits, init_root, overwriter
 from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.selection import SelectionOp
 from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
-"""Argument attribute of a kernel: every caller passes a weight."""
+"""The attribute of a kernel's argument for which every caller passes a weight."""
 
 
 @irdl_op_definition
@@ -93,7 +93,7 @@ class _Function(IRDLOperation):
 
     @property
     def returned(self) -> ReturnOp:
-        """The terminator. Raises VerifyException if it is another op."""
+        """Return the terminator. Raises VerifyException if it is another op."""
         last = self.body.block.last_op
         if not isinstance(last, ReturnOp):
             raise VerifyException(f"{self.name} ends in tile.return")
@@ -112,7 +112,7 @@ class _Function(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Arguments and results are stored at their places, all on one device."""
+        """Check that arguments and results are stored at their places, all on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -134,7 +134,7 @@ class _Function(IRDLOperation):
 
     @property
     def all_statements(self) -> list[ContractOp | SelectionOp]:
-        """The statements of all kinds, in the order of the text."""
+        """The statements of all kinds, in text order."""
         return [op for op in self.body.block.ops if isinstance(op, ContractOp | SelectionOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
@@ -192,7 +192,7 @@ class KernelOp(_Function):
     name = "tile.kernel"
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     code = opt_prop_def(IntegerAttr[I64])
-    """What its failed checks write to the status."""
+    """The status that its failed checks write."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
     """The names of the nodes that it computes."""
     nest = opt_prop_def(NestAttr)
@@ -224,11 +224,11 @@ class KernelOp(_Function):
         return DictionaryAttr({}) if self.arg_attrs is None else self.arg_attrs.data[argument]
 
     def is_constant(self, argument: int) -> bool:
-        """Whether every caller passes a weight as this argument."""
+        """Return whether every caller passes a weight as this argument."""
         return CONSTANT in self.marks(argument).data
 
     def packed(self, argument: int) -> PlaceAttr | None:
-        """The place in which the schedules read this argument, until it has it."""
+        """Return the place in which the schedules read this argument, until it has it."""
         place = self.marks(argument).data.get(PACKED)
         return place if isinstance(place, PlaceAttr) else None
 
@@ -239,6 +239,27 @@ class KernelOp(_Function):
         if place is not None:
             marks[argument][PACKED] = place
         self.arg_attrs = ArrayAttr(map(DictionaryAttr, marks))
+
+    @property
+    def taken(self) -> Mapping[int, int]:
+        """The number of the argument that a result overwrites, by the number of the result."""
+        found: dict[int, int] = {}
+        for i, value in enumerate(self.returned.values):
+            root = init_root(value)
+            if isinstance(root, BlockArgument) and root is not value:
+                found[i] = root.index
+        return found
+
+    def _verify_taken(self) -> None:
+        taken = list(self.taken.values())
+        for i, argument in enumerate(self.body.block.args):
+            if overwriter(argument) is None:
+                continue
+            if taken.count(i) != 1 or self.is_constant(i):
+                raise VerifyException(
+                    "tile.kernel: expected an argument that is written over to be no constant, and "
+                    f"to become one result, found %{argument.name_hint or i}"
+                )
 
     def verify_(self) -> None:
         super().verify_()
@@ -259,6 +280,7 @@ class KernelOp(_Function):
                     raise VerifyException(f"tile.kernel: {PACKED} changes {argument.type}")
                 check_order("tile.kernel", packed)
         check_inits(self.body.block)
+        self._verify_taken()
         check_nest(self, self.nest)
         check_loops(self.body.block)
 
@@ -269,7 +291,7 @@ class SegmentOp(_Function):
 
     name = "tile.segment"
     brief = opt_prop_def(UnitAttr)
-    """It takes about as long as waking threads does: those that sleep are left asleep."""
+    """It is a short launch, about as long as waking threads: parked threads are not woken."""
 
     def __init__(self, name: str, type: FunctionType, body: Region) -> None:
         super().__init__(
@@ -286,6 +308,12 @@ class _CallsKernel(SymbolUserOpInterface):
         for i, value in enumerate(op.arguments):
             if kernel.is_constant(i) and weight_of(value) is None:
                 raise VerifyException(f"tile.call: operand {i} has to be a weight")
+        for result, i in kernel.taken.items():
+            if not can_take(op, i, result):
+                raise VerifyException(
+                    f"tile.call: @{op.callee_name} writes over operand {i}, which has to be a "
+                    "tensor that the segment makes or carries, and does not read later"
+                )
 
 
 @irdl_op_definition
@@ -294,6 +322,11 @@ class CallOp(TensorCall):
 
     name = "tile.call"
     traits = traits_def(Pure(), _CallsKernel())
+
+    def source(self, result: OpResult) -> SSAValue | None:
+        """Return the operand in whose memory a result is; None if it has memory of its own."""
+        taken = callee_of(self, self.callee, KernelOp).taken.get(result.index)
+        return None if taken is None else self.arguments[taken]
 
 
 @irdl_op_definition
@@ -330,8 +363,8 @@ def check_order(what: str, type: Attribute) -> None:
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors with equally many elements hold each, in row-major order, at the same
-    offset."""
+    """Return whether two tensors with equally many elements have equal offsets, in row-major
+    order."""
     if a.element_type != b.element_type:
         return False
     (first, rows), (second, columns) = (
@@ -341,13 +374,70 @@ def same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def through_views(value: SSAValue) -> SSAValue:
-    """The tensor that holds a value's memory."""
+    """Return the tensor that holds a value's memory."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
 
 
+def origin(value: SSAValue) -> SSAValue:
+    """Return the tensor of a segment that first had a value's memory: an argument, or the result
+    of an op in memory of its own."""
+    value = through_views(value)
+    while isinstance(value, OpResult) and isinstance(value.op, CallOp):
+        source = value.op.source(value)
+        if source is None:
+            break
+        value = through_views(source)
+    return value
+
+
+def can_take(call: CallOp, operand: int, result: int) -> bool:
+    """Return whether a call may overwrite an operand, whose memory one of its results then has.
+
+    The operand is a tensor that the segment makes, or a carried argument whose next value is that
+    result, and nothing reads it later.
+    """
+    root = through_views(call.arguments[operand])
+    if isinstance(root.owner, WeightOp) or not _is_read_last(root, call, operand):
+        return False
+    if isinstance(root, OpResult):
+        return True
+    segment = call.parent_op()
+    assert isinstance(segment, SegmentOp)
+    assert isinstance(root, BlockArgument)
+    memory = (root, call.res[result])
+    found = [i for i, v in enumerate(segment.returned.values) if origin(v) in memory]
+    return found == [root.index]
+
+
+def _is_read_last(root: SSAValue, call: CallOp, operand: int) -> bool:
+    """Return whether a call is the last reader of a tensor's memory, and reads it once."""
+    for use in root.uses:
+        op = use.operation
+        if isinstance(op, ViewOp):
+            if not _is_read_last(op.res, call, operand):
+                return False
+        elif op is call:
+            if use.index != operand:
+                return False
+        elif not op.is_before_in_block(call):
+            return False
+    return True
+
+
+def taken_arguments(segment: SegmentOp) -> frozenset[int]:
+    """Return the numbers of the arguments of a segment that its calls overwrite."""
+    found: set[int] = set()
+    for call in segment.body.block.ops:
+        if isinstance(call, CallOp):
+            taken = callee_of(call, call.callee, KernelOp).taken.values()
+            roots = (origin(call.arguments[i]) for i in taken)
+            found |= {root.index for root in roots if isinstance(root, BlockArgument)}
+    return frozenset(found)
+
+
 def weight_of(value: SSAValue) -> WeightOp | None:
-    """The weight that a value is, in any shape; None for a computed value."""
+    """Return the weight that a value is, in any shape; None for a computed value."""
     owner = through_views(value).owner
     return owner if isinstance(owner, WeightOp) else None

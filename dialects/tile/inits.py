@@ -1,11 +1,12 @@
-"""Tensors that statements write parts of, one after the other.
+"""Tensors of which several statements each write a part.
 
     %e = tile.empty : tensor<4xf32>
     %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] ...
     %s = tile.contract = [i: 2] (%y[i]) init %r -> [i + 2] ...
 
-All three values are one buffer. A statement with an `init` writes into the buffer of that value,
-so the value is lost: nothing may read it from then on.
+All three values are one buffer. A statement with an `init` writes into the buffer of that value and
+ends its lifetime: nothing may read the value afterwards. The init may be an argument of the kernel.
+One result is then in the memory of that argument, and nothing may read it after the call.
 """
 
 from __future__ import annotations
@@ -21,27 +22,33 @@ from tessella.dialects.tile.selection import SelectionOp
 
 
 def overwriter(value: SSAValue) -> ContractOp | None:
-    """The statement that has a tensor as its `init`, and so writes over it."""
+    """Return the statement that overwrites a tensor, as it has it as its `init`."""
     return next((op for use in value.uses if (op := _overwriter(use)) is not None), None)
 
 
+def init_root(value: SSAValue) -> SSAValue:
+    """Return the tensor that owns the buffer of a tensor of a kernel."""
+    while isinstance(value.owner, ContractOp) and value.owner.init is not None:
+        value = value.owner.init
+    return value
+
+
 def reads(op: ContractOp | SelectionOp) -> Iterator[SSAValue]:
-    """The tensors whose elements a statement reads."""
+    """Yield the tensors whose elements a statement reads."""
     yield from op.reads if isinstance(op, SelectionOp) else op.tensors[:-1]
     yield from (x.source for x in op.walk() if isinstance(x, ExtractOp))
 
 
 def check_inits(block: Block) -> None:
-    """Raise VerifyException if a tensor is used after a statement of a kernel has overwritten it,
-    or if a statement would write into a tensor that the kernel does not make."""
+    """Raise VerifyException if a tensor is used after a statement has overwritten it."""
     order = {op: i for i, op in enumerate(block.ops)}
     for op in order:
         if not isinstance(op, ContractOp) or (init := op.init) is None:
             continue
         name = f"%{init.name_hint or '?'}"
-        if not isinstance(init.owner, ContractOp | EmptyOp):
+        if not isinstance(init.owner, ContractOp | EmptyOp | Block):
             raise VerifyException(
-                f"tile.contract: expected an init that the kernel makes, found its argument {name}"
+                f"tile.contract: expected an init that a statement makes, found {name}"
             )
         if init.type != op.res.type:
             raise VerifyException(
@@ -64,7 +71,7 @@ def _overwriter(use: Use) -> ContractOp | None:
 
 
 def _outermost(op: Operation, block: Block) -> Operation:
-    """The op of a block that an op is, or is inside."""
+    """Return the op of a block that is, or contains, an op."""
     found = block.find_ancestor_op_in_block(op)
     assert found is not None, "a kernel is isolated from above"
     return found

@@ -24,8 +24,10 @@ from tessella.dialects.tile.ops import ContractOp
 
 
 def merge_indices(op: ContractOp) -> None:
-    """Merge indices of a statement, in place, and drop those that have one value, which nothing
-    reads and no shared loop runs over."""
+    """Merge indices of a statement, in place.
+
+    Indices with one value are dropped if nothing reads them and no shared loop runs over them.
+    """
     flat = merged(flatten(op))
     ranges, pinned = op.ranges, {*flat.pinned, *(at.name for at in op.at_list)}
     units = {name for name, extent in ranges.items() if extent == 1 and name not in pinned}
@@ -46,14 +48,16 @@ def merge_indices(op: ContractOp) -> None:
 
 
 def _whole(index: Index, known: Sequence[Index]) -> Index:
-    """An index of a step with its whole range."""
+    """Return an index of an iteration with its whole range."""
     parts = [next(i for i in known if i.name == part.name) for part in index.parts]
     return Index.merged(index.name, parts) if index.digits else parts[0]
 
 
 def with_places(op: ContractOp, places: Mapping[int, PlaceAttr]) -> Flat:
-    """The flattened statement with operands packed in other places, by number. More indices may
-    merge in their layouts."""
+    """Return the flattened statement with operands packed in other places, by number.
+
+    More indices may merge in their layouts.
+    """
     flat = flatten(op, places)
     return merged(flat) if places else flat
 
@@ -70,7 +74,7 @@ def merged(flat: Flat) -> Flat:
 
 
 def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
-    """A pair (outer, inner) such that one step of the outer equals a full run of the inner in all
+    """Return (outer, inner) such that one step of outer equals a full run of inner in all
     accesses."""
     kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
     loops = [index for index in flat.indices if index.name not in kept]

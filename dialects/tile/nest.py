@@ -47,7 +47,7 @@ from tessella.support.sizes import Size, ceil_div, estimated
 
 @dataclass(frozen=True)
 class Steps:
-    """The values of an index that the steps of a shared loop run."""
+    """The values of an index that the iterations of a shared loop run."""
 
     loop: SharedLoop
     extent: Size
@@ -56,19 +56,19 @@ class Steps:
 
     @property
     def block(self) -> int:
-        """How many of the loop's values are one of an index without a window."""
+        """The number of the loop's values for each value of an index without a window."""
         if self.window is not None or not self.loop.counts(self.extent):
             return 1
         return known(self.loop.extent // self.extent)
 
     @property
     def step(self) -> int:
-        """How many values a step runs."""
+        """The number of values that an iteration runs."""
         return self.loop.step // self.block if self.window is None else self.window.size
 
     @property
     def advance(self) -> int:
-        """By how many values the next step begins later, within the range."""
+        """The distance between the first values of consecutive iterations, within the range."""
         scale = 1 if self.window is None else self.window.scale
         return scale * self.loop.step // self.block
 
@@ -78,7 +78,8 @@ class Steps:
 
     @property
     def parallel(self) -> int:
-        """How many values threads are given at a time; 0 for a loop that each runs as a whole."""
+        """The grain by which threads divide the values; 0 for a loop that each thread runs
+        completely."""
         return self.loop.parallel // self.block
 
     @property
@@ -87,7 +88,7 @@ class Steps:
 
     @property
     def is_moved(self) -> bool:
-        """Whether a window begins before the index's range in some step, or ends after it."""
+        """Whether a window begins before the index's range in some iteration, or ends after it."""
         if self.window is None:
             return False
         last = self.window.scale * (self.loop.extent - self.loop.step) + self.window.offset
@@ -95,7 +96,7 @@ class Steps:
         return decided(low < 0) or decided(high > self.extent - self.step)
 
     def first(self, number: int) -> Size:
-        """The first value in a step."""
+        """Return the first value in an iteration."""
         start = decided_min(number * self.loop.step, self.loop.extent - self.loop.step)
         if self.window is None:
             return start // self.block
@@ -104,7 +105,7 @@ class Steps:
 
 
 def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
-    """The shared loops of a statement, by index."""
+    """Return the shared loops of a statement, by index."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
@@ -115,24 +116,25 @@ def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
 
 
 def asks_ahead(op: ContractOp) -> bool:
-    """Whether the steps of its kernel's shared loops ask for what a statement reads."""
+    """Return whether the iterations of its kernel's shared loops prefetch a statement's
+    operands."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     return bool(op.at_list) and isinstance(nest, NestAttr) and nest.data.prefetch > 0
 
 
 def depth(op: Operation | None) -> int:
-    """How many of its kernel's shared loops a statement is in."""
+    """Return the number of its kernel's shared loops around a statement."""
     return len(op.at_list) if isinstance(op, ContractOp) else 0
 
 
 def steps(op: ContractOp) -> int:
-    """How many times the shared loops run a statement, for costs."""
+    """Return how many times the shared loops run a statement, for costs."""
     return estimated(prod(loop.trips for loop in shared_loops(op).values()))
 
 
 def lives_within(value: SSAValue) -> int:
-    """How many shared loops a tensor lives within a step of; 0 if it lives in memory."""
+    """Return in how many shared loops' iterations a tensor lives; 0 if it lives in memory."""
     op = value.owner
     if not isinstance(op, ContractOp) or op.storage is None:
         return 0
@@ -140,7 +142,8 @@ def lives_within(value: SSAValue) -> int:
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:
-    """The shape of a tensor in memory: of the part that one step writes if it lives in a step."""
+    """Return the shape of a tensor in memory: that of one iteration's part if it lives in a
+    step."""
     op = value.owner
     if isinstance(op, ContractOp) and op.storage is not None:
         return op.storage.data.shape
@@ -148,7 +151,7 @@ def memory_shape(value: SSAValue) -> tuple[Size, ...]:
 
 
 def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
-    """The shape of what a statement writes in one step of so many shared loops."""
+    """Return the shape of what a statement writes in one iteration of this many shared loops."""
     shape: list[Size] = list(shape_of(op.res))
     for name, loop in list(shared_loops(op).items())[:within]:
         for dim, form in enumerate(op.out_access):
@@ -158,8 +161,11 @@ def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
 
 
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
-    """How long the blocks are that an index counts in a form, all others being within a block: 8
-    for ``8*c + i`` if ``i`` has 8 values. None if it does not."""
+    """Return the length of the blocks that an index enumerates in a form; None if it enumerates
+    none.
+
+    All other indices are within a block: the length is 8 for ``8*c + i`` if ``i`` has 8 values.
+    """
     length = 0
     low = high = form.constant
     for other, coefficient in form.terms:
@@ -174,7 +180,8 @@ def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None
 
 
 def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
-    """The index that counts blocks of a dimension, and how long they are: 1 if it is alone."""
+    """Return the index that enumerates blocks of a dimension, and their length: 1 if it is
+    alone."""
     if form.single is not None:
         return form.single, 1
     lengths = ((name, blocks_of(form, name, ranges)) for name, _ in form.terms)
@@ -182,8 +189,10 @@ def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
 
 
 def can_share(op: ContractOp, name: str) -> bool:
-    """Whether a loop over a free index may be shared: each step writes a part of the output's that
-    it counts."""
+    """Return whether a loop over a free index may be shared.
+
+    Each iteration must write a part of the output that the index enumerates.
+    """
     ranges = op.ranges
     free = any(index.name == name and not index.reduced for index in op.index_list)
     inner = [x for region in (op.combine, op.post) for x in region.walk()]
@@ -194,8 +203,10 @@ def can_share(op: ContractOp, name: str) -> bool:
 
 
 def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size]) -> bool:
-    """Whether an index counts blocks of one dimension of the result, and all of them. What the last
-    one has beyond the dimension is not written."""
+    """Return whether an index enumerates all blocks of one dimension of the result.
+
+    The part of the last block beyond the dimension is not written.
+    """
     found = [
         (blocks_of(form, name, ranges), extent)
         for form, extent in zip(op.out_access, shape_of(op.res), strict=True)
@@ -208,7 +219,7 @@ def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size])
 
 
 def can_divide(kernel: Operation, number: int) -> bool:
-    """Whether threads can divide the steps of a shared loop: each reads in it what it has written
+    """Return whether threads can divide a shared loop: each must read only what it has written
     itself."""
     statements = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp)]
     inside = [op for op in statements if depth(op)]

@@ -1,5 +1,7 @@
-"""Operands of statements, each read at an access, and the bodies over their elements: the text and
-the checks that kinds of statements share."""
+"""Operands of statements with their accesses, and bodies over their elements.
+
+The module has the text and the checks that kinds of statements share.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tessella.dialects.tile.access import Access, parse_access, print_access
 def print_operands(
     printer: Printer, values: Sequence[SSAValue], accesses: Sequence[Access]
 ) -> None:
-    """`(%x[n, k], %w[k, m])`."""
+    """Print `(%x[n, k], %w[k, m])`."""
     printer.print_string("(")
     for i, (value, forms) in enumerate(zip(values, accesses, strict=True)):
         printer.print_string(", " if i else "")
@@ -29,15 +31,17 @@ def print_operands(
 
 
 def parse_operands(parser: Parser) -> list[tuple[SSAValue, Access]]:
-    """What ``print_operands`` prints."""
+    """Parse the output of ``print_operands``."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: (parse_operand(parser), parse_access(parser))
     )
 
 
 def verify_operand(statement: str, value: SSAValue, forms: Access, known: Container[str]) -> None:
-    """Raise VerifyException unless an access has the rank of its tensor, whose layout is an order,
-    and names known indices."""
+    """Raise VerifyException unless an access has its tensor's rank and names known indices.
+
+    The tensor's layout must be a memory order.
+    """
     verify_place(value.type)
     text, rank, place = print_access(forms), len(shape_of(value)), place_of(value.type)
     if len(forms) != rank:

@@ -86,6 +86,9 @@ class ContractOp(ContractionOp):
     reaches, or for which a post operand would be read outside of its tensor, keep the values of
     `init`, whose buffer the statement writes into (`inits.py`).
 
+    A point at which the body chooses what changes no aggregate, by a comparison of a reduced index
+    with an element, need not be computed (`limits.py`).
+
     A statement with scattered indices is an indexed write: its body yields their values beside the
     element's, and the value is aggregated into the element of `init` that is there.
 
@@ -247,8 +250,10 @@ def _parse_storage(parser: Parser) -> StorageAttr | None:
 
 
 def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
-    """The products of floats in a body that become one operation with a sum, by the sum: those that
-    nothing else reads, and that are not added to another product."""
+    """Return the float products of a body that fuse with a sum, by the sum.
+
+    Nothing else reads them, and they are not added to another product.
+    """
     found: dict[Operation, arith.MulfOp] = {}
     for op in block.ops:
         if isinstance(op, arith.AddfOp):

@@ -54,12 +54,12 @@ def _constant(op: Operation) -> Array:
 
 
 def _as(kind: str, x: Array) -> Array:
-    """The same bits as signed or unsigned integers."""
+    """Return the same bits as signed or unsigned integers."""
     return x if x.dtype.kind == "b" else x.view(f"{kind}{x.dtype.itemsize}")
 
 
 def _of(kind: str, function: Function) -> Function:
-    """A function of signed or of unsigned integers."""
+    """Return a function of signed or unsigned integers."""
 
     def apply(a: Array, b: Array) -> Array:
         result = function(_as(kind, a), _as(kind, b))
@@ -83,7 +83,7 @@ def _ceil_quotient(a: Array, b: Array) -> Array:
 
 
 def _shift(function: Function) -> Function:
-    """A shift that gives 0 if the amount is the type's width or more."""
+    """Return a shift that gives 0 if the amount is at least the type's width."""
 
     def apply(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
@@ -105,7 +105,7 @@ def _absolute(x: Array) -> Array:
 
 
 def _wide(function: Callable[..., Array]) -> Function:
-    """A function computed in float64, and rounded once."""
+    """Return a function that computes in float64 and rounds once."""
 
     def apply(*arrays: Array) -> Array:
         wide = (x.astype(np.float64) for x in arrays)
@@ -240,7 +240,7 @@ _PREDICATES = {op.name: op.PREDICATES for op in (CmpiOp, CmpfOp)}
 
 
 def _whole(kind: str) -> Cast:
-    """Floats to integers: rounded towards zero and saturated; NaN gives 0."""
+    """Convert floats to integers: rounded towards zero and saturated; NaN gives 0."""
 
     def apply(x: Array, to: np.dtype[Any]) -> Array:
         info = np.iinfo(f"{kind}{to.itemsize}")

@@ -20,7 +20,7 @@ from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import place_of
 from tessella.dialects.sizes import dims
 from tessella.dialects.symbols import body_above, check_types
-from tessella.dialects.tile.functions import SegmentOp
+from tessella.dialects.tile.functions import SegmentOp, taken_arguments
 from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
 
@@ -29,8 +29,12 @@ class _RunsSegment(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, ScanOp)
         op.check_counts()
-        type = body_above(op, op.callee, SegmentOp).function_type
-        loop = op.loop
+        segment, loop = body_above(op, op.callee, SegmentOp), op.loop
+        type = segment.function_type
+        if any(i >= loop.carried for i in taken_arguments(segment)):
+            raise VerifyException(
+                f"tile.scan: @{op.callee_name} writes over an argument that is not carried"
+            )
         taken = [
             _element(value) if 0 <= i - loop.carried < loop.scanned else value.type
             for i, value in enumerate(op.arguments)
@@ -45,8 +49,8 @@ class _RunsSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(TensorCall, LoopOp):
-    """Run a segment for each element of sequences, which are row-major, or while a condition holds:
-    see ``LoopOp``."""
+    """Run a segment for each element of row-major sequences, or while a condition is true: see
+    ``LoopOp``."""
 
     name = "tile.scan"
     traits = traits_def(Pure(), _RunsSegment())
@@ -59,7 +63,7 @@ class ScanOp(TensorCall, LoopOp):
 
     @property
     def sequences(self) -> Sequence[SSAValue]:
-        """Those that are taken, and those that are returned."""
+        """The input and the output sequences."""
         loop = self.loop
         return (*self.arguments[loop.carried :][: loop.scanned], *self.res[loop.carried :])
 
@@ -68,7 +72,7 @@ class ScanOp(TensorCall, LoopOp):
         return shape_of(self.sequences[0])[0] if self.loop.scanned else None
 
     def check_counts(self) -> None:
-        """Raise VerifyException unless there are sequences of one length, and what is carried."""
+        """Raise VerifyException unless sequences have one length, and carried values exist."""
         reason = why_invalid(self.loop, len(self.arguments), len(self.res))
         if reason is not None:
             raise VerifyException(f"tile.scan: {reason}")
@@ -85,6 +89,6 @@ class ScanOp(TensorCall, LoopOp):
 
 
 def _element(value: SSAValue) -> Tensor:
-    """The type of an element of a sequence."""
+    """Return the type of a sequence's element."""
     type = tensor_type(value)
     return Tensor(type.element_type, dims(shape_of(type)[1:]), type.encoding)

@@ -1,4 +1,4 @@
-"""What statements that select values of rows have in common."""
+"""The common base of statements that select values of rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from tessella.support.sizes import Size, product
 
 
 class SelectionOp(IRDLOperation):
-    """Base of the statements that select values of rows. They share no loops with others; threads
-    may divide the rows."""
+    """Base of the statements that select values of rows.
+
+    They share no loops with others; threads may divide the rows.
+    """
 
     @property
     def reads(self) -> tuple[SSAValue, ...]:
@@ -49,16 +51,16 @@ class SelectionOp(IRDLOperation):
 
     @property
     def units(self) -> Size:
-        """What threads can divide: the number of rows, or of groups of rows."""
+        """The units that threads can divide: rows, or groups of rows."""
         return 1
 
     @property
     def parallel(self) -> int | None:
-        """The units that a thread takes at a time, where threads divide them."""
+        """The number of units in a thread's grain, if threads divide them."""
         return None
 
     def divide(self, units: int) -> None:
-        """Let threads take so many units at a time."""
+        """Divide the units among threads by a grain."""
         raise NotImplementedError
 
 
@@ -67,12 +69,12 @@ class RowSchedule:
     """The schedule of a selection of rows."""
 
     lanes: int
-    """Values of a row, or rows side by side, that one instruction looks at."""
+    """Values of a row, or adjacent rows, that one instruction processes."""
     parallel: int | None = None
-    """Rows, or groups of them, that a thread takes at a time, where threads divide them."""
+    """Rows, or groups of them, in a thread's grain, if threads divide them."""
 
     def text(self, detail: str = "") -> str:
-        """The schedule as text, with what one kind of selection adds to it."""
+        """Return the schedule as text, with the detail of one kind of selection."""
         parallel = "" if self.parallel is None else f" parallel {self.parallel}"
         return f"lanes {self.lanes}{detail}{parallel}"
 
@@ -90,7 +92,7 @@ class RowScheduleAttr(Data[S_co]):
         printer.print_string(f"<{self.data}>")
 
     def dividing(self, units: int) -> Self:
-        """The schedule where threads take so many units at a time."""
+        """Return the schedule with units divided by a grain."""
         return type(self)(replace(self.data, parallel=units))
 
 
@@ -107,17 +109,16 @@ def parse_parallel(parser: AttrParser) -> int | None:
 
 
 class RowsOp(SelectionOp):
-    """Base of the selections whose free indices count the rows, and whose reduced index counts the
-    values of a row."""
+    """Base of selections with rows along free indices and a row's values along a reduced index."""
 
     indices = prop_def(IndicesAttr)
     accesses = prop_def(ArrayAttr[AccessAttr])
-    """Of the operands; in a sort, that of both results follows."""
+    """The accesses of the operands; in a sort, followed by that of both results."""
     first = size_def()
 
     @property
     def count(self) -> Size:
-        """The number of values that are selected of each row, at most."""
+        """The most values that are selected of each row."""
         return size_of(self.first)
 
     @property
@@ -135,12 +136,12 @@ class RowsOp(SelectionOp):
 
     @property
     def free(self) -> tuple[Index, ...]:
-        """The indices that count the rows, the outermost first."""
+        """The indices of the rows, outermost first."""
         return tuple(index for index in self.index_list if not index.reduced)
 
     @property
     def along(self) -> Index:
-        """The index that counts the values of a row."""
+        """The index of a row's values."""
         return next(index for index in self.index_list if index.reduced)
 
     @property
@@ -172,8 +173,11 @@ class RowsOp(SelectionOp):
         raise NotImplementedError
 
     def verify_rows(self, count: Size) -> None:
-        """Raise VerifyException unless one index is reduced, each is declared once, and ``count``
-        values can be selected of a row."""
+        """Raise VerifyException unless the indices are valid and ``count`` values can be selected
+        of a row.
+
+        One index is reduced, and each is declared once.
+        """
         if sum(index.reduced for index in self.index_list) != 1:
             raise VerifyException(f"{self.name}: expected one index after the bar, that of a row")
         if len({index.name for index in self.index_list}) != len(self.index_list):
@@ -187,8 +191,11 @@ class RowsOp(SelectionOp):
     def verify_body(
         self, block: Block, expected: Sequence[Attribute], indices: Container[str]
     ) -> Attribute:
-        """The type that a scalar body yields. Raises VerifyException unless it takes these types,
-        and has ops of scalars and of these indices."""
+        """Return the type that a scalar body yields.
+
+        Raises VerifyException unless it takes these types, and has ops on scalars and these
+        indices.
+        """
         verify_arguments(self.name, block, expected)
         for op in block.ops:
             known = isinstance(op, IndexOp | SizeOp | YieldOp)

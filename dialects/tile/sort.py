@@ -55,9 +55,9 @@ METHODS = (INSERTION, INTERLEAVED, RADIX)
 class Sorting(RowSchedule):
     """The schedule of a sort.
 
-    ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all
-    behind the last of them. ``interleaved`` does so for several rows, one in each lane, that lie
-    side by side along the last free index. ``radix`` sorts all keys of a row by digits.
+    ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all worse
+    than the last of them. ``interleaved`` does so for several rows, one in each lane, that are
+    adjacent along the last free index. ``radix`` sorts all keys of a row by digits.
     """
 
     method: str
@@ -89,12 +89,13 @@ class SortingAttr(RowScheduleAttr[Sorting]):
 
 @irdl_op_definition
 class SortOp(RowsOp):
-    """The first values of each row by a key, in order, and their places.
+    """The first values of each row by a key, in order, and their positions.
 
-    The free indices count the rows, the reduced index the values of a row. The body computes the
-    key of each point from the operands' elements. The results have the keys and the places of the
-    ``first`` least ones; of the greatest ones if ``descending``. In their access, the reduced index
-    counts these. Equal keys stay in their order. NaN is greater than all numbers; -0 equals 0.
+    The free indices enumerate the rows, the reduced index the values of a row. The body computes
+    the key of each point from the operands' elements. The results have the keys and the positions
+    of the ``first`` least values, or of the greatest if ``descending``. In their access, the
+    reduced index enumerates these. Equal keys keep their order. NaN is greater than all numbers; -0
+    equals 0.
     """
 
     name = "tile.sort"

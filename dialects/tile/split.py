@@ -37,7 +37,7 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size, ceil_div
 
 Widths = dict[str, tuple[int, ...]]
-"""The indices to split, and the steps that go together, from the most to the fewest."""
+"""The indices to split, and the combined steps, in descending order."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Stretch:
     value: Linear
     indices: tuple[Index, ...]
     bound: Size | None = None
-    """Below it the value has to stay; 0 where it does anyway."""
+    """The bound of the value; 0 if it is implied."""
 
 
 def is_split(op: ContractOp) -> bool:
-    """Whether a layout splits a dimension of one of the statement's tensors."""
+    """Return whether a layout splits a dimension of one of the statement's tensors."""
     return any(layout_of(value).is_split for value in (*op.operands, op.res))
 
 
 def unreadable(op: ContractOp) -> str | None:
-    """The reason why a statement does not fit the layouts of its tensors, as a sentence; None if it
+    """Return why a statement does not match the layouts of its tensors, as a sentence; None if it
     does."""
     found = _widths(op)
     return found if isinstance(found, str) else None
@@ -66,7 +66,7 @@ def unreadable(op: ContractOp) -> str | None:
 def split_indices(op: ContractOp) -> None:
     """Split the indices of a statement, in place, as the layouts of its tensors require.
 
-    Raises InvalidModelError if it does not fit them.
+    Raises InvalidModelError if it does not match them.
     """
     widths = _widths(op)
     if isinstance(widths, str):
@@ -94,7 +94,7 @@ def split_indices(op: ContractOp) -> None:
 
 
 def _widths(op: ContractOp) -> Widths | str:
-    """The indices to split, or the reason why no split helps."""
+    """Return the indices to split, or the reason why no split helps."""
     ranges = op.ranges
     found: dict[str, set[int]] = {}
     values = op.tensors
@@ -121,7 +121,7 @@ def _widths(op: ContractOp) -> Widths | str:
 
 
 def _divided(layout: Layout, forms: Access) -> Iterator[tuple[Linear, int]]:
-    """The forms of dimensions that a layout splits, and the block sizes."""
+    """Yield the forms of dimensions that a layout splits, and the block sizes."""
     for piece in layout.order(len(forms)):
         for divisor in {piece.div, piece.div * piece.mod} - {0, 1}:
             yield forms[piece.dim], divisor
@@ -136,7 +136,7 @@ def _extracts(op: ContractOp) -> Iterator[ExtractOp]:
 
 
 def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
-    """The parts of an index's range that are whole digits; for a reduced index, all of it."""
+    """Yield the parts of an index's range that are whole digits; for a reduced index, all of it."""
     if not widths:
         yield Stretch(Linear.of(index.name), (index,))
     elif index.reduced:
@@ -148,7 +148,7 @@ def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
 
 
 def _whole_digits(index: Index, widths: Sequence[int], start: Size = 0) -> Iterator[Stretch]:
-    """The part in digits of the first width, then the remainder in digits of the next."""
+    """Yield the part in digits of the first width, then the remainder in digits of the next."""
     width = widths[0] if widths else 1
     count, rest = divmod(index.range - start, width)
     if not decided_zero(count):
@@ -159,7 +159,7 @@ def _whole_digits(index: Index, widths: Sequence[int], start: Size = 0) -> Itera
 
 
 def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
-    """A number of blocks of the first width, with all their digits."""
+    """Return a number of blocks of the first width, with all their digits."""
     weights = (*widths, 1)
     ranges = (count, *(a // b for a, b in pairwise(weights)))
     digits = [
@@ -172,7 +172,7 @@ def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
 
 
 def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> ContractOp:
-    """The statement over one stretch of each index."""
+    """Return the statement over one stretch of each index."""
     values = {i.name: s.value for i, s in zip(op.index_list, part, strict=True)}
     accesses = [tuple(form.substitute(values) for form in forms) for forms in op.access_list]
     inputs, count = list(zip(op.inputs, accesses, strict=False)), len(op.inputs)
@@ -196,7 +196,8 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
 
 
 def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
-    """A copy of a body that computes indices from others, such as split ones from their digits."""
+    """Return a copy of a body that computes indices from others, such as split ones from their
+    digits."""
     copy = region.clone()
     for inner in list(copy.walk()):
         if isinstance(inner, IndexOp) and values[inner.index.data].single != inner.index.data:
@@ -207,7 +208,7 @@ def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
 
 
 def _computed(form: Linear, before: Operation) -> SSAValue:
-    """The value of a form as ops in a body."""
+    """Return the value of a form as ops in a body."""
 
     def add(op: Operation) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(before))
@@ -227,8 +228,10 @@ def _computed(form: Linear, before: Operation) -> SSAValue:
 
 
 def constant_layouts(op: ContractOp, constants: Sequence[int]) -> dict[int, Layout]:
-    """By number: layouts of constant inputs with the digits of the split indices. High digits are
-    outermost, in loop order; low digits are innermost, reduced ones first."""
+    """Return, by number, layouts of constant inputs with the digits of the split indices.
+
+    High digits are outermost, in loop order; low digits are innermost, reduced ones first.
+    """
     widths = _widths(op)
     if isinstance(widths, str) or op.is_map:
         return {}

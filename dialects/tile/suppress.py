@@ -51,7 +51,7 @@ from tessella.dialects.tile.selection import (
 from tessella.support.sizes import Size, product
 
 KEY_BITS = 32
-"""Of a key at most: it is compared as one integer with its place, which has as many."""
+"""The most bits of a key, which is compared as one integer with its position of equal width."""
 
 Operand = tuple[SSAValue, Access]
 
@@ -70,14 +70,13 @@ class SweepAttr(RowScheduleAttr[RowSchedule]):
 
 @irdl_op_definition
 class SuppressOp(RowsOp):
-    """The values of each row that no value before them rules out, by falling keys.
+    """The values of each row that no earlier value suppresses, by falling keys.
 
-    The first body computes the key of each point. A value whose key is NaN is left out; equal keys
-    stay in their order; -0 equals 0. A value that comes later is selected unless the second body
-    holds for one that was selected and it: the body takes the items of the former, then those of
-    the latter. ``first`` values at most are selected of a row, and no more than its limit says. The
-    results are their places, in order, and how many they are. What follows them in a row of places
-    is arbitrary.
+    The first body computes the key of each point. A value whose key is NaN is dropped; equal keys
+    keep their order; -0 equals 0. A later value is selected unless the second body is true for a
+    selected one and it: the body takes the items of the former, then those of the latter. At most
+    ``first`` values of a row are selected, and at most its limit. The results are their positions,
+    in order, and their number. Further positions of a row are arbitrary.
     """
 
     name = "tile.suppress"
@@ -220,11 +219,11 @@ class SuppressOp(RowsOp):
 
 @irdl_op_definition
 class JoinOp(SelectionOp):
-    """The values of several rows, one row after the other.
+    """The concatenated values of several rows.
 
-    Of each row of ``places``, the first so many count as ``counts`` says. Each becomes a row of
-    the first result: the coordinates of its row, then the value. The second result says how many
-    these are; the rest of the first one is 0.
+    Of each row of ``places``, the first ``counts`` values count. Each becomes a row of the first
+    result: the coordinates of its row, then the value. The second result is their number; the rest
+    of the first one is 0.
     """
 
     name = "tile.join"

@@ -27,19 +27,23 @@ from tessella.support.sizes import Expr, Size
 
 @dataclass(frozen=True)
 class Need:
-    """The elements that a step reads of the dimension that a shared loop moves through: from
-    ``factor * first + low`` to ``factor * last + high``, for the values that it runs."""
+    """The elements of a dimension that an iteration of a shared loop reads.
+
+    They range from ``factor * first + low`` to ``factor * last + high``, for the values that it
+    runs.
+    """
 
     dim: int
     factor: int
     low: Size
     high: Size
     block: int
-    """How many elements the writer has for each value that it runs."""
+    """The writer's elements for each value that it runs."""
 
 
 def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> Need | None:
-    """What a step of a reader needs of a tensor; None if that is no window of one dimension."""
+    """Return what a reader's iteration needs of a tensor; None if that is no window of one
+    dimension."""
     moved, _ = _nth(writer, number)
     name, _ = _nth(reader, number)
     dim = next(d for d, form in enumerate(writer.out_access) if form.coefficient(moved))
@@ -52,7 +56,7 @@ def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) 
 
 
 def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
-    """Whether each step of a shared loop reads only what it writes itself."""
+    """Return whether each iteration of a shared loop reads only what it writes itself."""
     if _reads_same(writer, reader, access, number):
         return True
     need = needed(writer, reader, access, number)
@@ -64,7 +68,7 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
 
 @lru_cache(maxsize=1024)
 def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
-    """Whether each step writes all that it needs of a dimension."""
+    """Return whether each iteration writes all that it needs of a dimension."""
     trips = own.trips
     if isinstance(trips, Expr):
         return False
@@ -79,7 +83,7 @@ def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
 
 
 def infer_windows(statements: Sequence[ContractOp]) -> None:
-    """Give statements the windows that those after them need, where they share loops."""
+    """Give statements the windows that later ones need, where they share loops."""
     for op in reversed(statements):
         ats = op.at_list
         if ats:
@@ -88,8 +92,10 @@ def infer_windows(statements: Sequence[ContractOp]) -> None:
 
 
 def _window(op: ContractOp, number: int) -> Window | None:
-    """The window of a statement in a shared loop that its readers need; None if it counts the loop
-    as they do, or none is what they need."""
+    """Return the window of a statement in a shared loop that its readers need.
+
+    None if it enumerates the loop as they do, or if no window is sufficient.
+    """
     readers = list(_readers(op))
     if lives_within(op.res) <= number or not readers:
         return None
@@ -120,8 +126,8 @@ def _readers(op: ContractOp) -> Iterator[tuple[ContractOp, Access]]:
 def _asked(
     writer: ContractOp, reader: ContractOp, access: Access, number: int
 ) -> tuple[Size, Size, Size] | None:
-    """By how many elements a reader's steps move for each value of the loop, and where the first
-    one begins and ends."""
+    """Return the elements that a reader moves per value of the loop, and the ends of its first
+    iteration."""
     need = needed(writer, reader, access, number)
     _, own = _nth(reader, number)
     if need is None or need.factor % own.block:
@@ -136,14 +142,17 @@ def _nth(op: ContractOp, number: int) -> tuple[str, Steps]:
 
 
 def _reads_same(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
-    """Whether a step reads as much of each dimension as it writes, and steps share nothing."""
+    """Return whether iterations read as much of each dimension as they write, and share nothing."""
     written = _parts(writer, writer.out_access, number)
     return None not in written and written == _parts(reader, access, number)
 
 
 def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
-    """How many elements of each dimension a step of a shared loop accesses, where all steps
-    together access each once; 0 where the loop does not move through a dimension."""
+    """Return the elements of each dimension that an iteration accesses.
+
+    All iterations together access each element once; 0 if the loop does not move through a
+    dimension.
+    """
     name, loop = _nth(op, number)
     ranges = op.ranges
     parts: list[Size | None] = []
@@ -155,7 +164,7 @@ def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
 
 
 def _is_split(op: ContractOp, dim: int) -> bool:
-    """Whether the layout of a result splits a dimension."""
+    """Return whether the layout of a result splits a dimension."""
     place, rank = place_of(op.res.type), len(shape_of(op.res))
     pieces = place.layout.order(rank) if place is not None else ()
     return sum(piece.dim == dim for piece in pieces) > 1

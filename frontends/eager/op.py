@@ -29,6 +29,7 @@ from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import FixedProgram, Lowered
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.program import Program
+from tessella.support import deadline
 from tessella.support.errors import ShapeError
 
 MAX_OPS = 256
@@ -116,7 +117,7 @@ class EagerOp:
             for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
             if not isinstance(x, np.ndarray) or x.dtype != dtype
         ]
-        with memory_to_compile():
+        with deadline.within(self._options.timeout), memory_to_compile():
             program = compile_graph(graph, self._options).program
         return _Prepared(self._kind, program, converted)
 

@@ -55,7 +55,6 @@ class OnnxSource:
         self._open(open_model(origin), max_bytes)
         self.files = self._model.files
         """The other files that hold its tensors, relative to its own."""
-        self.nodes = len(self._model.graph.nodes)
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)

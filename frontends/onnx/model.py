@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 DTYPES: Mapping[str, np.dtype[Any]] = {
     elements.dtype_name(elements.DTYPES[name]): elements.DTYPES[name]
     for name, element in ELEMENTS.items()
-    if element.bits >= 16 or not element.is_tagged
+    if element.is_native
 }
 """The dtypes of supported element types, by name."""
 

@@ -1,4 +1,5 @@
-"""What a session reads in an ONNX file beside the program: this needs the package onnx."""
+"""Metadata and initializers of an ONNX file, which sessions report. Reading them needs the package
+onnx."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _FIRST_OVERRIDABLE = 4
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What an ONNX file says of itself."""
+    """Metadata of an ONNX file."""
 
     producer_name: str = ""
     graph_name: str = ""
@@ -37,7 +38,7 @@ class ModelMetadata:
 
 
 def metadata(origin: Origin) -> ModelMetadata:
-    """What the file says of itself."""
+    """Return the metadata of the file."""
     model = _loaded(origin)
     return ModelMetadata(
         producer_name=model.producer_name,

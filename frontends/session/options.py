@@ -14,7 +14,7 @@ from tessella.support.errors import ExecutionError, OptionError
 
 
 class GraphOptimizationLevel(IntEnum):
-    """How much is optimised. tessella always optimises all."""
+    """The optimisation level, which has no effect: tessella optimises everything."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -24,7 +24,7 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Whether ops run at the same time. In tessella one runs after the other, on all threads."""
+    """The execution mode, which has no effect: ops run one after the other, each on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -275,7 +275,7 @@ def _entry(entries: Mapping[str, str], key: str, where: str) -> str:
 
 
 def check_not_ended(options: object) -> None:
-    """Raise ExecutionError where the options of a run ask for its end."""
+    """Raise ExecutionError if the options terminate the run."""
     if getattr(options, "terminate", False):
         raise ExecutionError(
             "the run was ended, as its options have terminate=True",
@@ -298,12 +298,12 @@ _IGNORED: Mapping[str, str] = {
     "log_verbosity_level": "the level is that of the logger `tessella`",
     "only_execute_path_to_fetches": "a run computes all outputs",
 }
-"""Why options have no effect. Results are the same in each run anyway, which is what
-``use_deterministic_compute`` asks for."""
+"""Reasons why options have no effect. ``use_deterministic_compute`` asks for what every run does:
+results are deterministic."""
 
 
 def ignored(options: object) -> Iterator[str]:
-    """The options of a session or of a run that were changed, and have no effect."""
+    """Yield the changed options of a session or run that have no effect."""
     defaults = RunOptions() if hasattr(options, "terminate") else SessionOptions()
     for name, why in _IGNORED.items():
         value, default = getattr(options, name, None), getattr(defaults, name, None)
@@ -315,14 +315,14 @@ def ignored(options: object) -> Iterator[str]:
 
 
 def _plain(value: Any, default: object) -> object:
-    """An option as ours; enums of ONNX Runtime have the same numbers."""
+    """Convert an option of ONNX Runtime; its enums have the same numbers."""
     return int(value) if isinstance(default, int) else value
 
 
 def ignored_providers(
     providers: Sequence[str | tuple[str, Mapping[str, Any]]], options: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """The execution providers, and options of them, that have no effect."""
+    """Yield the execution providers and their options that have no effect."""
     names = [each if isinstance(each, str) else each[0] for each in providers]
     beside = [each[1] for each in providers if not isinstance(each, str)]
     yield from (f"the provider {name} (there is the {CPU} alone)" for name in names if name != CPU)

@@ -1,4 +1,4 @@
-"""The functions of ONNX Runtime's package that are about the whole process."""
+"""Functions of ONNX Runtime's package that concern the whole process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def set_default_logger_severity(severity: int) -> None:
         raise OptionError(
             "there is no such severity", expected="a number from 0 to 4", found=repr(severity)
         )
-    import logging  # it takes its time
+    import logging  # the import is slow
 
     logging.getLogger("tessella").setLevel(_LEVELS[severity])
 

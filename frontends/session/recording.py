@@ -1,4 +1,4 @@
-"""The profile of a session: what its runs do, as a trace for ``chrome://tracing`` or Perfetto."""
+"""The profile of a session's runs, as a trace for ``chrome://tracing`` or Perfetto."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Event = Mapping[str, object]
 
 
 class Recording:
-    """The events of a session since it began; recorded runs take turns."""
+    """The events of a session since the profile began; recorded runs are serialised."""
 
     def __init__(self, prefix: str) -> None:
         self.began = time.time_ns()
-        """When it began, in nanoseconds since 1970."""
+        """The start, in nanoseconds since 1970."""
         self._prefix = prefix
         self._zero = now()
         self._events: list[Event] = []
         self._lock = fork.Lock()
 
     def initialized(self) -> None:
-        """Record that the model is compiled or loaded."""
+        """Record the end of compilation or loading."""
         self._add("session_initialization", "Session", 0.0, self._elapsed(), 0, {})
 
     def run(
@@ -43,7 +43,7 @@ class Recording:
         feeds: Mapping[str, npt.ArrayLike],
         out: Out | None,
     ) -> list[Array]:
-        """The outputs of a run. Programs that it compiles are not recorded, only its time."""
+        """Run, record, and return the outputs. Compilations in the run are recorded as one span."""
         with self._lock:
             start = self._elapsed()
             results, spans = model.run_traced(names, feeds, out=out)
@@ -53,7 +53,7 @@ class Recording:
         return results
 
     def write(self) -> str:
-        """Write the file; its name. Raises OptionError where that is not possible."""
+        """Write the file and return its name. Raises OptionError if that fails."""
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
         path = f"{self._prefix}_{stamp}_{time.time_ns() // 1_000_000 % 1000:03}.json"
         try:
@@ -71,7 +71,7 @@ class Recording:
             yield from self._events
 
     def _elapsed(self) -> float:
-        """Microseconds."""
+        """Return the microseconds since the start."""
         return (now() - self._zero) / 1e3
 
     def _add_span(self, span: Span, start: float) -> None:

@@ -1,4 +1,4 @@
-"""Methods of ONNX Runtime's classes that have no meaning here."""
+"""Methods of ONNX Runtime's classes that tessella does not support."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OptionError
 
 
 def refused(name: str, hint: str) -> Callable[..., NoReturn]:
-    """A method of this name that raises OptionError with a hint."""
+    """Return a method of this name that raises OptionError with a hint."""
 
     def method(*_: object, **__: object) -> NoReturn:
         raise OptionError(f"tessella has no {name!r} of ONNX Runtime", hint=hint)

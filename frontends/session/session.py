@@ -127,7 +127,7 @@ class InferenceSession:
         self._prepares = prepare
         self.model: Model = self._opened(frozenset())
         self._overriding: dict[frozenset[str], Model] = {}
-        """Models with some initializers as inputs, by the names of these."""
+        """Models that have initializers as inputs, by the names of these."""
         self._inputs = [with_sizes(info, self._sizes) for info in self.model.inputs]
         self._outputs = [with_sizes(info, self._sizes) for info in self.model.outputs]
         self._has_warned = False
@@ -247,7 +247,7 @@ class InferenceSession:
         def answer() -> None:
             try:
                 found, error = self.run(output_names, input_feed, run_options), ""
-            except Exception as failure:  # whatever it is: the function has to know
+            except Exception as failure:  # any exception: the callback must learn of it
                 found, error = list[Array](), str(failure) or type(failure).__name__
             callback(found, user_data, error)
 
@@ -425,7 +425,8 @@ class InferenceSession:
         return [] if _is_artifact(self._origin) else onnx_file.overridable(self._origin)
 
     def _serving(self, feeds: Mapping[str, npt.ArrayLike]) -> Model:
-        """The model whose inputs these are, or the one that has all but initializers."""
+        """Return the model for these inputs: the default one, or one that has initializers as
+        inputs."""
         if len(feeds) <= len(self._inputs):
             return self.model
         given = frozenset(i.name for i in self._overridable if i.name in feeds)
@@ -436,7 +437,7 @@ class InferenceSession:
         return self._overriding[given]
 
     def _opened(self, given: frozenset[str]) -> Model:
-        """The model, with some initializers as inputs."""
+        """Compile or load the model, with these initializers as inputs."""
         threads = self._options.intra_op_num_threads or None
         values = {
             name: value.numpy()
@@ -451,7 +452,7 @@ class InferenceSession:
             if isinstance(origin, bytes):
                 return loaded.from_bytes(origin, threads)
             return loaded.load(origin, threads=threads)
-        # the compiler is not needed for an artifact
+        # artifacts need no compiler
         from pathlib import Path
 
         from tessella.frontends.compile import compile
@@ -465,7 +466,7 @@ class InferenceSession:
         return compile(model, threads=threads, dims=dims, prepare=self._prepares)
 
     def _fixed_sizes(self) -> Mapping[str, int]:
-        """The sizes of dimensions that options fix, by name."""
+        """Return the sizes of dimensions that options fix, by name."""
         named: Mapping[str, int] = getattr(self._options, "sizes", {})
         denoted: Mapping[str, int] = getattr(self._options, "sizes_by_denotation", {})
         if not denoted:
@@ -478,8 +479,8 @@ class InferenceSession:
         return {**onnx_file.sizes_by_denotation(self._origin, denoted), **named}
 
     def _check_sizes(self, feeds: Mapping[str, npt.ArrayLike]) -> None:
-        """Raise InputError for an array with another size than options fix. Programs of an
-        artifact may serve others."""
+        """Raise InputError if an array's size differs from the one that options fix. An artifact's
+        programs may serve other sizes."""
         if not self._sizes:
             return
         for info in self._inputs:

@@ -34,7 +34,7 @@ _NUMBERS: Mapping[str, int] = {
     "uint64": 13,
     "bfloat16": 16,
 }
-"""The numbers of element types in ONNX's TensorProto, by the name of the dtype."""
+"""Numbers of element types in ONNX's TensorProto, by the name of the dtype."""
 
 
 class OrtValue:
@@ -328,7 +328,7 @@ class OrtValue:
 
 
 def dtype_of(element_type: ElementType) -> np.dtype[Any]:
-    """The dtype for a dtype, or for ONNX's number of an element type. Raises InputError."""
+    """Return the dtype of a dtype, or of ONNX's number of an element type. Raises InputError."""
     if isinstance(element_type, int):
         names = {number: name for name, number in _NUMBERS.items()}
         if element_type not in names:
@@ -345,14 +345,14 @@ def dtype_of(element_type: ElementType) -> np.dtype[Any]:
 
 
 def array_at(address: int, element_type: ElementType, shape: Sequence[int]) -> Array:
-    """The array at an address, which has to stay valid. Raises InputError for a wrong type."""
+    """Return the array at an address, which must stay valid. Raises InputError for a wrong type."""
     dtype = dtype_of(element_type)
     memory = (ctypes.c_byte * (prod(shape) * dtype.itemsize)).from_address(address)
     return np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))
 
 
 def plain_feeds(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The inputs as arrays and lists."""
+    """Return the inputs as arrays and lists."""
     if not any(isinstance(value, OrtValue) for value in feeds.values()):
         return feeds
     return {name: _plain(value) for name, value in feeds.items()}

@@ -21,6 +21,7 @@ from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
 from tessella.runtime.specs import TensorSpec
+from tessella.support import deadline
 from tessella.support.copies import Compiled
 from tessella.support.errors import InputError, OptionError
 
@@ -71,7 +72,7 @@ class TileProgram(Compiled):
         arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
         specs = [TensorSpec(a.shape, a.dtype) for a in arrays]
         key = tuple((spec.shape, spec.dtype) for spec in specs)
-        model = self._programs.get(key, lambda: self._program(specs).compile(self._options))
+        model = self._programs.get(key, lambda: self._compiled(specs))
         results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -108,6 +109,10 @@ class TileProgram(Compiled):
 
     def __repr__(self) -> str:
         return f"tile({self.source!r})"
+
+    def _compiled(self, specs: Sequence[TensorSpec]) -> Model:
+        with deadline.within(self._options.timeout):
+            return self._program(specs).compile(self._options, in_call=True)
 
     def _program(self, specs: Sequence[TensorSpec]) -> FixedProgram:
         bound = bind(self._function, self._source, specs)

@@ -58,7 +58,9 @@ class TracedModel(Model):
         tell: Callable[[Sequence[str], float], None],
     ) -> None:
         self._tell_compiled = tell
-        super().__init__(source, options, openness=bounds, most=MAX_PROGRAMS, starts=OF_ARRAYS)
+        super().__init__(
+            source, options, openness=bounds, in_call=True, most=MAX_PROGRAMS, starts=OF_ARRAYS
+        )
 
     def call(self, arrays: Sequence[Array]) -> Any:
         """The function's result for arrays of its types."""

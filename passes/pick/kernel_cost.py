@@ -34,8 +34,6 @@ from tessella.targets.database import Times, Timing
 
 MAX_KEPT = 1 << 16
 """The most estimates that a compilation caches."""
-DEVICE_LATENCY = 1e-5
-"""Seconds until a copy to or from a device begins: a guess."""
 
 _ESTIMATES: dict[Hashable, Estimate] = of_compilations()
 
@@ -193,7 +191,7 @@ def step_seconds(step: Step, value: SSAValue, start: PlaceAttr, target: Target) 
     shape = shape_of(value)
     if kind is CopyOp:
         on_cpu = {start.device.data, end.device.data} <= {"host", *CPUS}
-        return 0.0 if on_cpu else DEVICE_LATENCY + moving(bytes_of(value), bytes_of(value), target)
+        return 0.0 if on_cpu else CALL + moving(bytes_of(value), bytes_of(value), target)
     if start.precision == end.precision and start.layout.same_memory(end.layout, shape):
         return 0.0
     size = estimated(math.prod(shape))

@@ -21,7 +21,7 @@ from tessella.dialects.tile import (
     SegmentOp,
     through_views,
 )
-from tessella.passes.tile.parallel import THREADS
+from tessella.passes.tile import parallel
 from tessella.passes.tile.parts import joined, roots_of, uses
 from tessella.support.decisions import known
 from tessella.support.sizes import estimated, expression
@@ -111,8 +111,8 @@ class _Pieces:
     def _longer(self, name: str, now: Part, then: Part) -> float:
         """Return the additional cycles of a kernel with other shares, on average."""
         before, after = _estimated(now), _estimated(then)
-        more = (after.largest(n) - before.largest(n) for n in THREADS)
-        return self.cycles[name] * sum(more) / before.extent / len(THREADS)
+        more = (after.largest(n) - before.largest(n) for n in parallel.THREADS)
+        return self.cycles[name] * sum(more) / before.extent / len(parallel.THREADS)
 
 
 def _estimated(part: Part) -> Share:

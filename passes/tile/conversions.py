@@ -51,7 +51,9 @@ arithmetic."""
 
 def conversion(element: Element, target: Target) -> Conversion:
     """Return the operations that convert an element; none if it is the arithmetic's own."""
-    return _TABLE.get((element.name, target.converts(element.name)), FREE)
+    if not (element.narrow and element.is_native):
+        return FREE
+    return _TABLE[element.name, target.converts(element.name)]
 
 
 def converting_ops(block: Block, target: Target) -> float:

@@ -8,6 +8,7 @@ from math import prod
 from xdsl.ir import BlockArgument
 
 from tessella.dialects.layout import NCHW
+from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile import ContractOp, KernelOp, SelectionOp
 from tessella.dialects.tile.flat import layout_of, stored_element
@@ -63,8 +64,10 @@ def copy_cycles(argument: BlockArgument, packed: PlaceAttr, target: Target) -> f
     """Return the cycles to copy an argument to the place in which schedules read it."""
     count, size = count_of(argument), bytes_in(argument)
     place, written = place_of(argument.type), count * stored_element(argument, packed).size
-    layout = NCHW if place is None else place.layout
-    shuffled = 0.0 if layout_of(argument, packed) == layout else count * SHUFFLING
+    before, after = NCHW if place is None else place.layout, layout_of(argument, packed)
+    rank = len(shape_of(argument))
+    inside = [layout.order(rank)[-1].dim for layout in (before, after)] if rank else []
+    shuffled = count * SHUFFLING if len(set(inside)) > 1 else 0.0
     return moving(size, written, target) * target.ghz * 1e9 + shuffled
 
 

@@ -6,6 +6,7 @@ several times, if that takes less time than writing its result and reading it ag
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log2
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from xdsl.rewriter import Rewriter
 from tessella.dialects.nn.core import shape_of, tensor_type
 from tessella.dialects.tile import Access, ContractOp, Linear, stays_inside, yielded
 from tessella.dialects.tile.flat import layout_of
+from tessella.dialects.tile.limits import would_end
 from tessella.passes.tile.estimates import bytes_in, points
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.places import can_have_lanes
@@ -40,14 +42,24 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
     producer = consumer.operands[operand].owner
     if not isinstance(producer, ContractOp) or not _is_plain(producer):
         return None
-    if reads_points(producer.combine) and not consumer.is_scatter:
-        return None
     if not _pays(producer, target) or not can_run_at(producer, consumer):
         return None
     names = _renaming(producer, consumer, consumer.access_list[operand])
     if names is None or any(names[n].single is None for n in read_indices(producer.combine)):
         return None
+    if reads_points(producer.combine) and not _may_read_points(consumer, operand, names):
+        return None
     return _inlined(consumer, operand, producer, names)
+
+
+def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Linear]) -> bool:
+    """Whether a map that depends on indices may be computed in a reader, whose loops then run over
+    these alone: in another map, in an indexed write, or where loops end earlier so."""
+    reduced = {index.name for index in consumer.index_list if index.reduced}
+    ending = [name for name, form in names.items() if form.single in reduced]
+    return (consumer.is_map or consumer.is_scatter) or (
+        operand < len(consumer.inputs) and would_end(consumer, operand, ending)
+    )
 
 
 def _is_plain(op: ContractOp) -> bool:

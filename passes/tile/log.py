@@ -13,13 +13,13 @@ from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.reach import reaches
 from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
+from tessella.passes.tile import parallel
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import Model, in_numbers
 from tessella.passes.tile.nest import reason
-from tessella.passes.tile.parallel import THREADS, busy, choices
+from tessella.passes.tile.parallel import busy, choices
 from tessella.passes.tile.plan import plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule
-from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 SHOWN = 6
@@ -59,7 +59,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
-        model = Model(op, flat.with_sizes(estimated), target)
+        model = Model(op, in_numbers(op, flat), target)
         yield f"  threads: {_threads(model, choice.schedule)}"
 
 
@@ -75,7 +75,7 @@ def _threads(model: Model, s: Schedule) -> str:
         return "1"
     name, grain = divided.index, divided.grain
     share = rt.Share(model.flat.ranges[name], grain)
-    shares = ", ".join(f"{n} are {busy(share, n):.0%} busy" for n in THREADS)
+    shares = ", ".join(f"{n} are {busy(share, n):.0%} busy" for n in parallel.THREADS)
     return f"{name} by {grain}: {shares}"
 
 

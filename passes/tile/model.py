@@ -26,6 +26,7 @@ from tessella.dialects.tile import (
     Schedule,
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
+from tessella.dialects.tile.limits import usual
 from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import (
     FREE,
@@ -36,7 +37,7 @@ from tessella.passes.tile.conversions import (
     converting_ops,
 )
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
-from tessella.passes.tile.scatter_cycles import PLACE_CYCLES, places, scatter_cycles
+from tessella.passes.tile.scatter_cycles import place_cycles, scatter_cycles
 from tessella.passes.tile.tiles import overlaps, parts
 from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated, round_up
@@ -148,7 +149,7 @@ class Model:
         """
         if name not in self.flat.scattered:
             return 0.0
-        return places(self.op, self.flat) * PLACE_CYCLES
+        return place_cycles(self.op, self.flat)
 
     def computing(self, s: Schedule) -> Estimate:
         """Return the estimate without cache traffic, in half the time."""
@@ -571,7 +572,16 @@ class Model:
 
 def modelled(op: ContractOp, target: Target) -> Model:
     """Return the model of a scheduled statement."""
-    return Model(op, flatten(op).with_sizes(estimated), target)
+    return Model(op, in_numbers(op, flatten(op)), target)
+
+
+def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:
+    """Return a flattened statement with usual sizes, in numbers."""
+    few, numbers = usual(op), flat.with_sizes(estimated)
+    if not few:
+        return numbers
+    indices = (replace(i, range=min(i.range, few.get(i.name, i.range))) for i in numbers.indices)
+    return replace(numbers, indices=tuple(indices))
 
 
 def body_ops(op: ContractOp) -> float:

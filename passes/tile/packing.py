@@ -45,13 +45,16 @@ def packed_places(
     rows: str | None,
     width: int | None,
     dot: Dot | None = None,
+    *,
+    copying: bool = False,
 ) -> dict[int, PlaceAttr]:
     """Return new places by operand, for tiles of ``width`` elements of the vector index.
 
     Operands that do not depend on the rows, and are constants or need a copy anyway, are packed in
-    panels. Others that need a copy get the vector index innermost, as do all if there is no width.
-    For an instruction on groups of products, everything that moves with the lanes is packed in
-    panels of groups, in the instruction's element if rows share them.
+    panels; if ``copying``, all that do not depend on the rows. Others that need a copy get the
+    vector index innermost, as do all if there is no width. For an instruction on groups of
+    products, everything that moves with the lanes is packed in panels of groups, in the
+    instruction's element if rows share them.
     """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:
@@ -69,7 +72,7 @@ def packed_places(
             often = rows is not None and not moves_by_row
             element = dot.row.takes if often else ""
             places[i] = packed_as(_panels(op, i, dim, width or 0, dot), element)
-        elif width is not None and not moves_by_row and (constant or not contiguous):
+        elif width is not None and not moves_by_row and (constant or copying or not contiguous):
             places[i] = packed_as(_panels(op, i, dim, width))
         elif not contiguous:
             order = [*(d for d in range(len(forms)) if d != dim), dim]

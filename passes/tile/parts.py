@@ -39,7 +39,7 @@ class Divided:
 
 
 def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
-    """Return, for every tensor of a kernel, the tensor that owns its buffer.
+    """Return, for every tensor of a kernel, the tensor that owns its buffer, perhaps an argument.
 
     Statements write into the buffer of their init.
     """
@@ -48,7 +48,7 @@ def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
         if isinstance(op, EmptyOp):
             roots[op.res] = op.res
         elif isinstance(op, ContractOp):
-            roots[op.res] = roots[op.init] if op.init is not None else op.res
+            roots[op.res] = op.res if op.init is None else roots.get(op.init, op.init)
         elif isinstance(op, SelectionOp):
             roots |= {value: value for value in op.results}
     return roots

@@ -379,9 +379,7 @@ def _extracts(op: ContractOp, flat: Flat, vector: str, rows: str | None) -> Iter
     varying = _varying(op, flat, vector)
     by_row = _varying(op, flat, rows) if rows is not None else set[SSAValue]()
     sums = vector in flat.reduced and vector != flat.running
-    alike = (
-        vector in flat.free and not op.is_scatter and not flat.constraints
-    )  # all lanes are valid
+    alike = vector in flat.free and not op.is_scatter and not flat.constraints  # all lanes count
     for region, ops in regions:
         for inner in ops:
             places = {c for c in _coordinates(inner) if c in varying}

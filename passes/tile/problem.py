@@ -11,9 +11,9 @@ from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import Model, in_numbers
 from tessella.passes.tile.packing import argument_of, packed_places
-from tessella.support.sizes import Size, estimated, expression
+from tessella.support.sizes import Size, expression
 from tessella.targets import Target
 
 Places = Mapping[int, PlaceAttr]
@@ -32,8 +32,8 @@ class Problem:
     _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
     )
-    _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None], Places] = field(
-        default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None], Places]
+    _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None, bool], Places] = field(
+        default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None, bool], Places]
     )
 
     @cached_property
@@ -56,7 +56,7 @@ class Problem:
         key = tuple(places.items())
         if key not in self._models:
             flat = with_places(self.op, places) if places else self._flat
-            self._models[key] = Model(self.op, flat.with_sizes(estimated), self.target)
+            self._models[key] = Model(self.op, in_numbers(self.op, flat), self.target)
         return self._models[key]
 
     @cached_property
@@ -78,13 +78,25 @@ class Problem:
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))
         return any(a is not None and self.kernel.is_constant(a.index) for a in arguments)
 
-    def packed(self, vector: str, rows: str | None, width: int, dot: Dot | None = None) -> Places:
-        """Return the operand places that register tiles of this width require."""
+    def packed(
+        self,
+        vector: str,
+        rows: str | None,
+        width: int,
+        dot: Dot | None = None,
+        *,
+        copying: bool = False,
+    ) -> Places:
+        """Return the operand places that register tiles of this width require.
+
+        If ``copying``, operands that tiles could read in place are packed in panels, too.
+        """
         by_row = tuple(rows is not None and a.stride(rows) != 0 for a in self.plain.accesses)
-        key = vector, width, by_row, dot
+        key = vector, width, by_row, dot, copying
         if key not in self._packed:
             # The last panel of a symbolic range has a remainder that no tile covers.
             panels = width if vector not in self.symbolic else None
-            packed = packed_places(self.op, self.kernel, self.plain, vector, rows, panels, dot)
-            self._packed[key] = packed
+            self._packed[key] = packed_places(
+                *(self.op, self.kernel, self.plain, vector, rows, panels, dot), copying=copying
+            )
         return self._packed[key]

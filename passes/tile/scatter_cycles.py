@@ -35,6 +35,11 @@ def places(op: ContractOp, flat: Flat[int]) -> int:
     return prod(flat.ranges[name] for name in place_indices(op, flat))
 
 
+def place_cycles(op: ContractOp, flat: Flat[int]) -> float:
+    """Cycles to compute the coordinates."""
+    return places(op, flat) * PLACE_CYCLES
+
+
 def scatter_cycles(op: ContractOp, flat: Flat[int], target: Target, s: Schedule) -> ScatterCycles:
     """Return the cycles of an indexed write under a schedule."""
     lanes = dict.fromkeys(flat.free, 1) | ({s.vector: s.lanes} if s.vector is not None else {})
@@ -48,7 +53,7 @@ def scatter_cycles(op: ContractOp, flat: Flat[int], target: Target, s: Schedule)
     )
     computing = count * each
     visits = places(op, flat)
-    core = computing + visits * PLACE_CYCLES
+    core = computing + place_cycles(op, flat)
     memory = sum(_read(bytes_in(value), target) for value in op.inputs)
     for value in (op.res, op.res, *(x.source for x in extracts)):
         memory += _visited(flat, visits, element_of(value.type).size, bytes_in(value), target)

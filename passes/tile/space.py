@@ -65,6 +65,9 @@ AHEAD_PAIRS = 2
 """The same if LLVM loads the elements of two points at once, as on AArch64."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes (`python -m bench.constants space`)."""
+PAGED_BLOCK = 8
+"""Values of an index in a block of an elementwise statement that reads each of them in another
+page (`python -m bench.constants space`)."""
 WINDOW_ROWS = (2, 4)
 """Rows of an elementwise statement's register tile that share loads, as in stencils written as sums
 of slices."""
@@ -123,6 +126,8 @@ class TileFamily:
     """Vectors of its constants' panels; 0 if they are as wide as tiles."""
     dot: Dot | None = None
     """The dot instruction."""
+    copying: bool = False
+    """Whether variable operands that tiles could read in place are copied into panels."""
 
     @property
     def op(self) -> ContractOp:
@@ -228,7 +233,7 @@ class TileFamily:
             lanes=self.lanes,
             vectors=self.vectors,
             rows=self.rows,
-            blocks=self._transposed_blocks(),
+            blocks=self._transposed_blocks() or self._paged_blocks(),
             dot=self.dot,
         )
 
@@ -237,7 +242,7 @@ class TileFamily:
         if self.vector not in self.plain.free:
             return {}
         width = (self.panel or self.vectors) * self.lanes
-        places = self.problem.packed(self.vector, self.rows, width, self.dot)
+        places = self.problem.packed(self.vector, self.rows, width, self.dot, copying=self.copying)
         if self.dot is None:
             return places
         return {**places, **widened(self.problem, self.dot, self.vector, width)}
@@ -298,6 +303,25 @@ class TileFamily:
             return ()
         even = -(-extent // -(-extent // size))
         return ((self.vector, -(-even // self.lanes) * self.lanes),)
+
+    def _paged_blocks(self) -> tuple[tuple[str, int], ...]:
+        """Return a block of the index along which each run of lanes lies in another page, if the
+        runs are neighbours along the next outer index."""
+        order = loop_order(self.op, self._flat, self.vector, self.rows)
+        if not self.op.is_map or self.rows is not None or len(order) < 3:
+            return ()
+        (around, name, last), ranges = order[-3:], self.plain.ranges
+        held = {*self.plain.pinned, *self.problem.symbolic, *self.problem.reaches}
+        if last != self.vector or ranges[name] <= PAGED_BLOCK or name in held:
+            return ()
+        page = self.problem.target.page
+        apart = any(
+            a.lane_stride(self.vector) == 1
+            and a.stride(around) == ranges[self.vector]
+            and a.stride(name) * a.element.size >= page
+            for a in self._flat.accesses[: self._flat.inputs]
+        )
+        return ((name, PAGED_BLOCK),) if apart else ()
 
     def _unroll(self, s: Schedule) -> int:
         """Return the number of unrolled points of the innermost reduction loop: a whole window, or
@@ -375,16 +399,28 @@ def _families(
             continue
         if gathered and bounds_of(problem.symbolic.get(vector, lanes))[0] < lanes:
             continue  # partial vectors are not transposed
-        narrow: dict[str | None, TileFamily] = {}
+        narrow: dict[tuple[str | None, bool], TileFamily] = {}
         panel = _shared_panel(problem, vector, lanes)
         for vectors, rows in _shapes(problem, vector, lanes):
             if panel and (vectors % panel or (rows is not None and vectors > panel)):
                 continue
             if dot is not None and not _multiplies(op, flat, dot, vector, rows):
                 continue
-            if rows not in narrow:
-                narrow[rows] = TileFamily(problem, vector, lanes, rows, dot=dot)
-            yield TileFamily(problem, vector, lanes, rows, vectors, narrow[rows], panel, dot)
+            for copying in (False, True) if _can_copy(problem, vector, lanes, rows) else (False,):
+                key = rows, copying
+                if key not in narrow:
+                    narrow[key] = TileFamily(problem, vector, lanes, rows, dot=dot, copying=copying)
+                yield TileFamily(
+                    *(problem, vector, lanes, rows, vectors, narrow[key], panel, dot, copying)
+                )
+
+
+def _can_copy(problem: Problem, vector: str, lanes: int, rows: str | None) -> bool:
+    """Whether panels of variable operands are another way to read what rows share."""
+    if rows is None or vector not in problem.plain.free:
+        return False
+    read = problem.packed(vector, rows, lanes)
+    return problem.packed(vector, rows, lanes, copying=True) != read
 
 
 def _multiplies(op: ContractOp, flat: Flat, dot: Dot, vector: str, rows: str | None) -> bool:

@@ -83,7 +83,7 @@ def _overlaps(box: _Boxes, others: _Boxes, overlap: Array) -> Array:
     return (sides > 0).all(1) & (common > 0) & has_area & (common / union > overlap)
 
 
-_MOST_POINTS = 1 << 20
+MOST_POINTS = 1 << 20
 
 
 class _Taps(NamedTuple):
@@ -128,10 +128,10 @@ def _taps(
     length = high - low if half_pixel else np.maximum(high - low, low.dtype.type(1))
     part = length / low.dtype.type(size)
     count = samples or (max(0, int(np.ceil(part))) if np.isfinite(part) else 0)
-    if size * count > _MOST_POINTS:
+    if size * count > MOST_POINTS:
         raise ExecutionError(
             "a region is too large",
-            expected=f"at most {_MOST_POINTS} points along a dimension",
+            expected=f"at most {MOST_POINTS} points along a dimension",
             found=str(size * count),
         )
     numbers = np.arange(size * count)

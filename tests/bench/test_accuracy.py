@@ -1,4 +1,4 @@
-"""What trained networks lose in narrow numbers is no more than docs/quantize.md says."""
+"""Trained networks lose no more in narrow numbers than docs/quantize.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands have in common."""
+"""Properties that all benchmark commands share."""
 
 from __future__ import annotations
 

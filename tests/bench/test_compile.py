@@ -12,7 +12,7 @@ from bench.compile import Run, compare, main, run_once
 
 
 def test_medians_of_processes_cold_and_warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process more fills the cache, and does not count."""
+    """An extra process fills the cache first, and does not count."""
     calls: list[tuple[str, bool]] = []
 
     def run(peer: str, model: Path, feeds: Path, cache: Path | None) -> Run:

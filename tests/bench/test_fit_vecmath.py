@@ -38,7 +38,7 @@ def error_of(name: str) -> str:
 
 
 def spacing(name: str) -> float:
-    """Of the element's numbers, relatively."""
+    """Return the relative spacing of the element's numbers."""
     fit = FITS[name]
     wide = not isinstance(fit, Intervals) and fit.element is F64
     return float(np.finfo(np.float64 if wide else np.float32).eps)

@@ -13,7 +13,7 @@ import pytest
 
 from bench import ops
 from bench.contest import attempt
-from bench.op_cases import OPS, sizes
+from bench.op_cases import OPS, case, sizes, x
 from bench.op_networks import NETWORKS
 from bench.ops import Row, measure, summary
 from tessella.runtime.values import Array
@@ -49,13 +49,16 @@ def test_networks_are_valid() -> None:
         assert [value.name for value in model.graph.input] == list(feeds)
 
 
-def test_rows_say_what_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_say_what_runs_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "figures.json"
-    names = ["Softmax rows", "RoiAlign"]
+    monkeypatch.setitem(ops.OPS, "Unique rows", case("Unique", "rows", x("n 4"), axis=0))
+    names = ["Softmax rows", "Unique rows"]
     assert ops.main([*names, *f"--sizes call --threads 1 --repeat 1 --json {file}".split()]) == 0
     rows = {row["name"]: row for row in json.loads(file.read_text())["rows"]}
     assert rows["Softmax rows"]["runs"] == "native"
-    assert rows["RoiAlign"]["runs"] == "NumPy"
+    assert rows["Unique rows"]["runs"] == "NumPy"
     assert rows["Softmax rows"]["ratio"] > 0
     assert "wrong: none\nfailed: none" in capsys.readouterr().out
 

@@ -90,6 +90,15 @@ def test_the_page_has_the_tables_of_the_results() -> None:
     assert written(page, report.report()) == page, "run python -m bench.report --write"
 
 
+def test_the_page_lists_all_benchmarks() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    listed = {"models", *re.findall(r"^\| `make bench BENCH=(\w+)", page, re.MULTILINE)}
+    modules = Path(report.__file__).parent.glob("*.py")
+    found = {p.stem for p in modules if re.search(r"= Command\(", p.read_text(encoding="utf-8"))}
+    assert found
+    assert found <= listed
+
+
 def test_a_page_without_a_place_for_tables() -> None:
     with pytest.raises(ReportError, match="lacks the comments"):
         written("a page", "tables")

@@ -1,4 +1,4 @@
-"""What the machine can do on several threads."""
+"""Throughput and bandwidth of the machine on several threads."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Thread:
 
     @property
     def result(self) -> int:
-        """What the function has returned, if it is a number."""
+        """Return the function's result, if it is a number."""
         return ctypes.c_int64(self.argument(0)).value
 
     def _call(self, uc: Any, address: int, size: int, data: object) -> None:
@@ -185,11 +185,11 @@ class Machine:
         return self._random.choice([t for t in self.threads if t not in self._stopped])
 
     def host(self, address: int) -> int:
-        """Where memory is that the cores have at an address."""
+        """Return the host address of the memory that the emulated cores have at an address."""
         return self.start + address - BASE if BASE <= address < BASE + SIZE else address
 
     def system_function(self, name: str) -> int:
-        """Where a function of the system is."""
+        """Return the address of a function of the system."""
         return self.system_at + 4 * list(self.system).index(name)
 
     def _started(self, function: int, arguments: Sequence[int]) -> Thread:

@@ -26,7 +26,7 @@ class Section:
 
     @property
     def relocations(self) -> list[tuple[int, int, int, int]]:
-        """Of a section of relocations: offset, kind, the symbol's number, addend."""
+        """Return the entries of a relocation section: offset, kind, the symbol's number, addend."""
         if self.kind != _RELOCATIONS:
             return []
         entries = struct.iter_unpack("<QIIq", self.data)

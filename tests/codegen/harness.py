@@ -58,7 +58,7 @@ def _context() -> Context:
 
 @dataclass(frozen=True)
 class Case:
-    """One op on some of the inputs of a kernel."""
+    """An op on some of the inputs of a kernel."""
 
     op: str
     inputs: Sequence[str]

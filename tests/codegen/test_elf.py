@@ -1,4 +1,4 @@
-"""What the linker reads of objects, against binutils."""
+"""The linker's reading of object files, compared with binutils."""
 
 from __future__ import annotations
 

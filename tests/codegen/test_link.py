@@ -68,7 +68,7 @@ def _call(library: Library, symbol: str = "k", *arguments: int) -> int:
 
 
 def _emulated(objects: dict[str, bytes], name: str, *arguments: int) -> int:
-    """What a function returns on AArch64."""
+    """Return the result of a function that runs on emulated AArch64 cores."""
     machine = aarch64.Machine(link(objects), seed=0)
     machine.call(machine.functions[name], *arguments)
     return machine.returned
@@ -180,5 +180,5 @@ def test_what_is_too_far_is_refused(family: Family) -> None:
 
 
 def test_the_system_is_asked_for_no_more_than_it_may_be() -> None:
-    """What artifacts can name is a short list, in one place."""
+    """The list of functions that artifacts can name is short, and in one place."""
     assert set(SYSTEM) == {"memcpy", "memmove", "memset"}

@@ -47,7 +47,7 @@ def call(texts: Mapping[str, str], name: str) -> int:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What LLVM compiles."""
+    """Return the machine code that LLVM compiles."""
     seen: list[str] = []
 
     def emit(text: str, machine: Machine) -> bytes:

@@ -52,8 +52,8 @@ def test_names_of_offsets_are_known() -> None:
 
 
 def test_slots_of_aarch64_are_ordered() -> None:
-    """What is written before a share is offered, or is done, is seen by who has read that: emulated
-    memory has no weak order, which would show."""
+    """A reader that sees that a share is offered, or is done, sees everything that was written
+    before. The emulated memory is strongly ordered, so the test reads the instructions."""
     text = assembly(pool.emit_pool(NEON), NEON)
     found = {
         name: re.findall(r"^\s+(ldar|stlr|ldaxr|casa|ldr|str)\s+", body, re.MULTILINE)
@@ -124,7 +124,7 @@ define internal i64 @hasty(i64 %spin) {
 
 
 def _run(cores: Cores, threads: int, x: Array) -> Array:
-    """What the segment makes of an array."""
+    """Run the segment on an array and return the result."""
     team, y, arena = cores.team(threads), np.zeros_like(x), np.zeros_like(x)
     contexts = aligned(threads * LINE, LINE)
     inputs, outputs = (np.array([a.ctypes.data]) for a in (x, y))

@@ -29,7 +29,7 @@ def texts(target: Target) -> dict[str, str]:
 
 
 def loops(text: str) -> list[str]:
-    """What is between a label and the branch back to it, each loop once."""
+    """Return the instructions between a label and the branch back to it, each loop once."""
     found = re.findall(r"^(\.LBB\d+_\d+):((?:(?!^\.LBB).)*?\1)$", text, re.MULTILINE | re.DOTALL)
     return [body for _, body in found]
 

@@ -60,7 +60,8 @@ def test_every_op_has_a_bound_and_a_test() -> None:
 
 
 def _sample(low: float, high: float, bits: int) -> Array:
-    """Of all floats, of the range, of its middle, and around zero; with special values."""
+    """Return a sample of all floats, of the range, of its middle, and around zero, with special
+    values."""
     dtype = DTYPES[f"f{bits}"]
     rng = np.random.default_rng(11)
     integers = np.linspace(0, 2.0**bits, 40_000, endpoint=False).astype(f"u{bits // 8}")
@@ -156,7 +157,7 @@ def test_huge_angles_are_reduced_exactly(any_target: Target, bits: int, most: fl
 
 
 def test_angles_near_multiples_of_half_pi(any_target: Target) -> None:
-    """What is left of them has few digits, unless pi / 2 has many."""
+    """The reduced argument has few digits, unless pi / 2 has many."""
     n = np.concatenate([np.arange(1, 4000), np.arange(1, 660000, 331)])
     x = (n * (np.longdouble(np.pi) / 2 + np.longdouble("6.123233995736766e-17"))).astype(np.float64)
     x = np.resize(x, len(x) // 16 * 16)
@@ -169,7 +170,8 @@ def test_angles_near_multiples_of_half_pi(any_target: Target) -> None:
 
 @pytest.mark.parametrize("bits, far", [(32, 80), (64, 700)])
 def test_remainders_are_exact(any_target: Target, bits: int, far: int) -> None:
-    """Of quotients of any size, of denormal numbers, and of those that round to an integer."""
+    """Remainders are exact for quotients of any size, for denormal numbers, and for quotients that
+    round to an integer."""
     rng, dtype, n = np.random.default_rng(5), DTYPES[f"f{bits}"], 2048
     special = _special(bits)
     pairs = np.array(list(itertools.product(special, repeat=2)))
@@ -204,7 +206,8 @@ def test_powers(any_target: Target, bits: int, far: int) -> None:
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_special_cases_of_powers(any_target: Target, bits: int) -> None:
-    """As in C's pow: 0^0, powers of -1 and 1, infinities, odd and even powers of negatives, NaN."""
+    """Special cases follow C's pow: 0^0, powers of -1 and 1, infinities, odd and even powers of
+    negatives, NaN."""
     numbers = [0.0, 1.0, 0.5, 2.0, 3.0, 2.5, 1e-45, 3e38, 1e10, 2.0**24, 2.0**24 - 1, 8388607.5]
     numbers += [np.inf, np.nan, *([5e-324, 1.7e308, 2.0**53, 2.0**53 - 1] if bits == 64 else [])]
     pairs = np.array(list(itertools.product([*numbers, *(-n for n in numbers)], repeat=2)))

@@ -347,7 +347,7 @@ def test_what_cannot_be_started(
 def test_no_threads_can_be_started(
     shared: Pool, monkeypatch: pytest.MonkeyPatch, started: int
 ) -> None:
-    """As in a container whose limit of processes is reached: threads count, too."""
+    """The process limit of the container, which counts threads, is reached."""
     refuse_threads(monkeypatch, after=started)
     texts = {"k": long(500), "l": long(400), "m": constant(1)}
     made = objects.compile_modules(texts, native())

@@ -69,7 +69,7 @@ def test_pack_splits_two_dimensions() -> None:
 
 
 def test_nested_digits() -> None:
-    """As the text says: `[1 floordiv 8, 0, 1 floordiv 2 mod 4, 1 mod 2]`."""
+    """The digits are printed as `[1 floordiv 8, 0, 1 floordiv 2 mod 4, 1 mod 2]`."""
     x = numbered((3, 16))
     layout = Layout("packed", (Piece(1, div=8), Piece(0), Piece(1, 2, 4), Piece(1, mod=2)))
     expected = x.reshape(3, 2, 4, 2).transpose(1, 0, 2, 3)

@@ -160,7 +160,7 @@ tile.kernel @neighbours(%x: tensor<6x8xf32>) -> (tensor<6x8xf32>)
     ],
 )
 def test_open_loops_that_cannot_be_shared(nest: str, message: str) -> None:
-    """What holds for some sizes only is an error of the text, too."""
+    """The verifier refuses text that is valid for some sizes only."""
     text = NEIGHBOURS.replace("6 by 2", nest).replace("6x8", "[n]x8").replace(": 6", ": n")
     symbols = "{symbols = [#nn.symbol<n, 4 to 9>]}"
     with pytest.raises(VerifyException, match=message):

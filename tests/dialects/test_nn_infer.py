@@ -58,7 +58,7 @@ def floats(*shapes: Shape) -> list[SSAValue]:
 
 
 def boxes(count: int, most: Attribute = i64) -> list[SSAValue]:
-    """So many boxes, eight scores of each of two classes, and numbers."""
+    """Return ``count`` boxes, eight scores of each of two classes, and numbers."""
     return operands((f32, (3, count, 4)), (f32, (3, 2, 8)), (most, ()), (f32, ()))
 
 

@@ -97,7 +97,7 @@ def test_a_reshape_that_splits_what_counts_does_not() -> None:
 def test_comparisons_that_are_the_same_everywhere(
     op: type[NnOp], first: int, known: bool | None
 ) -> None:
-    """Of 3 positions from ``first`` on and of 5 from 0 on."""
+    """Compare 3 positions from ``first`` on with 5 from 0 on."""
     g = GraphBuilder()
     rows = g.op(nn.AddOp, [_column(g), g.op(nn.SizesOp, [], values=(first,))])
     made = g.op(op, [rows, _iota(g)]).owner

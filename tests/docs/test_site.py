@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import tessella
 from docs import hooks
 from docs.blocks import DOCS, ROOT
+
+
+def public() -> Iterator[str]:
+    """The modules and names of what the package lists."""
+    for name in tessella.__all__:
+        if hasattr(value := getattr(tessella, name), "__qualname__"):
+            yield f"{value.__module__}.{value.__qualname__}"
+
+
+def test_the_reference_has_all_public_names() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    missing = [name for name in public() if name not in shown and not is_error(name, shown)]
+    assert missing == []
+
+
+def is_error(name: str, shown: list[str]) -> bool:
+    """Whether a name is shown with all others of its module."""
+    module = name.rpartition(".")[0]
+    return module in shown and module.endswith(".errors")
+
+
+def test_the_navigation_lists_each_page_once() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"- (?:\w+: )?(\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(listed) == sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
 
 
 @pytest.mark.slow
@@ -23,7 +52,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
-    assert all(f'id="{name}"' in page for name in ("tessella.frontends.compile.compile",))
+    assert {*re.findall(r'id="(tessella[^"]*)"', page)} >= set(public())
 
 
 def test_links_to_files_become_their_names() -> None:

@@ -1,4 +1,4 @@
-"""What tests of the driver share."""
+"""Fixtures of the driver's tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tessella.driver import compile_graph as module
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One entry for each program that is compiled."""
+    """A list with an entry for each compiled program."""
     seen: list[str] = []
     make = module.compile_graph
 

@@ -55,7 +55,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Round:
-    """What a process found."""
+    """The findings of one process."""
 
     wrong: Mapping[str, str]
     """By the name of the case."""

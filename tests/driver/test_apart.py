@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,17 @@ import pytest
 
 import tessella
 from tessella.codegen import workers
-from tessella.codegen.workers import SharedPool
+from tessella.codegen.workers import SharedPool, Worker
 from tessella.driver import apart, making
-from tessella.driver.key import Key
+from tessella.driver.compiler import Compiler
 from tessella.driver.options import make_options
-from tessella.frontends.apart import Compiler
 from tessella.frontends.compile import open_onnx
-from tessella.support.errors import CompileTimeoutError, InvalidModelError, ResourceError
+from tessella.support.errors import (
+    CompileTimeoutError,
+    InvalidModelError,
+    ResourceError,
+    UnsupportedError,
+)
 from tessella.support.sizes import Symbol
 from tests.codegen.test_workers import READY, SLEEPS, is_there, pids_of, wait_until_gone
 from tests.native import Array, normal
@@ -55,7 +59,7 @@ def compilers(
     """Every compilation in a call is one in another process: no model is small, and there is
     another thread."""
     monkeypatch.setattr(apart, "COMPILERS", processes)
-    monkeypatch.setattr(making, "NODES", 0)
+    monkeypatch.setattr(making, "OPS", 0)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -115,10 +119,10 @@ def test_ranges_are_compiled_elsewhere(
     assert len(large) == 3
     few, many = large[1:]
     assert np.shares_memory(few, many)
-    if cache == "on":  # that process has left them there; it has caches of another size than tests
+    if cache == "on":
         again = tessella.compile(origin, dims={})
         check(proto, again, x=normal(40, 256))
-        assert set(again.timings) == {"fetch", making.WAITING}
+        assert set(again.timings) == {"fetch"}
 
 
 def test_explanations_and_artifacts_are_made_anew(
@@ -181,10 +185,10 @@ def test_weights_are_shared_with_programs_of_this_process(
 def test_small_models_and_lonely_threads_compile_here(
     compilers: pytest.MonkeyPatch, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "NODES", 2)
+    monkeypatch.setattr(making, "OPS", 2)
     tessella.compile(open_batch(), dims={})(normal(2, 4))
     assert len(compiled) == 1
-    monkeypatch.setattr(making, "NODES", 0)
+    monkeypatch.setattr(making, "OPS", 0)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     tessella.compile(open_batch(), dims={})(normal(2, 4))
     assert len(compiled) == 2
@@ -226,11 +230,12 @@ def test_a_process_that_hangs(own: None, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_deadline_in_the_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_CACHE", "off")
-    source, compiler = open_onnx(open_batch().SerializeToString()), Compiler()
-    key = Key(((Symbol("N", 2, 15).size, 4),))
-    request = apart.COMPILE + apart._request(source.origin(), key, make_options(), end=0.0)
-    assert compiler.answer(request) == apart.UNKNOWN
-    answer = compiler.answer(request + source.data())
+    graph = open_onnx(wide().SerializeToString()).graph({"x": (Symbol("N", 2, 15).size, 256)})
+    compiler, flat = Compiler(), graph.weights["w"].reshape(-1).view(np.uint8)
+    request = apart._request(graph, {"w": "name"}, make_options(), end=0.0)
+    assert compiler.answer(request) == apart.MISSING + b'["name"]'
+    assert compiler.answer(apart.SEND + apart.bundle({"name": flat})) == apart.WEIGHTS
+    answer = compiler.answer(request)
     assert answer[:1] == apart.LATE
     assert b"before the pass" in answer
 
@@ -243,7 +248,8 @@ def test_a_process_that_dies(
     compiled: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that is killed was so for lack of memory, which this one is not to take either."""
+    """A killed worker was out of memory; this process must not repeat its work and run out as
+    well."""
     pids_of(monkeypatch, f"{READY}os.read(0, 1); {end}")
     monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
     model = tessella.compile(open_batch(), dims={})
@@ -310,3 +316,141 @@ def test_threads_ask_for_different_models(
         thread.join()
     assert errors == []
     assert compiled == []
+
+
+def norm(x: Array) -> Array:
+    """More ops than a small program has."""
+    centered = x - x.mean(axis=1, keepdims=True)
+    scaled = centered / np.sqrt((centered * centered).mean(axis=1, keepdims=True) + 1e-5)
+    return np.maximum(scaled @ WEIGHTS, 0) * np.exp(-np.abs(scaled @ WEIGHTS))
+
+
+WEIGHTS = normal(256, 512, seed=3)
+TILE = """function (A[N, K], B[K, M]) -> (R) {
+    C[n, m : N, M] = +(A[n, k] * B[k, m]);
+    R = C > 0 ? C : 0.1 * C;
+}"""
+
+
+def by_jit(*arrays: Array) -> Array:
+    return tessella.jit(norm)(arrays[0])
+
+
+def by_tile(*arrays: Array) -> Array:
+    return tessella.tile(TILE)(arrays[0], WEIGHTS)
+
+
+@pytest.mark.parametrize("call", [by_jit, by_tile])
+def test_functions(
+    call: Callable[..., Array],
+    compilers: pytest.MonkeyPatch,
+    compiled: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = normal(5, 256)
+    found = call(x)
+    assert compiled == []
+    monkeypatch.setattr(making, "OPS", 1 << 30)
+    assert call(x).tobytes() == found.tobytes()
+    assert compiled == ["program"]
+
+
+def test_sizes_of_a_function(compilers: pytest.MonkeyPatch, compiled: list[str]) -> None:
+    """The second one opens a dimension; the function is traced again to explain it."""
+    f = tessella.jit(norm)
+    for count in (5, 20, 70):
+        np.testing.assert_allclose(f(normal(count, 256)), norm(normal(count, 256)), 1e-4, 1e-4)
+    assert compiled == []
+    assert "open, from 16" in str(f.explain())
+    tile = tessella.tile(TILE)
+    for count in (5, 20):
+        wanted = normal(count, 256) @ WEIGHTS
+        wanted = np.where(wanted > 0, wanted, 0.1 * wanted)
+        np.testing.assert_allclose(tile(normal(count, 256), WEIGHTS), wanted, 1e-4, 1e-4)
+    assert compiled == []
+
+
+LOOP = """<ir_version: 10, opset_import: ["" : 17]>
+g (float[n] x, float[4] h) => (float[4] last, float[k, 4] all) {
+    at = NonZero(x)
+    count = Size(at)
+    go = Constant<value = bool {1}>()
+    last, all = Loop(count, go, h) <body = step (int64 i, bool c, float[4] s) =>
+        (bool c2, float[4] t, float[4] each) {
+        c2 = Identity(c)
+        u = Tanh(s)
+        v = Exp(u)
+        t = Mul(v, u)
+        each = Neg(t)
+    }>
+}"""
+
+
+def test_subprograms(compilers: pytest.MonkeyPatch, compiled: list[str]) -> None:
+    """What follows a step, and the body of a loop."""
+    proto = onnx.parser.parse_model(LOOP)
+    model = tessella.compile(proto, dims={})
+    for count in (3, 5):
+        check(proto, model, x=np.arange(count, dtype=np.float32), h=normal(4))
+    rests = [each.rest for each in model._programs.made() if each.rest is not None]
+    assert any(list(rest.models()) for rest in rests)
+    assert compiled == []
+
+
+def test_few_weights_at_a_time(
+    own: None, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are sent once, whatever the sizes of a call."""
+    monkeypatch.setattr(apart, "BUNDLE", 1000)
+    sent: list[bytes] = []
+    ask = Worker.ask
+
+    def counted(one: Worker, request: bytes, until: float) -> bytes:
+        sent.append(request[:1])
+        return ask(one, request, until)
+
+    monkeypatch.setattr(Worker, "ask", counted)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "v"], ["t"]),
+        onnx.helper.make_node("MatMul", ["t", "w"], ["y"]),
+    ]
+    shapes = {"v": (256, 256), "w": (256, 512)}
+    proto = network(nodes, {"x": ("N", 256)}, {"y": ("N", 512)}, shapes)
+    model = tessella.compile(proto, dims={})
+    for count in (1, 20):
+        check(proto, model, x=normal(count, 256))
+    assert compiled == []
+    assert sent.count(apart.SEND) == 2
+    assert sent.count(apart.COMPILE) == 3
+
+
+def test_errors_of_functions_are_those_of_this_process(
+    compilers: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass has found them."""
+    f = tessella.jit(np.sort, places=["x86/f32/nhwc"], fallback="error")
+    errors: list[str] = []
+    for least in (0, 1 << 30):
+        monkeypatch.setattr(making, "OPS", least)
+        with pytest.raises(UnsupportedError, match=r"nn\.topk") as caught:
+            f(normal(4, 4))
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+def test_a_function_whose_process_dies(
+    own: None, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids_of(monkeypatch, f"{READY}os.read(0, 1); os._exit(3)")
+    monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
+    x = normal(5, 256)
+    np.testing.assert_allclose(tessella.jit(norm)(x), norm(x), 1e-4, 1e-4)
+    assert compiled == ["program"]
+
+
+def test_functions_have_deadlines(own: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids_of(monkeypatch, READY + SLEEPS)
+    with pytest.raises(CompileTimeoutError, match="in a process that compiles"):
+        tessella.jit(norm, timeout=1)(normal(5, 256))
+    with pytest.raises(CompileTimeoutError, match="in a process that compiles"):
+        tessella.tile(TILE, timeout=1)(normal(5, 256), WEIGHTS)

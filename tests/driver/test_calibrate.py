@@ -101,7 +101,7 @@ def test_a_foreign_target_cannot_be_measured() -> None:
 
 
 def test_all_figures_are_measured() -> None:
-    """How large they are depends on what else this machine does."""
+    """All figures are positive; their values depend on the machine's other load."""
     reports: list[str] = []
     figures = measure(targets.native(), reports.append, budget=0.002)
     assert figures.keys() == measured.FIGURES.keys()

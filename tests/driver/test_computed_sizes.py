@@ -157,7 +157,7 @@ def test_a_count_of_rows_of_a_table(nodes: Sequence[NodeProto], compiled: list[s
 
 
 def test_a_count_that_is_rounded(compiled: list[str]) -> None:
-    """What is computed with fractions is data until it is an integer."""
+    """A count that is computed with fractions is data until it is rounded to an integer."""
     nodes = make(("Cast", "count", "f"), to=TensorProto.FLOAT) + make(("Mul", "f half", "h"))
     nodes += make(("Cast", "h", "halves"), to=TensorProto.INT64)
     proto = counted([*nodes, *make(("Range", "zero halves one", "y"))], np.int64)

@@ -1,4 +1,4 @@
-"""What a pass that crashes leaves behind."""
+"""The files that a crashing pass leaves behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 import tessella
-from tessella.driver import reproducer, run_passes
+from tessella.dialects.verify import Verifier
+from tessella.driver import reproducer
 from tessella.driver.options import Options, make_options
 from tessella.driver.pipeline import pipeline
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
@@ -122,11 +123,11 @@ def test_errors_on_purpose_are_no_crash(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_program_that_does_not_verify(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(module: ModuleOp) -> None:
+    def refuse(verifier: Verifier, module: ModuleOp) -> None:
         raise VerifyException("something is missing")
 
     monkeypatch.setattr(KNOBS, "verify", True)
-    monkeypatch.setattr(run_passes, "verify", refuse)
+    monkeypatch.setattr(Verifier, "verify", refuse)
     with pytest.raises(InternalError) as caught:
         double(np.ones((3, 4), np.float32))
     message = str(caught.value)

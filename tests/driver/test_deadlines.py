@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tessella.driver.options import make_options
 from tessella.support import deadline
 from tessella.support.errors import CompileTimeoutError, OptionError
 from tessella.tools.cli import main
+from tests.native import Array
 from tests.tools.networks import classifier, open_batch
 
 SOON = 1e-9
@@ -42,10 +44,19 @@ def test_calls_keep_a_deadline() -> None:
     assert tessella.compile(open_batch(), timeout=LATE)(np.zeros((2, 4), "f4")).shape == (2, 3)
 
 
-def test_functions_keep_a_deadline() -> None:
-    twice = tessella.jit(lambda x: x + x, timeout=SOON)
-    with pytest.raises(CompileTimeoutError):
-        twice(np.ones(3, "f4"))
+@pytest.mark.parametrize(
+    "twice",
+    [
+        tessella.jit(lambda x: x + x, timeout=SOON),
+        tessella.tile("function (A[N]) -> (R) { R = A + A; }", timeout=SOON),
+        lambda x: tessella.ops.with_options(timeout=SOON).add(x, x),
+    ],
+    ids=["jit", "tile", "ops"],
+)
+def test_functions_keep_a_deadline(twice: Callable[[Array], Array]) -> None:
+    for _ in range(2):
+        with pytest.raises(CompileTimeoutError):
+            twice(np.ones(33, "f4"))
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ class InC:
     emulator: Sequence[str] = ()
 
     def run(self, *arguments: str) -> list[Array]:
-        """What it writes, run with these arguments."""
+        """Compile the emitted C program, run it with these arguments, and return what it prints."""
         with (self.folder / "in").open("rb") as file:
             command = [*self.emulator, self.folder / "program", *arguments]
             printed = subprocess.run(command, stdin=file, capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""How an explanation tells which kernels are divided between threads, and where these wait."""
+"""Explanations of threads: which kernels are divided, and where threads wait."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from tests.sampling import sample
 
 
 class DeadlineError(Exception):
-    """What a user raises where time is up."""
+    """An exception that a user's signal handler raises at a deadline."""
 
 
 RAISED = [DeadlineError, TimeoutError, KeyError, MemoryError, KeyboardInterrupt]

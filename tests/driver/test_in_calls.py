@@ -1,4 +1,4 @@
-"""What is logged of compilations: all of them as INFO, those that are in the way as warnings."""
+"""Log records of compilations: all of them at INFO, and those that delay a call as warnings."""
 
 from __future__ import annotations
 

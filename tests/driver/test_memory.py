@@ -1,4 +1,5 @@
-"""What compiling and running leave in memory, each in a process of its own."""
+"""Memory that stays allocated after compilations and runs, each measured in a process of its
+own."""
 
 from __future__ import annotations
 
@@ -204,140 +205,6 @@ print(json.dumps([len(shared), grown, left]))
 """
 
 PEAK = """
-model = tessella.compile(data, dims={"n": (1, 64)})
-model.prepare()
-model(images[:2])
-for _ in range(200):
-    model(image)
-before = resident()
-model(images)
-peak = resident() - before
-for _ in range(200):
-    model(image)
-print(json.dumps([peak, resident() - before]))
-"""
-
-AFTER_A_BURST = """
-model = tessella.compile(data, dims={"n": (1, 64)}, threads=1)
-few = images[:8]
-model(few)
-before = resident()
-start = threading.Barrier(16)
-
-def call():
-    start.wait()
-    for _ in range(4):
-        model(few)
-
-threads = [threading.Thread(target=call) for _ in range(16)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-made = len(model._workspaces.free)
-for _ in range(200):
-    model(few)
-print(json.dumps([made, (resident() - before) // images[:8].nbytes]))
-"""
-
-RELEASED = """
-model = tessella.compile(data, dims={"n": (1, 64)})
-if sys.argv[1] == "loaded":
-    model.prepare()
-    model.save(sys.argv[2])
-    model = tessella.load(sys.argv[2])
-elif sys.argv[1] == "jit":
-    model = tessella.jit(lambda x: np.sqrt(np.sqrt(x).sum(axis=1, keepdims=True) + x))
-expected = model(images).tobytes()
-model(image)
-before = resident()
-model.release()
-freed = before - resident()
-assert model(images).tobytes() == expected
-print(json.dumps(freed / images.nbytes))
-"""
-
-SHARED_CONSTANT = """
-def classifier(seed, side):
-    rng = np.random.default_rng(seed)
-    large = numpy_helper.from_array(rng.standard_normal((side, side)).astype(np.float32), "large")
-    nodes = [
-        helper.make_node("MatMul", ["x", "large"], ["t"]),
-        helper.make_node("Mul", ["t", "small"], ["u"]),
-        helper.make_node("MatMul", ["u", "last"], ["y"]),
-    ]
-    small, last = weight("small", side), weight("last", side, 16)
-    infos = [info("x", 1, side)], [info("y", 1, 16)]
-    return tessella.compile(bytes_of(nodes, *infos, [large, small, last]))
-
-x = np.ones((1, 2048), np.float32)
-one = classifier(1, 2048)
-expected = one(x)
-before = resident()
-other = classifier(2, 2048)
-other(x)
-shared = {id(w) for p in one._known_programs() for w in p.all_weights()}
-shared &= {id(w) for p in other._known_programs() for w in p.all_weights()}
-grown = resident() - before
-if sys.argv[1] == "first":
-    del one
-else:
-    del other
-left = resident() - before
-print(json.dumps([len(shared), grown, left]))
-"""
-
-DIFFERENT_COMPILES = """
-def size(i):
-    return 3 + 37 * i % 101
-
-def weight_of(i, *shape):
-    values = np.random.default_rng(i).standard_normal(shape)
-    return numpy_helper.from_array(values.astype(np.float32), "w")
-
-def convolution(i):
-    channels, side = size(i), 8 + i % 3
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["t"], pads=[1, 1, 1, 1]),
-        helper.make_node("Softmax", ["t"], ["y"], axis=1),
-    ]
-    return nodes, (1, 3, side, side), 4, weight_of(i, channels, 3, 3, 3)
-
-def product(i):
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["t"]),
-        helper.make_node(("Relu", "Tanh", "Sigmoid", "Exp")[i % 4], ["t"], ["y"]),
-    ]
-    return nodes, (1 + i % 7, size(i)), 2, weight_of(i, size(i), 2 + i % 5)
-
-def moved(i):
-    nodes = [
-        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
-        helper.make_node("Concat", ["t", "w"], ["u"], axis=0),
-        helper.make_node("Tanh", ["u"], ["y"]),
-    ]
-    return nodes, (size(i), 8 + i % 9), 2, weight_of(i, 3, size(i))
-
-def pooled(i):
-    nodes = [
-        helper.make_node("MaxPool", ["x"], ["t"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Add", ["t", "w"], ["y"]),
-    ]
-    return nodes, (1, size(i), 8 + i % 9, 8), 4, weight_of(i, 1, size(i), 1, 1)
-
-for i in range(int(sys.argv[1])):
-    nodes, shape, rank, constant = (convolution, product, moved, pooled)[i % 4](i)
-    dims = [f"d{axis}" for axis in range(rank)]
-    model = tessella.compile(bytes_of(nodes, [info("x", *shape)], [info("y", *dims)], [constant]))
-    model(np.ones(shape, np.float32))
-    del model
-    gc.collect()
-    if i == 29:
-        before = resident()
-print(json.dumps(resident() - before))
-"""
-
-PEAK = """
 import tessella.driver.run_passes as run_passes, tessella.frontends.onnx.importer
 
 run_passes.MOST_BYTES = 1 << 20  # as if it were a large one, of which no reproducer has the weights
@@ -405,7 +272,7 @@ def test_release_frees_the_memory_of_calls(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dropped", ["first", pytest.param("second", marks=pytest.mark.slow)])
 def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
-    """Of a model that is dropped: 17 MB beside 8 kB."""
+    """Dropping a model frees 17 MB, though another model shares an 8 kB constant with it."""
     shared, grown, left = run(SHARED_CONSTANT, dropped)
     assert shared >= 1
     assert left < grown - (13 << 20)
@@ -413,7 +280,8 @@ def test_a_shared_constant_does_not_keep_those_beside_it(dropped: str) -> None:
 
 @pytest.mark.slow
 def test_compiles_of_different_models_leave_nothing() -> None:
-    """Of 120, those after the thirtieth. Nothing collects garbage between."""
+    """After the first thirty of 120 compilations, memory stays the same. Nothing collects garbage
+    between them."""
     printed = python("-m", "bench.memory", "--compiles", "120", "--every", "30")
     first, *_, last = (float(line.split()[1]) for line in printed.splitlines()[1:])
     assert last - first < 10

@@ -71,8 +71,8 @@ def test_one_program_for_many_sizes(threads: int, compiled: list[str]) -> None:
 
 
 def test_a_new_size_costs_little() -> None:
-    """What a program is for a size comes from its expressions alone. A hundred calls of functions
-    take some 30 us; `bench.shapes` has the times."""
+    """The program of a size comes from expressions alone. A hundred function calls take some 30 us;
+    `bench.shapes` measures the times."""
     model = tessella.compile(classifier(), dims={})
     arrays = [x(16, seq) for seq in (50, 60, 70)]
     model(arrays[0])
@@ -84,8 +84,8 @@ def test_a_new_size_costs_little() -> None:
 
 @pytest.mark.parametrize("target", [None, *RUNNABLE])
 def test_programs_share_packed_weights(target: str | None) -> None:
-    """Those for few rows and for many read the same panels, also where these end in a part of a
-    vector; without `dims`, one row has panels of its own."""
+    """Programs for few rows and for many read the same panels, also if the last panel is partial.
+    Without `dims`, one row has panels of its own."""
     w = np.random.default_rng(0).standard_normal((64, 392), np.float32)
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     ends = [

@@ -39,7 +39,7 @@ def test_numbers_alone() -> None:
 
 
 def test_versions_whose_sizes_fit() -> None:
-    """What follows from others is no negative size, and the shapes agree."""
+    """Inferred sizes must not be negative, and shapes must agree."""
     names = [ValueInfo("x", "float32", ("a", "b", "a - b"))]
     sizes = OpenSizes(names, {})
     versions = sizes.versions()

@@ -155,7 +155,8 @@ g (float[n] x) => (float[m] y, float[k] z) {
 def test_programs_that_are_cut_are_found(
     cache: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the bodies of loops, the parts after steps, and those whose sizes are numbers."""
+    """Programs with graph breaks are found in the cache with the bodies of loops, their
+    continuations, and specialised programs."""
     data = onnx.parser.parse_model(LOOP).SerializeToString()
     calls = [np.arange(size, dtype=np.float32) - 1 for size in (4, 5, 6)]
     answers: list[Sequence[Array]] = []
@@ -315,7 +316,7 @@ def test_a_damaged_entry_is_made_again(cache: Path, compiled: list[str], at: int
 
 @pytest.fixture
 def entries(cache: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Sequence[Buffer]]]:
-    """What is put into each folder of the cache, by key."""
+    """Return the entries that each folder of the cache gets, by key."""
     found: dict[str, dict[str, Sequence[Buffer]]] = {}
     put = Folder.put
 

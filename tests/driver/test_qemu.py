@@ -77,7 +77,7 @@ def test_products_of_bytes(
 def test_products_of_halves(
     target: str, dtype: npt.DTypeLike, m: int, instruction: str, tmp_path: Path
 ) -> None:
-    """Of numbers whose sums are exact."""
+    """Products of numbers whose sums are exact in half precision."""
     rng = np.random.default_rng(0)
     x, w = (rng.integers(-2, 3, shape) for shape in ((m, 45), (45, 37)))
     wide, y = (x.astype(dtype), w.astype(dtype)), (x @ w).astype(dtype)

@@ -212,7 +212,7 @@ def test_caches_of_bf16(narrow: bool) -> None:
 
 @pytest.mark.parametrize("name", ["arccos", "sin", "arctan"])
 def test_digits_are_not_lost_where_a_place_takes_them_all(name: str) -> None:
-    """Where f64 may stay, it is computed in f64."""
+    """Where f64 is allowed, f64 is computed in f64."""
     x = np.linspace(-1, 1, 40)
     function = getattr(np, name)
     np.testing.assert_allclose(tessella.jit(lambda x: function(x))(x), function(x), rtol=1e-15)
@@ -255,7 +255,8 @@ def quantized() -> ModelProto:
 
 @pytest.mark.parametrize("further", [False, True])
 def test_ops_of_integers_at_their_place(further: bool, tmp_path: Path) -> None:
-    """What reads or writes i8 is native there; what has floats alone needs a place of its own."""
+    """Ops that read or write i8 are native there; ops with float operands alone need a place of
+    their own."""
     onnx.save(quantized(), path := tmp_path / "model.onnx")
     places = [f"{ARCH}/i8", *([f"{ARCH}/f32"] if further else [])]
     model = tessella.compile(path, places=places)

@@ -26,7 +26,7 @@ from tests.native import normal
 
 @pytest.fixture
 def programs(compiled: list[str]) -> list[str]:
-    """One entry for each program that is compiled."""
+    """A list with an entry for each compiled program."""
     return compiled
 
 
@@ -85,7 +85,8 @@ def test_a_new_count_costs_no_compilation(dims: Any, programs: list[str]) -> Non
 
 
 def test_results_of_a_step_have_one_size(programs: list[str]) -> None:
-    """Of Unique: the elements, where they are first, and how many there are of each."""
+    """The three results of Unique share one symbolic size: the elements, their first positions and
+    their counts."""
     nodes = make(("Unique", "x", "u first which many"))
     nodes += make(("Cast", "many", "f"), to=TensorProto.FLOAT) + make(("Mul", "u f", "p"))
     nodes += make(("Gather", "p which", "y"))
@@ -102,7 +103,7 @@ def test_results_of_a_step_have_one_size(programs: list[str]) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("dims", ["fixed", "auto", {}])
 def test_boxes_of_a_detector(dims: Any, programs: list[str]) -> None:
-    """What is kept is gathered, as exporters write it."""
+    """The selected boxes are gathered, as exporters write it."""
     nodes = make(
         *(("Mul", "boxes scale", "scaled"), ("NonMaxSuppression", "scaled scores most iou", "k")),
         *(("Slice", "k last end one", "at"), ("Reshape", "at flat", "i")),
@@ -386,7 +387,7 @@ def test_outputs_that_a_step_has_not(artifact: bytes) -> None:
 
 @pytest.mark.parametrize("function", ["sequence", "nothing", "sequence_length", "branch", "loop"])
 def test_steps_that_are_others(artifact: bytes, function: str) -> None:
-    """What they give is not what follows takes."""
+    """A step whose results are not what the continuation takes is an error."""
     manifest, blobs = unpacked(artifact)
     step = _steps(manifest)[0]
     step.update(function=function, settings={})
@@ -520,7 +521,7 @@ def test_a_loop_in_a_loop() -> None:
 
 @pytest.mark.parametrize("reverse", [0, 1])
 def test_a_step_in_a_scan(reverse: int) -> None:
-    """Of ONNX's Scan: sums of the elements that are not zero."""
+    """A step in ONNX's Scan: the body adds up the elements that are not zero."""
     nodes = make(("Add", "x0 h", "s"), ("NonZero", "s", "n"), ("Squeeze", "n zero", "at"))
     nodes += make(("Gather", "s at", "g")) + make(("ReduceSum", "g", "sum"), keepdims=0)
     nodes += make(("Add", "h sum", "k"), ("Mul", "k outer", "y0"))

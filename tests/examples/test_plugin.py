@@ -42,8 +42,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tools run: `model.onnx` is a product, and (y + sqrt(y * y + 4)) * 0.5 as exporters
-    spell it, of `x.npy`."""
+    """A folder to run tools in: `model.onnx` is a product, and (y + sqrt(y * y + 4)) * 0.5 as
+    exporters spell it, of `x.npy`."""
     steps = [
         ("MatMul", "x w", "y"),
         ("Mul", "y y", "square"),
@@ -116,7 +116,7 @@ print(json.dumps(printed))
 
 
 def python(site: Path, cwd: Path, *arguments: str, **knobs: str) -> str:
-    """What Python prints where the example is installed."""
+    """Return the output of Python code in an environment where the example is installed."""
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **knobs}
     done = subprocess.run(
@@ -132,7 +132,7 @@ def python(site: Path, cwd: Path, *arguments: str, **knobs: str) -> str:
 
 
 def run(site: Path, cwd: Path, *commands: Sequence[str], **knobs: str) -> list[tuple[str, str]]:
-    """What tools print, to the output and as errors, in one process. They must succeed."""
+    """Run tools in one process and return stdout and stderr. All must succeed."""
     printed = json.loads(python(site, cwd, "-c", RUN, json.dumps(commands), **knobs))
     assert [(code, err) for code, _, err in printed if code] == []
     return [(out, err) for _, out, err in printed]
@@ -143,7 +143,7 @@ Printed = Mapping[str, Sequence[tuple[str, str]]]
 
 @pytest.fixture(scope="module")
 def printed(site: Path, folder: Path) -> Printed:
-    """What the commands of each name print."""
+    """Return the output of the commands, by name."""
     found = iter(run(site, folder, *itertools.chain(*COMMANDS.values())))
     return {name: [next(found) for _ in commands] for name, commands in COMMANDS.items()}
 

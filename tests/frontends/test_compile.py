@@ -1,4 +1,4 @@
-"""What ``tessella.compile`` takes beside the options of the pipeline."""
+"""Arguments of ``tessella.compile`` beside the options of the pipeline."""
 
 from __future__ import annotations
 

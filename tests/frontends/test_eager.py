@@ -457,7 +457,7 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_overhead_of_a_warm_call() -> None:
-    """In functions that are called; `bench.calls` has the times."""
+    """The number of functions that a warm call runs; `bench.calls` measures the time."""
     x = normal(4, 4)
     for op in (ops.add, ops.matmul):
         op(x, x)

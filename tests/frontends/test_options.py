@@ -96,7 +96,7 @@ def test_ops_with_options_keep_programs_of_their_own() -> None:
 
 @pytest.fixture
 def threads_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many threads programs were run on."""
+    """Return how many threads each run used."""
     seen: list[int] = []
     run = Program.run
 
@@ -118,7 +118,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_threads(name: str, threads_of_runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are asked for, else those of the environment."""
+    """The requested number of threads applies, else that of the environment."""
     monkeypatch.setenv("TESSELLA_THREADS", "5")
     for options in ({"threads": 3}, {}, {"threads": None}, {"threads": 1}):
         CALLS[name](**options)

@@ -25,7 +25,7 @@ Log = pytest.LogCaptureFixture
 
 
 def runs(module: Any, model: Path, **options: Any) -> tuple[Any, ...]:
-    """What a program that was written for ONNX Runtime sees."""
+    """Return what a program that was written for ONNX Runtime prints."""
     settings = module.SessionOptions()
     settings.intra_op_num_threads = 1
     settings.graph_optimization_level = module.GraphOptimizationLevel.ORT_ENABLE_ALL

@@ -1,4 +1,4 @@
-"""What the pages of ONNX Runtime's Python API show, with its package and with ours.
+"""Examples from the pages of ONNX Runtime's Python API, run with its package and with tessella.
 
 https://onnxruntime.ai/docs/api/python/api_summary.html and the examples that it links to.
 """

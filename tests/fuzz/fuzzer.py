@@ -1,4 +1,4 @@
-"""What a fuzzer is."""
+"""The interface of a fuzzer."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ class Draft(Choices):
                 self.attributes[name] = self.one_of(*choices)
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
-        """Of a new tensor."""
+        """Return the shape of a new tensor."""
         return self.sketch.shape(rank)
 
     def require(self, condition: bool) -> None:
@@ -316,7 +316,7 @@ class Draft(Choices):
 
     @property
     def formal(self) -> Any:
-        """What the schema says of the next operand."""
+        """Return the schema's entry for the next operand."""
         return self.schema.inputs[min(len(self.inputs), len(self.schema.inputs) - 1)]
 
     def codes(self) -> list[int]:

@@ -82,7 +82,7 @@ def check(trial: Trial) -> str:
 
 
 def expectations(case: Case) -> list[Expected]:
-    """What the results should be."""
+    """Return the expected results."""
     return rounding.expected(case.run, [code for _, code in case.results])
 
 

@@ -1,9 +1,9 @@
-"""What rounding may do to a result: found by computing it again with errors put in.
+"""Bounds of rounding errors in results, from runs with random errors.
 
-Every op that rounds has its operands and results moved by some times the distance of neighbouring
-numbers, at random. The spread of the final results is what such errors grow to. Where a choice
-hangs on them (a comparison, a position, a conversion to an integer), the spread is large: nothing
-is said of such elements. This is Monte Carlo arithmetic: Parker, *Monte Carlo Arithmetic*, 1997.
+Every op that rounds has its operands and results moved at random by a few times the distance of
+neighbouring numbers. The spread of the final results is what such errors grow to. Where a choice
+hangs on them (a comparison, a position, a conversion to an integer), the spread is large, and such
+elements are not compared. This is Monte Carlo arithmetic: Parker, *Monte Carlo Arithmetic*, 1997.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Expected:
     known: Array
 
     def wrong(self, found: Array) -> Array:
-        """Which elements are not right."""
+        """Return which elements are wrong."""
         if self.array.dtype.kind != "f":
             return self.known & (found != self.array)
         with np.errstate(all="ignore"):
@@ -74,7 +74,7 @@ Run = Callable[[Noise], Sequence[Array]]
 def expected(
     run: Run, codes: Sequence[int], samples: int = SAMPLES, units: float = UNITS
 ) -> list[Expected]:
-    """What a program should give. ``codes`` are the types of its results."""
+    """Return the expected results of a program. ``codes`` are the types of its results."""
     plain = run(Noise(0, 0.0))
     try:
         noisy = [run(Noise(seed, units)) for seed in range(samples)]

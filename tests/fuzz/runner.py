@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What became of the cases."""
+    """The numbers of cases by outcome."""
 
     outcomes: Counter[str] = field(default_factory=Counter[str])
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def cases(self) -> int:
-        """How many have run."""
+        """The number of cases that have run."""
         return self.outcomes.total()
 
     def __str__(self) -> str:
@@ -126,7 +126,8 @@ class Runner:
         self._worker: Worker | None = None
 
     def run(self, seed: int, seconds: float | None, cases: int | None) -> Iterator[Finding]:
-        """What is found, from this seed on, until the time or the cases are used up."""
+        """Run cases from this seed on until the time or the number of cases is used up, and return
+        the findings."""
         began = time.monotonic()
         try:
             for number in range(cases) if cases is not None else count():

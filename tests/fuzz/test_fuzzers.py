@@ -76,7 +76,7 @@ def test_a_case_is_that_of_its_seed() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrong_element_is_seen() -> None:
-    """Of what is expected, every other number is wrong, but for some that hang on rounding. One
+    """Every other expected number is changed, except where the result depends on rounding. One
     result may have far more elements than all others."""
     seen: list[float] = []
     for seed in range(12):
@@ -90,7 +90,7 @@ def test_a_wrong_element_is_seen() -> None:
 
 
 def test_errors_grow_as_arithmetic_has_them_grow() -> None:
-    """Where numbers cancel, the tolerance is large; where they do not, it is small."""
+    """The tolerance is large where numbers cancel, and small where they do not."""
     x = np.array([1.0, 1e6])
 
     def run(noise: Noise) -> list[np.ndarray]:

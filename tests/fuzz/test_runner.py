@@ -1,4 +1,4 @@
-"""What fails is caught, by its case, and saved."""
+"""Failures are caught, attributed to their case, and saved."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.fuzz.fuzzer import Fuzzer
 
 
 def check(fuzzer: Fuzzer, seed: int) -> dict[str, Any]:
-    """What becomes of a case."""
+    """Run a case and return its outcome."""
     began = time.perf_counter()
     answer: dict[str, Any] = {"seed": seed, "outcome": "failed"}
     try:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 class Choices:
-    """What generators draw with.
+    """The random choices of generators.
 
     Hypothesis shrinks what it draws towards 0: the first choice, the lowest number, no chance.
     """
@@ -20,7 +20,7 @@ class Choices:
         self.random = random
 
     def one_of(self, *choices: Any) -> Any:
-        """One of the choices; each is as likely as the others."""
+        """Return a choice; all are equally likely."""
         return choices[self.random.randrange(len(choices))]
 
     def between(self, low: int, high: int) -> int:

@@ -150,7 +150,7 @@ class _Sketch(Choices):
         return f"tensor<{extents}{self.element}>"
 
     def statement(self) -> None:
-        """One more statement, on two of the tensors that there are."""
+        """Append a statement that reads two of the existing tensors."""
         in_windows = [space for space in SPACES if "w" in space[1]]
         free, reduced = self.one_of(*(in_windows if self.in_turn and self.chance(70) else SPACES))
         below = self.one_of(*ROWS) if "w" in reduced else "r"

@@ -63,7 +63,7 @@ class Drawn:
 
     @property
     def size(self) -> int:
-        """Of the array."""
+        """Return the size of the array."""
         return self.array.size
 
     @property

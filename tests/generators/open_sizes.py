@@ -24,7 +24,7 @@ Values = Mapping[str, int]
 
 
 def least(size: Size) -> int:
-    """What a size is at least."""
+    """Return the minimum of a size."""
     return bounds_of(size)[0]
 
 
@@ -36,11 +36,11 @@ class OpenSizes:
     runs: Sequence[Values] = ({},)
 
     def greatest(self, size: Size) -> int:
-        """What a size is in a run at most."""
+        """Return the maximum of a size over the runs."""
         return max(value_of(size, values) for values in self.runs)
 
     def elements(self, shape: Iterable[Size]) -> int:
-        """How many elements a tensor has in a run at most."""
+        """Return the maximum number of elements of a tensor over the runs."""
         return self.greatest(math.prod(shape))
 
     def at(self, values: Values) -> OpenSizes:
@@ -64,7 +64,7 @@ CLOSED = OpenSizes()
 
 
 def open_sizes(random: Random, count: int = 3) -> OpenSizes:
-    """One symbol or two, for so many runs: the first has the least sizes."""
+    """Return one symbol or two, for this number of runs: the first run has the least sizes."""
     choices = Choices(random)
     symbols = [Symbol(name, *choices.one_of(*RANGES)) for name in "nm"[: choices.between(1, 2)]]
     more = [0, *(choices.between(1, MOST_MORE) for _ in range(count - 1))]

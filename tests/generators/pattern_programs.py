@@ -209,7 +209,7 @@ def _perm(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
 
 
 def _shape(random: Random, shapes: Shapes) -> Mapping[str, PyValue]:
-    """One that splits or merges dimensions, or adds or drops some of size 1."""
+    """Return a shape that splits or merges dimensions, or adds or drops dimensions of size 1."""
     size = math.prod(shapes[0])
     n = math.isqrt(size)
     square = [(n, n), (1, n, n), (n, 1, n)] if n * n == size else []

@@ -135,13 +135,13 @@ class Planner(Choices):
         return RegisterTile(rows, self.between(1, most), vectors)
 
     def most(self, name: str) -> int:
-        """How many values of an index a tile may have; more than there always are of an open
-        one."""
+        """Return the maximum number of values of an index in a tile. It may exceed the minimum
+        range of a symbolic index."""
         range_ = self.flat.ranges[name]
         return range_ if isinstance(range_, int) else least(range_) + SPARE
 
     def counts(self, vector: str) -> list[int]:
-        """How many vectors a tile may have: those of reduced indices are full."""
+        """Return the possible numbers of vectors in a tile: vectors of reduced indices are full."""
         full, rest = divmod(self.most(vector), self.lanes)
         most = full + (rest > 0 and vector in self.flat.free)
         return [v for v in VECTORS if v <= max(1, most)]
@@ -277,7 +277,7 @@ def scheduled(statement: Statement, module: ModuleOp, target: Target, threads: i
 
 
 def _wanted(statement: Statement) -> Array:
-    """What a statement means."""
+    """Return the expected result of a statement."""
     kernel, op = _parts(statement.parse())
     arguments: list[SSAValue] = list(kernel.body.block.args)
     arrays = dict(zip(arguments, statement.arrays.values(), strict=True))
@@ -308,7 +308,7 @@ class Fences:
 
     @staticmethod
     def _poison(array: Array) -> Any:
-        """Of floats, a NaN that no operation gives."""
+        """Return a NaN that no operation on floats yields."""
         found = _SIGNALING.get(array.dtype.itemsize) if array.dtype.kind == "f" else None
         return np.iinfo(array.dtype).max - 1 if found is None else found.view(array.dtype)
 

@@ -297,7 +297,8 @@ class Sketch(Choices):
         return False
 
     def following(self, name: str) -> str:
-        """What a step gives for a tensor that it carries: small numbers, of its type and shape."""
+        """Return the next value of a tensor that a step carries: small numbers, of its type and
+        shape."""
         dtype, shape = self.scope[name].dtype, self.scope[name].shape
         value = f"as_float({self.expression(shape, 2)}, 32) + as_float({name}, 32) * 0"
         kind = {"b": "bool", "i": "int", "u": "uint", "f": "float"}[dtype.kind]

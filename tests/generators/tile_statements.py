@@ -104,7 +104,7 @@ class Statement:
 
     @cached_property
     def before(self) -> Array:
-        """What the memory of the result holds before, of one without symbols."""
+        """Return the initial contents of the result's memory, for a statement without symbols."""
         return self.result.array
 
 
@@ -187,7 +187,7 @@ class Sketch(Choices):
     # ** choices **
 
     def shuffled(self, names: Sequence[str]) -> list[str]:
-        """In any order, but mostly the lanes' index is the last."""
+        """Return the indices in any order; in most cases the lanes' index is the last."""
         order = list(names)
         self.random.shuffle(order)
         if self.chance(60 if self.kind == "=" else 90):
@@ -310,7 +310,7 @@ class Sketch(Choices):
         return (*shape[:dim], extent, *shape[dim + 1 :])
 
     def constraint(self) -> str:
-        """One of ``where``."""
+        """Return a constraint for ``where``."""
         self.leaves = True
         names = self.random.sample(sorted(self.ranges), self.between(1, min(3, len(self.ranges))))
         form = Linear()

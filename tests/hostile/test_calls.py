@@ -247,7 +247,7 @@ def test_arrays_whose_elements_lie_over_one_another(model: Model) -> None:
 
 
 def test_results_share_no_memory() -> None:
-    """Of equal and of reshaped values, from NumPy and from native code."""
+    """Equal and reshaped results share no memory, whether NumPy or native code computes them."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Reshape", ["a", "s"], ["b"]),
@@ -303,7 +303,7 @@ def test_native_steps_read_constants_as_whole_arrays(monkeypatch: pytest.MonkeyP
 
 
 def test_memory_that_is_not_there() -> None:
-    """As in an address space of 4 GiB: whoever runs out of it says so."""
+    """In an address space of 4 GiB, the error names what ran out of memory."""
     big = Program(
         0,
         (HostStep("nn.expand", "wide", (0,), (1,), {"shape": (1 << 50,)}),

@@ -234,7 +234,7 @@ def test_weights_in_any_order_and_of_any_name(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_a_plain_file(tmp_path: Path) -> None:
-    """To replace a device or a pipe by a file would break what it is for."""
+    """Devices and pipes are not replaced by files."""
     pipe = tmp_path / "m.nn"
     os.mkfifo(pipe)
     with pytest.raises(OptionError, match="not a plain file"):
@@ -273,7 +273,7 @@ def in_thread(function: Callable[[Path], Any], path: Path) -> Future[Any]:
 
 
 def test_numbers_that_no_attribute_holds(tmp_path: Path) -> None:
-    """What xDSL's parser raises then is not its own error."""
+    """An error that xDSL's parser raises instead of its own becomes a TessellaError."""
     path = tmp_path / "in.mlir"
     path.write_text(
         "%x = nn.splat 1.0 : f32 : tensor<2xf32>\n%y = nn.reduce_sum %x {axes = array<i8: 300>}"

@@ -183,7 +183,7 @@ def test_branches_in_branches() -> None:
 
 
 def test_long_lists_take_no_longer_than_they_are() -> None:
-    """What is there twice is found at once, also after 50000 others."""
+    """A duplicate is found at once, also after 50000 other entries."""
     proto = model([helper.make_node("Relu", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
     for i in (*range(50_000), 49_999):
         proto.graph.initializer.add(name=f"w{i}", data_type=1, dims=[0])

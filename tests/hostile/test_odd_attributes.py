@@ -145,7 +145,8 @@ def along_an_axis(draw: Draw) -> onnx.ModelProto:
 
 
 def resize(draw: Draw) -> onnx.ModelProto:
-    """As ONNX Runtime has it: two dimensions, and scales whose product with the size is whole."""
+    """A Resize that ONNX Runtime can run: two dimensions, and scales whose product with the size is
+    whole."""
     sizes = some(draw, st.integers(2, 7), 2)
     new = np.array([1, 2, *(n * draw(st.sampled_from([1, 2, 3])) for n in sizes)], np.int64)
     mode = draw(st.sampled_from(["nearest", "linear", "cubic"]))

@@ -34,7 +34,7 @@ Environment = Mapping[str, str | None]
 def python(
     *arguments: str, cwd: Path = ROOT, changes: Environment | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a Python with another environment prints; None unsets a variable."""
+    """Return the output of a Python process with another environment; None unsets a variable."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **(changes or {})}
     known = {name: text for name, text in environment.items() if text is not None}
     return subprocess.run(
@@ -100,7 +100,7 @@ except tessella.TessellaError as error:
 
 @pytest.mark.parametrize("megabytes", [10, 100])
 def test_address_space_too_small_to_load_the_compiler(megabytes: int) -> None:
-    """For its modules, and for LLVM's library."""
+    """The address space is too small for the compiler's modules, or for LLVM's library."""
     ran = python("-c", LITTLE_SPACE, str(megabytes))
     assert (ran.stderr, ran.returncode) == ("", 0)
     assert (
@@ -116,7 +116,7 @@ def test_address_space_too_small_to_compile() -> None:
 
 
 def test_output_that_cannot_be_written() -> None:
-    """To a disk that is full, and to nowhere."""
+    """The output is a full disk, or closed."""
     command = [sys.executable, "-m", "tessella.tools.cli", "targets"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with open("/dev/full", "w", encoding="utf-8") as full:
@@ -152,7 +152,7 @@ def figures() -> dict[str, int | float]:
 
 
 def test_a_cache_that_is_a_link(cache: Path, tmp_path: Path) -> None:
-    """To a folder, to itself, and to nothing."""
+    """The link leads to a folder, to itself, or to nothing."""
     (tmp_path / "elsewhere").mkdir()
     cache.symlink_to(tmp_path / "elsewhere")
     file = calibrate.store(targets.native(), figures())
@@ -196,7 +196,7 @@ def test_readers_never_see_half_a_file(cache: Path) -> None:
 
 
 def test_a_disk_that_fills_up(tmp_path: Path) -> None:
-    """What was there stays, and nothing else is left behind."""
+    """The existing entries stay, and no partial file is left behind."""
     path = tmp_path / "m.nn"
     graph = OnnxSource(mixed()).graph({"x": (3, 5)})
     save_stage(path, graph.module, graph.weights)
@@ -243,7 +243,7 @@ def compile_all() -> Model:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of llvmlite
 def test_interrupted_at_any_time() -> None:
-    """What comes after works as before."""
+    """An interrupt leaves everything usable."""
     compile_all()
     rng, counts, armed = np.random.default_rng(0), {"done": 0, "interrupted": 0}, [True]
 

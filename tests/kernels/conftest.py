@@ -10,7 +10,7 @@ from tests.native import EMULATED
 
 @pytest.fixture(autouse=True)
 def emulation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what a test compiles for its ``target``, where this machine cannot run that."""
+    """Emulate the code that a test compiles for its ``target`` if this machine cannot run it."""
     spec = getattr(request.node, "callspec", None)
     if spec is not None and spec.params.get("target") in EMULATED:
         emulate(monkeypatch)

@@ -36,7 +36,7 @@ def numbers(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
 
 
 def wanted(name: str, x: Array, axis: int, *, exclusive: bool, reverse: bool) -> Array:
-    """By ``ufunc.accumulate``."""
+    """Return the result of ``ufunc.accumulate``."""
     ordered = np.flip(x, axis) if reverse else x
     if exclusive:
         limits = np.iinfo(x.dtype) if x.dtype.kind in "iu" else None

@@ -1,4 +1,5 @@
-"""What kernels read, compute and write: the tables, and the code that follows from them."""
+"""Elements that kernels read, compute and write: the tables, and the code that follows from
+them."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _takes(op: type[NnOp], arrays: Mapping[str, Array], settings: Mapping[str, A
 
 
 def _tolerance(element: str) -> float:
-    """Of a chain of rounded steps, as a part of the largest value."""
+    """Return the tolerance of a chain of rounded steps, relative to the largest value."""
     return 8 * ELEMENTS[element].epsilon if ELEMENTS[element].is_float else 0.0
 
 

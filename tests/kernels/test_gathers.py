@@ -46,3 +46,29 @@ def test_indices_that_are_broadcast(target: str) -> None:
     function = tessella.jit(gathered, target=target)
     np.testing.assert_array_equal(function(x, places), gathered(x, places))
     assert function.lower(x, places).as_text("tile").count("tile.kernel") == 1
+
+
+@pytest.mark.parametrize("target", EVERYWHERE)
+@pytest.mark.parametrize("columns", [3, 8, 37])
+def test_what_several_gathers_read_is_combined_where_it_is_read(target: str, columns: int) -> None:
+    """A sum of embeddings, and a product with elements along the lanes: one statement."""
+    rng = np.random.default_rng(columns)
+    words, kinds, others = normal(30, columns), normal(2, columns), normal(5, columns)
+    i, j = rng.integers(-30, 30, 6), rng.integers(0, 2, 6)
+    k = rng.integers(0, columns, (5, columns))
+    rows = rng.integers(0, 5, (6, columns))
+
+    def combined(
+        w: Array, t: Array, x: Array, i: Array, j: Array, k: Array, rows: Array
+    ) -> tuple[Array, Array]:
+        first, second = np.take_along_axis(x, rows, 0), w[i] + t[j]
+        return second * np.maximum(first, 0), np.take_along_axis(x, k, 1) - x
+
+    arrays = words, kinds, others, i, j, k, rows
+    function = tessella.jit(combined, target=target)
+    for found, wanted in zip(function(*arrays), combined(*arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert function.lower(*arrays).as_text("tile").count("tile.contract") == 2
+    i[4] = 30
+    with pytest.raises(ExecutionError, match="out of range"):
+        function(*arrays)

@@ -33,7 +33,7 @@ def rounded(x: Array) -> Array:
 
 
 def run(make: Callable[[], Graph], inputs: dict[str, Array], target: str) -> Array:
-    """What a program computes where all that may be narrowed is."""
+    """Run a program after narrowing everything that may be narrowed."""
     arch = targets.resolve(target).arch
     source, places = FixedSource(make), [f"{arch}/bf16", f"{arch}/f32"]
     model = compile_source(
@@ -101,7 +101,7 @@ def test_a_convolution(channels: int, filters: int, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_transposed_convolution(target: str) -> None:
-    """With strides as long as its filters, which then do not overlap. Its statements write parts of
+    """The strides equal the filter's size, so windows do not overlap. The statements write parts of
     one tensor, in its element."""
     x, w = normal(1, 6, 4, 5), normal(6, 3, 2, 2, seed=1)
     settings = {**WINDOW, "strides": (2, 2), "pads": (0,) * 4, "output_pads": (0, 0)}
@@ -167,7 +167,7 @@ def test_a_recurrence_keeps_its_state(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_moved_in_a_group_is_of_one_element(target: str) -> None:
-    """One of its operands is computed in the group, one is an argument of it."""
+    """One operand is computed in the group, another is an argument of the group."""
     x, w, other = normal(5, 24), normal(24, 9, seed=1), normal(5, 9, seed=2)
 
     def make() -> Graph:

@@ -70,7 +70,8 @@ def test_the_first_of_each_row(
 
 
 def _places(x: np.ndarray[Any, Any], axis: int, k: int, largest: bool) -> np.ndarray[Any, Any]:
-    """By a stable sort of ranks, in which NaN is the greatest and zeros are equal."""
+    """Return positions by a stable sort of ranks, in which NaN is the greatest and zeros are
+    equal."""
     ranks = np.unique(x, return_inverse=True)[1].reshape(x.shape)
     order = np.argsort(-ranks if largest else ranks, axis=axis, kind="stable")
     return np.take(order, range(k), axis)
@@ -96,7 +97,7 @@ def test_threads_divide_the_rows(
     dtype: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In any order, and at once, each with memory of its own."""
+    """Threads sort rows in any order and at the same time, each with memory of its own."""
     x = _drawn(shape, dtype, seed=k)
     g = GraphBuilder(x=x)
     op = nn.TopkOp.make([g.inputs["x"]], k=k, axis=axis, largest=True)

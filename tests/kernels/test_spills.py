@@ -23,7 +23,7 @@ def product(m: int, n: int, k: int) -> Graph:
 
 
 def convolution(channels: int, filters: int, size: int, image: int) -> Graph:
-    """With a sum and an activation in its kernel."""
+    """Return a convolution whose kernel has a sum and an activation."""
     g = GraphBuilder(x=normal(1, channels, image, image), r=normal(1, filters, image, image))
     w = g.weight(normal(filters, channels, size, size))
     settings = {**DENSE, "pads": (size // 2,) * 4}
@@ -32,7 +32,7 @@ def convolution(channels: int, filters: int, size: int, image: int) -> Graph:
 
 
 def block(channels: int, expanded: int, image: int) -> Graph:
-    """Of MobileNet: a depthwise convolution between two of 1x1."""
+    """Return a block of MobileNet: a depthwise convolution between two of 1x1."""
     g = GraphBuilder(x=normal(1, channels, image, image))
     inner = {**DENSE, "pads": (0,) * 4}
     a = g.op(nn.ConvOp, [g.inputs["x"], g.weight(normal(expanded, channels, 1, 1))], **inner)

@@ -42,7 +42,7 @@ def cheap(m: int) -> Generator[None]:
 
 @tiles
 def test_the_transforms_are_exact(m: int) -> None:
-    """In fractions, they are a correlation: with the finite points, and infinity."""
+    """In fractions, the transforms give a correlation: with the finite points, and infinity."""
     t = transforms(POINTS[m], TAPS)
     n = m + TAPS - 1
     assert (t.a.shape, t.b.shape, t.g.shape) == ((m, n), (n, n), (n, TAPS))
@@ -124,7 +124,7 @@ def conv_model(x: Array, w: Array, b: Array) -> onnx.ModelProto:
 
 
 def reference(x: Array, w: Array, b: Array) -> Array:
-    """In float64."""
+    """Return the result in float64."""
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     total = np.einsum("ncyxij,ocij->noyx", windows, w.astype(np.float64), optimize=True)
@@ -150,8 +150,8 @@ def test_rounding_errors(channels: int, offset: float, scale: float, m: int) -> 
 
 @pytest.mark.parametrize("extent", [64, 61])
 def test_rows_of_tiles_share_a_loop(extent: int) -> None:
-    """What lies between the statements has room for one step, in each thread's memory. Tiles need
-    not divide the image."""
+    """Intermediates have room for one step, in each thread's memory. Tiles need not divide the
+    image."""
     x, w, b = normal(1, 64, extent, extent), normal(64, 64, 3, 3) / 24, normal(64)
     with cheap(4):
         early, late = (

@@ -68,7 +68,7 @@ class Memory:
         return self.bytes(size).view(kind).reshape(tuple(shape))
 
     def aligned(self, size: int) -> Array:
-        """What stands for ``arena.aligned``."""
+        """A replacement for ``arena.aligned``."""
         return self.bytes(size, arena.ALIGNMENT)
 
     def copy(self, array: Array) -> Array:
@@ -88,12 +88,12 @@ class Memory:
 
 @dataclass
 class Outputs:
-    """Where a program's outputs go."""
+    """The memory of a program's outputs."""
 
     memory: Memory
 
     def recycler(self) -> SimpleNamespace:
-        """What stands for ``arena.Recycler``."""
+        """A replacement for ``arena.Recycler``."""
         return SimpleNamespace(maker=lambda *kind: lambda: self.memory.empty(*kind))
 
 
@@ -294,7 +294,7 @@ def product_cases() -> Iterator[Case]:
 
 
 def axis_cases() -> Iterator[Case]:
-    """What goes along one axis, along each."""
+    """Return a case of each op along one axis, for each axis."""
     for shape in ((1,), (7,), (33,), (5, 19), (3, 7, 5)):
         y = normal(*shape)
         for axis in range(y.ndim):

@@ -1,6 +1,6 @@
-"""What a `tile.contract` means: the points of its index space, in NumPy.
+"""A reference for `tile.contract`: NumPy tries the points of its index space.
 
-It knows nothing of strides, layouts, schedules or loops.
+It has no notion of strides, layouts, schedules or loops.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _at(points: Points, chosen: Array) -> Points:
 
 
 def _position(forms: Sequence[Linear], shape: Sequence[int], points: Points) -> Array:
-    """Where the elements are in a row-major array. Raises IndexError outside of it."""
+    """Return the positions of elements in a row-major array. Raises IndexError outside of it."""
     position = points[""]
     for form, extent in zip(forms, shape, strict=True):
         value = _value(form, points)
@@ -131,7 +131,7 @@ def _elements(
 
 
 def _start(op: ContractOp, kind: np.dtype[Any]) -> Any:
-    """What an element holds before any point."""
+    """Return the value of an element before any point."""
     if op.is_map:
         return 0 if op.default is None else _number(op.default)
     lowest, highest = (
@@ -146,7 +146,7 @@ def _number(attribute: Attribute) -> float:
 
 
 def _body(block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays) -> Array:
-    """What a body yields, for the elements of all points at once."""
+    """Return what a body yields, for the elements of all points at once."""
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops:
         operands = [values[v] for v in op.operands if v in values]

@@ -106,7 +106,7 @@ class Lowered:
         threads: int,
         sizes: Sequence[int],
     ) -> None:
-        """What one thread does for an op."""
+        """Return what one thread does for an op."""
         if isinstance(op, memref.CopyOp):
             if thread == 0:
                 memory[op.destination][0][...] = memory[op.source][0]

@@ -53,6 +53,6 @@ def test_every_tile_comes_to_the_sets_of_rows_in_order(window: dict[str, int], s
 def _inside(
     window: dict[str, int], size: int, start: int, rows: tuple[int, ...], j: int
 ) -> tuple[int, ...]:
-    """By trying each row."""
+    """Return which rows are inside, by a trial of each."""
     first = start * window["stride"] + j * window["dilation"] - window["padding"]
     return tuple(row for row in rows if 0 <= first + row * window["stride"] < size)

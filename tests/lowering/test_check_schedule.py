@@ -1,4 +1,4 @@
-"""Which schedules are refused."""
+"""Schedules that the verifier refuses."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_schedules_that_do_not_verify(schedule: str, expected: str) -> None:
 
 @pytest.mark.parametrize("schedule, expected", BROKEN)
 def test_schedules_of_other_statements(schedule: str, expected: str) -> None:
-    """As in a text that somebody changed: the error says what was expected."""
+    """An edited text has the schedule of another statement: the error says what was expected."""
     with pytest.raises(InvalidModelError, match="does not fit the statement") as error:
         lower(product(schedule))
     assert error.value.expected is not None
@@ -199,7 +199,7 @@ def test_panels_of_another_width(panel: int, fits: bool) -> None:
 
 @pytest.mark.parametrize("panel, fits", [(32, True), (16, True), (8, True), (12, False)])
 def test_tiles_of_several_panels(panel: int, fits: bool) -> None:
-    """One row may read several panels at a time, which share its sums."""
+    """A row may read several panels at a time, which share its sums."""
     place = f"#place.at<x86, f32, packed<[1 floordiv {panel}, 0, 1 mod {panel}]>>"
     text = product("[m, n] reduce [k] vector n 8 by 4").replace("8x32xf32>", f"8x32xf32, {place}>")
     with nullcontext() if fits else pytest.raises(InvalidModelError, match="panels as wide"):
@@ -268,7 +268,7 @@ def test_blocks_of_what_depends_on_symbols(rows: str, reason: str) -> None:
 
 
 def test_a_segment_of_ops() -> None:
-    """As where passes run out of order."""
+    """Passes that run out of order leave such a segment."""
     text = """
     tile.segment @segment_0() -> (tensor<2xf32>) {
       %s = nn.splat 1.0 : f32 : tensor<2xf32>

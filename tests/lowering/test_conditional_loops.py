@@ -30,7 +30,8 @@ CASES = [*itertools.product((100.0, 3.0, 0.5, 1e-3), (True, False))]
 
 
 def compare(g: GraphBuilder, calls: Sequence[Feeds], *results: SSAValue) -> list[list[Array]]:
-    """What the program gives: one native segment, the same as the interpreter."""
+    """Compare the program's results with the interpreter's, and check that it is one native
+    segment."""
     graph = g.graph(*results)
     wanted = [interpret(Graph(graph.module.clone(), graph.weights), feeds) for feeds in calls]
     program = compile_graph(graph, make_options()).program

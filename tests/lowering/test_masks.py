@@ -1,4 +1,4 @@
-"""What the points do that constraints leave out: nothing, whatever the operands hold."""
+"""Points that constraints exclude change nothing, whatever the operands hold."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_attention(target: str, transposed_k: bool, queries: int, keys: int) -> 
 @widths
 @pytest.mark.parametrize("queries, keys, past", [(331, 331, 0), (100, 1500, 1400), (700, 290, 5)])
 def test_causal_attention(queries: int, keys: int, past: int, target: str) -> None:
-    """What lies beyond the last key of a step is not computed."""
+    """Keys beyond the last one of a step are not computed."""
     model = check_op(
         nn.AttentionOp,
         [normal(0, 3, queries, 24), normal(1, 3, keys, 24), normal(2, 3, keys, 40)],

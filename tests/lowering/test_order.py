@@ -119,7 +119,7 @@ def test_random_statements_stand_in_any_order(seed: int) -> None:
 
 
 def shared_loops(made: Nested) -> int:
-    """How many loops that statements share the code has."""
+    """Return how many of the code's loops statements share."""
     texts = (to_text(op) for op in Lowered(made.module, made.target).loops.ops)
     return sum(len(re.findall(r"scf\.for %step", text)) for text in texts)
 

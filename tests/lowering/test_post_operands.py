@@ -1,4 +1,4 @@
-"""What is read after an aggregation, and may lie outside of its tensor."""
+"""Operands that are read after an aggregation, and may lie outside of their tensor."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     arrays = case.arguments(np.random.default_rng(0))
     function = functools.partial(case.function, Modules(np, tessella.erf))
-    graph = tessella.jit(function).lower(*arrays)._program.graph
+    graph = tessella.jit(function).lower(*arrays)._program.graph()
     program = compile_graph(graph, make_options()).program
     # NumPy copies
     assert name == "copy-100M" or any(getattr(step, "shared", False) for step in program.steps)
@@ -142,8 +142,8 @@ def _layer_inputs(op: str, hidden: int) -> dict[str, Array]:
 @pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("op, hidden", [*((op, 300) for op in GATES), ("GRU", 1300)])
 def test_recurrent_layers(op: str, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the steps of a wide GRU, threads have memory of their own, if what statements hand on is
-    larger than a cache."""
+    """In the loop of a wide GRU, threads have memory of their own if the values between statements
+    are larger than a cache."""
     program = _layer(op, hidden)
     (step,) = program.steps
     assert isinstance(step, NativeStep)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 import tessella
+from tessella.dialects import tile
 from tessella.dialects.graph import CompileContext
-from tessella.dialects.verify import verify
+from tessella.dialects.verify import Verifier, verify
 from tessella.driver.located import LocatedParser
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
@@ -365,8 +367,51 @@ def test_the_texts_verify_before_they_are_changed(text: str) -> None:
 def test_a_broken_contract_does_not_verify(what: str) -> None:
     text, old, new, message = MUTATIONS[what]
     assert old in text
-    with pytest.raises(VerifyException, match=re.escape(message)):
-        verify(parsed(text.replace(old, new)))
+    verifier = Verifier()
+    verifier.verify(parsed(text))
+    for each in (verify, verifier.verify):
+        with pytest.raises(VerifyException, match=re.escape(message)):
+            each(parsed(text.replace(old, new)))
+
+
+def test_what_no_pass_has_changed_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel by itself, a segment with all that it calls."""
+    seen: list[str] = []
+
+    def count(kind: type[Operation]) -> None:
+        verify_ = kind.verify_
+
+        def counted(op: Any) -> None:
+            seen.append(op.name)
+            verify_(op)
+
+        monkeypatch.setattr(kind, "verify_", counted)
+
+    count(tile.KernelOp)
+    count(tile.SegmentOp)
+    verifier = Verifier()
+    for text, expected in (
+        (TILE, ["tile.kernel", "tile.segment"]),
+        (TILE, []),
+        (TILE.replace("@w ", "@v "), ["tile.segment"]),
+        (TILE.replace("%e", "%f"), []),
+    ):
+        module = parsed(text)
+        seen.clear()
+        verifier.verify(module)
+        assert seen == expected
+
+
+def test_a_kernel_that_a_pass_breaks_does_not_verify_again() -> None:
+    module, verifier = parsed(TILE), Verifier()
+    verifier.verify(module)
+    kernel = next(op for op in module.ops if isinstance(op, tile.KernelOp))
+    marks, kernel.arg_attrs = kernel.arg_attrs, ArrayAttr([])
+    for _ in range(2):
+        with pytest.raises(VerifyException, match="expected attributes of 2 arguments"):
+            verifier.verify(module)
+    kernel.arg_attrs = marks
+    verifier.verify(module)
 
 
 NOT_A_VIEW = TILE.replace(

@@ -151,7 +151,7 @@ def test_a_convolution_in_another_precision() -> None:
 
 
 def test_operands_of_another_integer_precision() -> None:
-    """As a kernel that takes its indices in 32 bits."""
+    """Some kernels take their indices in 32 bits."""
     x, rows = sample(0, 9, 5), np.array([3, 0, -1])
 
     def make() -> Graph:

@@ -128,7 +128,7 @@ def test_a_bias_of_whole_steps_is_added_to_integers() -> None:
 
 
 def test_zero_points_that_are_computed() -> None:
-    """As those of dynamic quantization are: an image is padded with what they are."""
+    """Dynamic quantization computes zero points: an image is padded with its zero point."""
     w = draw(1, "int8", 6, 4, 3, 2)
 
     def make(g: GraphBuilder) -> list[SSAValue]:

@@ -1,4 +1,4 @@
-"""What passes declare, and when they run."""
+"""Declarations of passes, and the conditions under which they run."""
 
 from __future__ import annotations
 

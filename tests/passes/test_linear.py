@@ -144,7 +144,7 @@ def test_twice_as_many_ops_take_twice_as_long(make: Callable[[int], ModelProto],
 
 @pytest.mark.slow
 def test_statements_that_write_one_tensor_in_turn_are_not_followed_again() -> None:
-    """As many maps as one group may have: later passes have one kernel."""
+    """A kernel has as many maps as a group may have."""
     with KNOBS.set(verify=False):
         lines_by_pass(maps(2))
         short, long = (lines_by_pass(maps(count))["tile-fuse-maps"] for count in (75, 150))

@@ -22,7 +22,7 @@ Calls = list[list[int]]
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where a buffer lies, and in which calls it is used first and last."""
+    """A buffer's place, and the calls that use it first and last."""
 
     start: int
     stop: int

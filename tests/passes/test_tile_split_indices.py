@@ -179,7 +179,7 @@ def parse(text: str) -> ModuleOp:
     ],
 )  # fmt: skip
 def test_products(target: Target, k: int, a: str, b: str, out: str) -> None:
-    """As VNNI wants its operands, and in nested blocks."""
+    """The layouts are those of VNNI operands, and nested blocks."""
     rng = np.random.default_rng(k)
     x, y = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((9, k), (k, 37)))
     module = lowered(parse(product(a, b, out, k=k)), target)

@@ -1,4 +1,4 @@
-"""What every statement and call of the `tile` stage keeps to, in random programs."""
+"""Invariants of all statements and calls at the `tile` stage, in random programs."""
 
 from __future__ import annotations
 

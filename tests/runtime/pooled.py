@@ -167,7 +167,7 @@ def sums(rounds: int, launch: str = LAUNCH_SUM) -> str:
 
 
 def summed(x: np.ndarray, rounds: int) -> np.ndarray:
-    """What SUMS computes."""
+    """Return the result of SUMS."""
     for _ in range(rounds):
         x = 3 * x + np.roll(x, -1)
     return x

@@ -104,7 +104,7 @@ def test_memory_serves_arrays_of_other_sizes() -> None:
 
 
 def test_memory_that_is_too_small_makes_room() -> None:
-    """For as many blocks are kept whatever the sizes that come one after another."""
+    """The workspace keeps the same number of blocks for any sequence of sizes."""
     recycler = Recycler()
     places = list[int]()
     for rows in range(1, 9):
@@ -128,7 +128,8 @@ def test_programs_of_one_workspace_have_one_arena() -> None:
 
 
 def peak(workspaces: Workspaces, rows: int) -> int:
-    """What a call does that needs memory by its rows; the bytes that the workspace has after it."""
+    """Run a call whose memory depends on its rows, and return the size of the workspace after it,
+    in bytes."""
     workspace = workspaces.free.pop() if workspaces.free else Workspace()
     workspace.arena(rows << 20)
     workspace.recycler(0).maker((rows << 18,), F32)()

@@ -91,7 +91,7 @@ def test_a_loaded_model_does_what_a_compiled_one_does(
     ],
 )
 def test_models_have_the_same_bits(name: str, threads: int, tmp_path: Path) -> None:
-    """Of segments that threads share, with loops in them."""
+    """The model has segments that threads share, with loops in them."""
     proto = load_model(name)
     feeds = random_inputs(proto)
     model = tessella.compile(proto, threads=threads)
@@ -124,7 +124,8 @@ def test_it_is_found_where_shapes_are_those_of_a_program(tmp_path: Path) -> None
 
 
 def test_the_best_code_is_taken(image: Array, digits: Model) -> None:
-    """Of all targets that this machine has; neon is only for others, or the only one."""
+    """Among the targets in the artifact that this machine can run, the best is loaded; neon serves
+    AArch64 alone."""
     source = open_source(DIGITS)
     shapes = [{info.name: image.shape for info in source.inputs}]
     able = [t for t in ("sse", "avx2", "avx512", "neon") if targets.can_run(targets.get(t))]
@@ -189,7 +190,7 @@ def test_other_processes_get_a_model(method: str, digits: Model, image: Array) -
 
 
 class _Call:
-    """What each process does."""
+    """A call that each process runs."""
 
     def __init__(self, x: Array) -> None:
         self.x = x

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def cache_model() -> onnx.ModelProto:
-    """What is added to a cache, and the sum over it: ``present = concat(past, x)``."""
+    """Return a model that appends to a cache and sums it: ``present = concat(past, x)``."""
     nodes = [
         helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
         helper.make_node("ReduceSum", ["present"], ["total"], keepdims=0),

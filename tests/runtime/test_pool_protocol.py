@@ -71,7 +71,7 @@ class Program:
         self.labels: dict[str, int] = {}
 
     def label(self, name: str) -> None:
-        """What follows has this name."""
+        """Name the next instruction."""
         self.labels[name] = len(self.steps)
 
     def do(self, work: Callable[[Memory, Memory], object], to: str | None = None) -> None:
@@ -299,7 +299,7 @@ def _leave(m: Memory, r: Memory) -> None:
 
 
 def queue() -> Memory:
-    """What runs that wait share."""
+    """The queue that waiting runs share."""
     return {"entered": 0, "left": 0, "running": 0, **{("box", i): 0 for i in range(5)}}
 
 

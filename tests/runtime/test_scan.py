@@ -1,4 +1,4 @@
-"""What a scan means: running sums, in both directions."""
+"""Scans: running sums, in both directions."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_a_disk_that_is_full(folder: Folder) -> None:
-    """What was there stays, and nothing else is left behind."""
+    """The existing files stay, and no partial file is left behind."""
     folder.put("a", b"content")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))

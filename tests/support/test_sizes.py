@@ -201,7 +201,8 @@ def plane(n: Size) -> Flat:
 
 
 def test_indices_merge() -> None:
-    """One step of a row is a full run of what is in it, whatever that is."""
+    """Two indices merge if one iteration of the outer is a full range of the inner, for all
+    sizes."""
     found = merged(plane(N))
     for n in VALUES:
         expected = merged(plane(n))
@@ -342,7 +343,7 @@ def test_the_search_estimates_sizes(
 
 
 def test_multiples_and_orders() -> None:
-    """What holds for some sizes only is not known."""
+    """A relation that holds for some sizes only is undecided."""
     n = Symbol("n", 2, 9).size
     assert [is_multiple(6 * n, of) for of in (3, n, 2 * n, 4, n + 1)] == [True] * 3 + [False] * 2
     assert (is_multiple(12, 3), is_multiple(12, n)) == (True, False)

@@ -56,7 +56,7 @@ def test_the_strictest_group_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mounted", ["/", "/docker/abc"])
 def test_quota_of_version_1(tmp_path: Path, mounted: str) -> None:
-    """In a container without a namespace, the group's name is the one outside."""
+    """In a container without a namespace, the group has the name that it has outside."""
     folder = "sys/fs/cgroup/cpu,cpuacct" + ("/docker/abc" if mounted == "/" else "")
     root = files(
         tmp_path,

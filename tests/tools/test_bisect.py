@@ -158,7 +158,7 @@ def test_native_code(model: str, monkeypatch: pytest.MonkeyPatch, capsys: Out) -
 def test_native_code_of_which_each_kernel_is_right(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:
-    """What is wrong in the program as a whole is right when the kernels run alone."""
+    """The defect is in the program as a whole, and each kernel alone is right."""
     wrong = single_kernels.wrong_kernel
 
     def spoiled(*args: Any) -> Any:

@@ -69,7 +69,7 @@ def test_check_of_shapes_that_do_not_fit(rows: str, capsys: Out, tmp_path: Path)
 
 
 def test_check_lists_what_numpy_runs(capsys: Out, tmp_path: Path) -> None:
-    """As the model would be run, and in the words of the error where that is refused."""
+    """The list is that of a compilation, in the words of its errors."""
     shapes = [("x", [4]), ("z", [4]), ("y", [4]), ("e", [22])]
     nodes = [
         helper.make_node("Relu", ["x"], ["y"], name="first"),

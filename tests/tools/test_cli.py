@@ -168,7 +168,8 @@ def test_explain_another_machine(model: str, capsys: Out) -> None:
 
 
 def test_compile_to_an_artifact(model: str, capsys: Out) -> None:
-    """For this machine and another one. It runs, is whole, and says so until it is damaged."""
+    """The artifact has code for this machine and another one. It runs, and is complete until it is
+    damaged."""
     assert main(["run", model, "--output", "y=@y.npy"]) == 0
     assert main(["compile", model, "-o", "m.tsl", "--target", "native,sse,neon"]) == 0
     assert capsys.readouterr().out.endswith("wrote m.tsl\n")

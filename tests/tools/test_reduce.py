@@ -88,7 +88,8 @@ def test_one_op_of_a_network(op: str) -> None:
 
 
 def test_two_ops_of_which_one_is_made_from_the_other() -> None:
-    """What is between them goes as far as something of the same type stands in for it."""
+    """Values between the two ops are removed as far as a value of the same type can replace
+    them."""
 
     def test(candidate: onnx.ModelProto) -> bool:
         graph = reduce.OnnxGraph(candidate)

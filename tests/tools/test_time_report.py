@@ -57,7 +57,7 @@ def test_commands(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is kept on disk is compiled again."""
+    """The command recompiles what the cache has."""
     monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
     assert main(["run", model]) == 0
     name, *options = command

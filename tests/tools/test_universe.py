@@ -1,4 +1,4 @@
-"""What the tools know is what is there."""
+"""The tools' lists match the registered ops, passes and kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sizes of dimensions that a model leaves open, on the command line."""
+"""Dynamic dimensions on the command line: ``--dim``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tessella.tools.commands.shared import Shape, missing_shape, shapes_of
 
 
 def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The bounds given by ``--dim``. Raises OptionError."""
+    """Return the bounds that ``--dim`` gives. Raises OptionError."""
     found: dict[str, tuple[int, int]] = {}
     for text in options:
         name, equals, sizes = text.rpartition("=")
         low, dots, high = sizes.partition("..")
         high = high or (str(MOST) if dots else low)
-        # int() alone would take "1_0", " 1 " and digits of other scripts
+        # int() alone would accept "1_0", " 1 " and digits of other scripts
         are_numbers = sizes.isascii() and low.isdigit() and high.isdigit()
         if not (equals and are_numbers and len(sizes) < 32):
             raise OptionError(
@@ -36,7 +36,7 @@ def dims_of(options: Sequence[str]) -> dict[str, tuple[int, int]]:
 
 
 def openness_of(args: argparse.Namespace) -> Openness:
-    """Which dimensions are symbolic in the programs of a command that runs a model."""
+    """Return which dimensions are symbolic in programs of a command that runs a model."""
     return check_dims(dims_of(args.dim)) if args.dim else "fixed"
 
 
@@ -46,7 +46,8 @@ def is_open(args: argparse.Namespace) -> bool:
 
 
 def check_one_size(args: argparse.Namespace) -> None:
-    """Raise OptionError for ranges of sizes, in a command whose program has numbers alone."""
+    """Raise OptionError for ranges of sizes: the command compiles one program for concrete
+    sizes."""
     wide = [name for name, (low, high) in dims_of(args.dim).items() if low != high]
     if wide:
         raise OptionError(
@@ -56,8 +57,8 @@ def check_one_size(args: argparse.Namespace) -> None:
 
 
 def known_shapes(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Shape]:
-    """The shape of every input that is known: given by ``--shape``, by ``--dim`` with one size for
-    each open dimension, or concrete in the model. Raises OptionError."""
+    """Return the known shapes of inputs: from ``--shape``, from ``--dim`` with one size for each
+    dynamic dimension, or from the model. Raises OptionError."""
     bounds = dims_of(args.dim)
     open_dims = [d for info in inputs for d in info.shape if isinstance(d, str)]
     for name in bounds:
@@ -82,8 +83,8 @@ def known_shapes(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[
 
 
 def open_graph(source: Source, args: argparse.Namespace) -> Graph:
-    """The program for the shapes on the command line; where ``--dim`` gives ranges, the
-    one for the largest sizes. Raises InputError where a shape is missing."""
+    """Return the program for the shapes on the command line; for ranges in ``--dim``, the one for
+    the largest sizes. Raises InputError if a shape is missing."""
     if is_open(args):
         return whole(source.graph(versions(args, source)[-1]))
     shapes = known_shapes(source.inputs, args)
@@ -94,7 +95,7 @@ def open_graph(source: Source, args: argparse.Namespace) -> Graph:
 
 
 def versions(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
-    """What programs are made for that serve all sizes of ``--dim``."""
+    """Return the ranges of sizes that need a program each to serve all sizes of ``--dim``."""
     infos = [info.name for info in source.inputs]
     made_for = open_sizes(args, source).versions()
     found = [dict(zip(infos, made, strict=True)) for made in made_for]
@@ -104,7 +105,7 @@ def versions(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
 
 
 def open_sizes(args: argparse.Namespace, source: Source) -> OpenSizes:
-    """The sizes that ``--dim`` leaves open."""
+    """Return the symbolic sizes of ``--dim``."""
     if args.shape:
         raise OptionError("--dim says what all programs are made for: give no --shape")
     bounds = dims_of(args.dim)

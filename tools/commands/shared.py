@@ -82,7 +82,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = ()) -> None:
-    """What to compile for; options that the command sets itself are left out."""
+    """Add the options of compilations, except those that the command sets itself."""
     own: dict[str, dict[str, Any]] = {
         "dim": {
             "action": "append",
@@ -124,7 +124,7 @@ def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = 
 
 
 def _kind(row: OptionRow) -> Mapping[str, Any]:
-    """What values a flag takes."""
+    """Return the arguments of ``add_argument`` for the values of a flag."""
     if row.choices:
         return {"choices": row.choices}
     return {"metavar": row.metavar, "type": float if row.is_number else str}
@@ -146,7 +146,7 @@ def print_times(timings: Mapping[str, float]) -> None:
 
 
 def given_options(args: argparse.Namespace, target: str | None = None) -> CompileOptions:
-    """The options on the command line, for a target of several. Raises OptionError."""
+    """Return the options on the command line, for one of several targets. Raises OptionError."""
     rare = {each.name: getattr(args, each.name) for each in fields(Options)}
     return CompileOptions(
         places=args.places,
@@ -159,7 +159,7 @@ def given_options(args: argparse.Namespace, target: str | None = None) -> Compil
 
 
 def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:
-    """The checked options on the command line. Raises OptionError."""
+    """Return the checked options on the command line. Raises OptionError."""
     return make_options(**given_options(args, target))
 
 
@@ -190,8 +190,8 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
 def shapes_of(
     inputs: Sequence[ValueInfo], options: Iterable[str], sizes: Mapping[str, int] | None = None
 ) -> dict[str, Shape]:
-    """The shape of every input that is known: given by ``--shape``, or concrete in the model with
-    these sizes of open dimensions."""
+    """Return the known shapes of inputs: from ``--shape``, or from the model with these sizes of
+    dynamic dimensions."""
     given = assignments("--shape", options, [info.name for info in inputs])
     shapes = {name: parse_shape(text) for name, text in given.items()}
     for info in inputs:
@@ -222,7 +222,7 @@ def missing_shape(info: ValueInfo) -> InputError:
 
 
 def opened(args: argparse.Namespace) -> Source:
-    """The model, without the inputs whose values ``--value`` fixes. Raises TessellaError."""
+    """Open the model without the inputs whose values ``--value`` fixes. Raises TessellaError."""
     source = open_source(args.model)
     values = _values_of(source.inputs, args.value)
     return open_source(args.model, values=values) if values else source
@@ -253,7 +253,7 @@ def _parse_value(info: ValueInfo, text: str) -> Array:
 
 
 def check_stage_ahead(present: str, stage: str) -> None:
-    """Raise OptionError for a stage that a program has passed already."""
+    """Raise OptionError for a stage earlier than the program's."""
     if STAGES.index(stage) < STAGES.index(present):
         raise OptionError(
             f"the model is past the stage {stage!r} already", found=f"stage {present!r}"

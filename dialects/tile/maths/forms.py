@@ -22,7 +22,7 @@ class Affine:
     """
 
     terms: tuple[tuple[str, Fraction], ...] = ()
-    """No index twice, and no coefficient of 0."""
+    """Each index occurs once, with a nonzero coefficient."""
     constant: Fraction = _ZERO
 
     @staticmethod

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from tessella.support.errors import ResourceError
 
 MAX_INDICES = 32
-"""Indices of a statement."""
+"""The most indices of a statement."""
 MAX_FORMS = 256
-"""Dimensions of all tensors, and constraints."""
+"""The most dimensions of all tensors, plus constraints."""
 MAX_NUMBER = 1 << 62
-"""Of ranges and offsets, and of the numerators and denominators of coefficients."""
+"""The limit on ranges and offsets, and on the numerators and denominators of coefficients."""
 MAX_STEPS = 1 << 18
-"""Numbers that may be computed to find the ranges of one contraction: about a second."""
+"""The most numbers computed to find the ranges of one contraction: about a second."""
 
 
 def check_count(what: str, count: int, limit: int) -> None:
-    """Raise `ResourceError` if there are more things than allowed."""
+    """Raise `ResourceError` if there are more items than allowed."""
     if count > limit:
         raise ResourceError(
             f"a contraction has too many {what}", expected=f"at most {limit}", found=str(count)

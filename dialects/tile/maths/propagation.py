@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 Bound = int | None
-"""None where there is no bound."""
+"""None without a bound."""
 Inequality = Mapping[int, int]
 """``sum(coefficient * variable) <= 0``, by variable."""
 
 MAX_ROUNDS = 16
-"""Some bounds come closer to a limit for ever, and others a step at a time."""
+"""Some bounds approach a limit for ever, and others move one step at a time."""
 
 
 def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool:
@@ -53,7 +53,7 @@ def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> boo
 
 
 def _holds(low: Bound, high: Bound) -> bool:
-    """Whether there is an integer between two bounds."""
+    """Return whether there is an integer between two bounds."""
     return low is None or high is None or low <= high
 
 

@@ -8,7 +8,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.registry import converts
 
 
-@converts("RoiAlign", 10, 22, note="in NumPy with `sampling_ratio` 0")
+@converts("RoiAlign", 10, 22)
 def roi_align(call: Call) -> Value:
     """Regions of images, each sampled at the points of a grid."""
     call.check_ranks(4, 2, 1)

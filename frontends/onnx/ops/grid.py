@@ -1,4 +1,5 @@
-"""GridSample: reads at computed positions, as gathers of the surrounding elements; AffineGrid."""
+"""GridSample and DeformConv: reads at computed positions, as gathers of the surrounding elements;
+AffineGrid."""
 
 from __future__ import annotations
 
@@ -6,16 +7,19 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import shapes_differ
 from tessella.frontends.emitter import Array, Value, where
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.ops.windows import kernel_of, window
 from tessella.frontends.onnx.registry import converts, only
-from tessella.support.decisions import known_all
+from tessella.support.conditions import decided
+from tessella.support.decisions import known, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
@@ -59,9 +63,81 @@ def grid_sample(call: Call) -> Value:
     data = x.reshape((n, channels, math.prod(sizes)))
     if axes.mode != "nearest":
         data = data.cast(wide)
-    terms = (_term(data, corner, sizes, count) for corner in itertools.product(*taps))
-    total = functools.reduce(operator.add, terms)
-    return total.cast(x.dtype).reshape((n, channels, *spatial))
+    return _sampled(data, taps, sizes).cast(x.dtype).reshape((n, channels, *spatial))
+
+
+@converts("DeformConv", 19, 22)
+def deform_conv(call: Call) -> Value:
+    """Columns of the elements that all window positions read, multiplied by the weights."""
+    x, w, offset = map(call.operand, range(3))
+    bias, mask = call.optional(3), call.optional(4)
+    call.check_ranks(max(x.rank, 3), x.rank, x.rank, 1, x.rank)
+    kernel, sizes = known_all(kernel_of(call, w)), known_all(x.shape[2:])
+    (n, channels), (filters, depth) = x.shape[:2], w.shape[:2]
+    places = _window_places(call, kernel, sizes)
+    taps, spatial = math.prod(kernel), tuple(axis.shape[1] for axis in places)
+    groups, parts = call.integer("group"), call.integer("offset_group")
+    _check_groups(x, w, groups, parts)
+    _check_samples("offset", offset, (n, parts * taps * len(sizes), *spatial))
+    wide = np.float64 if np.dtype(np.float64) in (x.dtype, offset.dtype) else np.float32
+    count = taps * math.prod(spatial)
+    moved = offset.cast(wide).reshape((n * parts, taps, len(sizes), math.prod(spatial)))
+    axes = _Axes("linear", "zeros", True)
+    corners = [
+        axes.around(moved.part(2, d, 1).reshape((n * parts, 1, count)) + start, size)
+        for d, (start, size) in enumerate(zip(_spread(places), sizes, strict=True))
+    ]
+    data = x.cast(wide).reshape((n * parts, channels // parts, math.prod(sizes)))
+    read = _sampled(data, corners, sizes)
+    if mask is not None:
+        _check_samples("mask", mask, (n, parts * taps, *spatial))
+        read = read * mask.cast(wide).reshape((n * parts, 1, count))
+    columns = read.cast(x.dtype).reshape((n, groups, depth * taps, math.prod(spatial)))
+    rows = w.reshape((groups, filters // groups, depth * taps))
+    y = (rows @ columns).reshape((n, filters, *spatial))
+    return y if bias is None else y + bias.reshape((filters, *[1] * len(spatial)))
+
+
+def _check_groups(x: Value, w: Value, groups: int, parts: int) -> None:
+    """Raises ShapeError unless the channels divide into those of filters and of offsets."""
+    channels, (filters, depth) = x.shape[1], w.shape[:2]
+    fits = min(groups, parts) >= 1 and decided(channels == depth * groups)
+    if not (fits and decided(filters % groups == 0) and decided(channels % parts == 0)):
+        raise ShapeError(
+            "the channels do not divide into groups",
+            expected=f"x[N, {groups} * c, ..] and w[{groups} * o, c, ..], in {parts} of offsets",
+            found=f"{x.type} and {w.type}",
+        )
+
+
+def _check_samples(name: str, value: Value, shape: Sequence[Size]) -> None:
+    if shapes_differ(value.shape, shape):
+        found = str(value.type)
+        raise ShapeError(f"the {name} does not fit", expected=str(list(shape)), found=found)
+
+
+def _window_places(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> list[Array]:
+    """Return the places of the window positions along each dimension, without offsets."""
+    settings, rank = window(call, kernel, sizes), len(sizes)
+    places: list[Array] = []
+    for d, (k, size) in enumerate(zip(kernel, sizes, strict=True)):
+        stride, dilation = settings.strides[d], settings.dilations[d]
+        low, high = known(settings.pads[d]), known(settings.pads[rank + d])
+        span = size + low + high - dilation * (k - 1) - 1
+        if min(size, k) < 1 or span < 0:
+            raise ShapeError("there is no window", found=f"{k} positions, {size} elements")
+        [count] = call.build.limited(span // stride + 1)
+        places.append(np.add.outer(np.arange(k) * dilation, np.arange(count) * stride - low))
+    return places
+
+
+def _spread(places: Sequence[Array]) -> Iterator[Array]:
+    """Yield the places along each dimension at all positions of all windows, [1, 1, positions]."""
+    rank = len(places)
+    shape = [size for i in (0, 1) for size in (axis.shape[i] for axis in places)]
+    for d, axis in enumerate(places):
+        alone = [axis.shape[i] if d == e else 1 for i in (0, 1) for e in range(rank)]
+        yield np.broadcast_to(axis.reshape(alone), shape).reshape(1, 1, -1)
 
 
 @converts("AffineGrid", 20, 20, note="size known at import")
@@ -87,9 +163,15 @@ def _coordinates(size: int, aligned: bool) -> Array:
     return (2 * np.arange(size) + 1) / size - 1
 
 
-def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int], count: Size) -> Value:
+def _sampled(data: Value, axes: Sequence[Sequence[_Tap]], sizes: Sequence[int]) -> Value:
+    """Return the sum of the elements around each position, times their weights."""
+    terms = (_term(data, corner, sizes) for corner in itertools.product(*axes))
+    return functools.reduce(operator.add, terms)
+
+
+def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
     """Return one element at each position, times its weight."""
-    n, channels, _ = data.shape
+    (n, channels, _), count = data.shape, corner[0].index.shape[-1]
     index = corner[0].index
     for tap, size in zip(corner[1:], sizes[1:], strict=True):
         index = index * size + tap.index
@@ -118,7 +200,10 @@ class _Axes:
 
     def taps(self, coordinate: Value, size: int) -> list[_Tap]:
         """Return the elements read along one dimension for coordinates from -1 to 1."""
-        place = self._position(coordinate, size)
+        return self.around(self._position(coordinate, size), size)
+
+    def around(self, place: Value, size: int) -> list[_Tap]:
+        """Return the elements read along one dimension for positions counted in elements."""
         is_cubic = "cubic" in self.mode
         if self.mode == "nearest":
             place = place.op(nn.RoundOp)

@@ -9,7 +9,7 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.windows import check_length, window
+from tessella.frontends.onnx.ops.windows import check_length, kernel_of, window
 from tessella.frontends.onnx.registry import converts
 from tessella.frontends.shapes import split_padding
 from tessella.support.decisions import decided_max
@@ -64,7 +64,7 @@ def conv(call: Call) -> Value:
 def convolution(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
     """Return a convolution with the node's attributes."""
     _check_ranks(x, w)
-    kernel = _kernel(call, w)
+    kernel = kernel_of(call, w)
     settings = window(call, kernel, x.shape[2:])
     return x.op(
         nn.ConvOp,
@@ -86,23 +86,12 @@ def _check_ranks(x: Value, w: Value) -> None:
         )
 
 
-def _kernel(call: Call, w: Value) -> tuple[Size, ...]:
-    kernel, told = w.shape[2:], call.integers("kernel_shape")
-    if told and told != kernel:
-        raise ShapeError(
-            "attribute 'kernel_shape' does not fit the weight",
-            expected=str(list(kernel)),
-            found=str(list(told)),
-        )
-    return kernel
-
-
 @converts("ConvTranspose", 1, 22)
 def conv_transpose(call: Call) -> Value:
     """Padding determines the output's size, or the output's size determines the padding."""
     x, w = call.operand(0), call.operand(1)
     _check_ranks(x, w)
-    kernel, sizes = _kernel(call, w), x.shape[2:]
+    kernel, sizes = kernel_of(call, w), x.shape[2:]
     settings = window(call, kernel, sizes)
     extra = call.integers("output_padding") or (0,) * len(sizes)
     check_length("output_padding", extra, len(sizes))

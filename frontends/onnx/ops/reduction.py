@@ -158,7 +158,7 @@ converts("CumSum", 11, 14, note="axis known at import")(_cumulative(nn.CumsumOp)
 converts("CumProd", 26, 26, note="axis known at import")(_cumulative(nn.CumprodOp))
 
 
-@converts("TopK", 1, 24, note="k known at import")
+@converts("TopK", 1, 24, note="k known at import, or a size that is computed")
 def topk(call: Call) -> tuple[Value, ...]:
     """Always in order, even if that is not requested."""
     call.meaningless("sorted")

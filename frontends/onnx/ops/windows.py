@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.shapes import same_padding, split_padding
 from tessella.support.errors import ShapeError
@@ -40,6 +41,18 @@ def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
         pads = pads or (0,) * (2 * rank)
     check_length("pads", pads, 2 * rank)
     return Window(tuple(kernel), strides, dilations, pads)
+
+
+def kernel_of(call: Call, w: Value) -> tuple[Size, ...]:
+    """The spatial sizes of a weight, which the attribute may repeat."""
+    kernel, told = w.shape[2:], call.integers("kernel_shape")
+    if told and told != kernel:
+        raise ShapeError(
+            "attribute 'kernel_shape' does not fit the weight",
+            expected=str(list(kernel)),
+            found=str(list(told)),
+        )
+    return kernel
 
 
 def check_length(name: str, values: Sequence[Size], length: int) -> None:

@@ -65,7 +65,7 @@ def integer_points(pins: Sequence[tuple[str, Bounded]]) -> Iterator[dict[str, in
 
 
 def meant(contraction: Contraction) -> Counter[Point]:
-    """How often each tuple of elements, the output's first, is met: by the definition."""
+    """Count how often the definition reaches each tuple of elements, the output's first."""
     names = [name for name, _ in contraction.pins]
     points = [[p[n] for n in names] for p in integer_points(contraction.pins)]
     at = np.array(points, np.int64).reshape(len(points), len(names))
@@ -108,7 +108,7 @@ class Box:
 
     @property
     def met(self) -> Counter[Point]:
-        """How often each tuple of elements is met."""
+        """Count how often the points reach each tuple of elements."""
         forms = [form for access in self.normal.accesses for form in access]
         columns = [self.values(form) for form in forms]
         elements = np.stack(columns, 1) if columns else np.zeros((len(self.at), 0), np.int64)

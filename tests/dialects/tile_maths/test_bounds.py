@@ -55,7 +55,8 @@ def test_bounds(space: list[Constraint]) -> None:
 
 @given(spaces(least=2), st.integers(-3, 3), st.integers(-3, 3))
 def test_bounds_without_a_box(space: list[Constraint], a: int, b: int) -> None:
-    """With u and v for which x = u + a*v and y = v + b*x, no constraint is on one of them alone."""
+    """With u and v for which x = u + a*v and y = v + b*x, no constraint bounds one of them
+    alone."""
     u, v = Linear.of("u"), Linear.of("v")
     x_form = u + v * a
     forms = {"x": x_form, "y": v + x_form * b}
@@ -91,7 +92,7 @@ def test_parallel_constraints_of_plaidml() -> None:
 
 
 def test_bounds_of_plaidml() -> None:
-    """Those of `tile/lang/lang_test.cc` and `tile/bilp/test.cc`."""
+    """The cases of `tile/lang/lang_test.cc` and `tile/bilp/test.cc`."""
     assert bounds([(x, 5), (x + y, 7), (y, 3)]) == {"x": (0, 4), "y": (0, 2)}
     assert bounds([(x, 7), (x + y, 7), (y + 1, 3)]) == {"x": (0, 6), "y": (-1, 1)}
     assert bounds([(i0, 2), (i0 + k0 * 2, 5), (i0 + i1 + k0, 35), (i0 + i1 * 2, 70)]) == {

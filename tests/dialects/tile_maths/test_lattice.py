@@ -56,7 +56,7 @@ def test_hermite_spans_the_same(lattice: tuple[Rows, int, int]) -> None:
 
 
 def test_hermite_form_of_mathematica() -> None:
-    """As PlaidML's tests have it; 72 is the determinant, so its multiples are in the lattice."""
+    """The case of PlaidML's tests. The determinant is 72, so its multiples are in the lattice."""
     rows = [
         [2, 6, -3, 2],
         [2, 6, -3, 2],

@@ -88,7 +88,7 @@ def test_indices_keep_their_names() -> None:
 
 
 def test_indices_that_share_digits() -> None:
-    """Where two indices have the same parity, only the output's is split into bits and the rest."""
+    """If two indices have the same parity, only the output's is split into bits and the rest."""
     normal = normalize([([k], [8]), ([(i + k) / 2], [8]), ([i], [7])])
     assert [(x.name, x.range) for x in normal.indices] == [("k_1", 4), ("k_0", 2), ("i_0", 4)]
     assert [str(forms[0]) for forms in normal.accesses] == [

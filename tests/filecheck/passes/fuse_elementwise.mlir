@@ -321,3 +321,43 @@ builtin.module attributes {symbols = [#nn.symbol<n, 1 to 9>, #nn.symbol<m, 1 to 
     func.return %b : tensor<[n]x[m]xf32>
   }
 }
+
+// -----
+
+// Gathers whose results are combined are one group, with what moves their indices.
+
+// CHECK-LABEL: func.func @embeddings
+// CHECK-NEXT:    %z = nn.fused
+// CHECK-NEXT:      %a = nn.gather
+// CHECK-NEXT:      %e = nn.expand
+// CHECK-NEXT:      %b = nn.gather_elements
+// CHECK-NEXT:      %s = nn.add %a, %b
+// CHECK-NEXT:      %c = nn.gather
+// CHECK-NEXT:      %[[Z:.*]] = nn.mul %s, %c
+// CHECK-NEXT:      nn.yield %[[Z]]
+func.func @embeddings(%t: tensor<9x4xf32>, %u: tensor<5x4xf32>, %i: tensor<3xi64>, %j: tensor<3x1xi64>) -> tensor<3x4xf32> {
+  %a = nn.gather %t, %i {kernel = "gather"} : tensor<3x4xf32>
+  %e = nn.expand %j shape [3, 4] {kernel = "expand"} : tensor<3x4xi64>
+  %b = nn.gather_elements %u, %e {kernel = "gather_elements"} : tensor<3x4xf32>
+  %s = nn.add %a, %b {kernel = "add"} : tensor<3x4xf32>
+  %c = nn.gather %t, %i {kernel = "gather"} : tensor<3x4xf32>
+  %z = nn.mul %s, %c {kernel = "mul"} : tensor<3x4xf32>
+  func.return %z : tensor<3x4xf32>
+}
+
+// -----
+
+// A gather from what was gathered is a kernel of its own, and so is one that others read.
+
+// CHECK-LABEL: func.func @again
+// CHECK-NEXT:    %a = nn.gather %t, %i
+// CHECK-NEXT:    %z = nn.fused
+// CHECK-NEXT:      %b = nn.gather
+// CHECK-NEXT:      %[[Z:.*]] = nn.add
+// CHECK-NEXT:      nn.yield %[[Z]]
+func.func @again(%t: tensor<9x4xf32>, %x: tensor<3x4xf32>, %i: tensor<3xi64>) -> tensor<3x4xf32> {
+  %a = nn.gather %t, %i {kernel = "gather"} : tensor<3x4xf32>
+  %b = nn.gather %a, %i {kernel = "gather"} : tensor<3x4xf32>
+  %z = nn.add %a, %b {kernel = "add"} : tensor<3x4xf32>
+  func.return %z : tensor<3x4xf32>
+}

@@ -108,6 +108,33 @@ rt.segment @segment_0(%h: memref<64xf32>, %x: memref<12xf32>) outs(%k: memref<64
 
 // -----
 
+// What steps write over is one buffer: @fc reads in each step what @fill wrote in the one before.
+
+// CHECK-LABEL: rt.segment @step
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @fc(%k) outs(%y)
+// CHECK-NEXT:    rt.barrier %threads
+// CHECK-NEXT:    rt.call @fill(%x) outs(%k)
+// CHECK-NEXT:    rt.return
+rt.kernel @fc(%a: memref<64xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.kernel @fill(%a: memref<4xf32>) outs(%b: memref<64xf32>) threads(%thread, %threads) attributes {parts = [#rt.part<any>, #rt.part<shared 256 by 64>]} {
+  rt.return
+}
+rt.segment @step(%h: memref<64xf32>, %x: memref<4xf32>) outs(%k: memref<64xf32>, %y: memref<64xf32>) threads(%thread, %threads) {
+  rt.call @fc(%k) outs(%y) threads(%thread, %threads)
+  rt.call @fill(%x) outs(%k) threads(%thread, %threads)
+  rt.return
+}
+rt.segment @segment_0(%h: memref<64xf32>, %x: memref<12xf32>) outs(%k: memref<64xf32>, %ys: memref<192xf32>) threads(%thread, %threads) {
+  "memref.copy"(%h, %k) : (memref<64xf32>, memref<64xf32>) -> ()
+  rt.scan @step(%k, %x) outs(%k, %ys) scratch(%k) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}
+
+// -----
+
 // In a loop with a condition, all wait for it at the end of a step, and for what the first thread
 // puts into its place at last.
 

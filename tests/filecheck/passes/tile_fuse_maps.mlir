@@ -628,3 +628,52 @@ tile.kernel @transposed(%a: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32
   } : tensor<64xf32>
   tile.return %r2, %r3, %r4, %r6 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// A map that depends on an index is computed in a sum over that index, which ends where the map is
+// zero.
+
+// CHECK-LABEL: tile.kernel @ending
+// CHECK:         tile.contract + [i: 8 | k: 512] (%n[i], %x[i, k]) -> [i]
+// CHECK-NOT:     tile.contract
+tile.kernel @ending(%n: tensor<8xi64>, %x: tensor<8x512xf32>) -> (tensor<8xf32>) {
+  %m = tile.contract = [a: 8, b: 512] (%n[a], %x[a, b]) -> [a, b] {
+  ^bb0(%end: i64, %v: f32):
+    %b = tile.index "b"
+    %at = arith.index_cast %b : index to i64
+    %inside = arith.cmpi slt, %at, %end : i64
+    %zero = arith.constant 0.0 : f32
+    %y = arith.select %inside, %v, %zero : f32
+    tile.yield %y : f32
+  } : tensor<8x512xf32>
+  %s = tile.contract + [i: 8 | k: 512] (%m[i, k]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<8xf32>
+  tile.return %s : tensor<8xf32>
+}
+
+// -----
+
+// In a sum over the other index, it is not.
+
+// CHECK-LABEL: tile.kernel @not_ending
+// CHECK:         tile.contract =
+// CHECK:         tile.contract +
+tile.kernel @not_ending(%n: tensor<8xi64>, %x: tensor<8x512xf32>) -> (tensor<512xf32>) {
+  %m = tile.contract = [a: 8, b: 512] (%n[a], %x[a, b]) -> [a, b] {
+  ^bb0(%end: i64, %v: f32):
+    %b = tile.index "b"
+    %at = arith.index_cast %b : index to i64
+    %inside = arith.cmpi slt, %at, %end : i64
+    %zero = arith.constant 0.0 : f32
+    %y = arith.select %inside, %v, %zero : f32
+    tile.yield %y : f32
+  } : tensor<8x512xf32>
+  %s = tile.contract + [k: 512 | i: 8] (%m[i, k]) -> [k] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<512xf32>
+  tile.return %s : tensor<512xf32>
+}

@@ -69,6 +69,61 @@ tile.kernel @variable(%a: tensor<32x24xf32>, %b: tensor<40x24xf32>, %c: tensor<2
 
 // -----
 
+// Where each row of a panel would lie in a page of its own, and enough tiles read it, a copy pays.
+
+// CHECK:       #packed = #place.at<x86, f64, packed<[1 floordiv 8, 0, 1 mod 8]>>
+// CHECK-LABEL: tile.kernel @copied(%a: tensor<512x512xf64>, %b: tensor<512x512xf64> {tile.packed = #packed})
+// CHECK:         schedule #tile.schedule<[n, m] reduce [k] vector n 4 by 2 rows m 6 unroll 8 prefetch> {
+tile.kernel @copied(%a: tensor<512x512xf64>, %b: tensor<512x512xf64>) -> (tensor<512x512xf64>) {
+  %r = tile.contract + [m: 512, n: 512 | k: 512] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f64, %y: f64):
+    %p = arith.mulf %x, %y : f64
+    tile.yield %p : f64
+  } : tensor<512x512xf64>
+  tile.return %r : tensor<512x512xf64>
+}
+
+// -----
+
+// Two rows of tiles read too little again.
+
+// CHECK-LABEL: tile.kernel @in_place(%a: tensor<12x512xf64>, %b: tensor<512x512xf64>)
+// CHECK:         schedule #tile.schedule<[n, m] reduce [k] vector n
+tile.kernel @in_place(%a: tensor<12x512xf64>, %b: tensor<512x512xf64>) -> (tensor<12x512xf64>) {
+  %r = tile.contract + [m: 12, n: 512 | k: 512] (%a[m, k], %b[k, n]) -> [m, n] {
+  ^bb0(%x: f64, %y: f64):
+    %p = arith.mulf %x, %y : f64
+    tile.yield %p : f64
+  } : tensor<12x512xf64>
+  tile.return %r : tensor<12x512xf64>
+}
+
+// -----
+
+// A copy reads eight rows side by side where each lies in another page, and else writes in order.
+
+// CHECK-LABEL: tile.kernel @panels
+// CHECK:         schedule #tile.schedule<[p, k, n] reduce [] vector n 4 by 2 blocks [k 8]> {
+tile.kernel @panels(%b: tensor<512x64x8xf64>) -> (tensor<64x512x8xf64>) {
+  %r = tile.contract = [p: 64, k: 512, n: 8] (%b[k, p, n]) -> [p, k, n] {
+  ^bb0(%x: f64):
+    tile.yield %x : f64
+  } : tensor<64x512x8xf64>
+  tile.return %r : tensor<64x512x8xf64>
+}
+
+// CHECK-LABEL: tile.kernel @near
+// CHECK:         schedule #tile.schedule<[p, k, n] reduce [] vector n 4 by 2> {
+tile.kernel @near(%b: tensor<512x8x8xf64>) -> (tensor<8x512x8xf64>) {
+  %r = tile.contract = [p: 8, k: 512, n: 8] (%b[k, p, n]) -> [p, k, n] {
+  ^bb0(%x: f64):
+    tile.yield %x : f64
+  } : tensor<8x512x8xf64>
+  tile.return %r : tensor<8x512x8xf64>
+}
+
+// -----
+
 // An operand that two statements read keeps its layout; here the reduced index runs over lanes.
 
 // CHECK-LABEL: tile.kernel @two_readers(%a: tensor<32x24xf32>, %b: tensor<40x24xf32> {tile.constant}) ->

@@ -88,7 +88,8 @@ def same(found: Any, wanted: Any) -> None:
 
 
 def compare(proto: onnx.ModelProto, *calls: Mapping[str, Any]) -> Model:
-    """One model for all calls, compiled and interpreted, gives what ONNX Runtime does."""
+    """Compile and interpret the model once for all calls, and compare its results with ONNX
+    Runtime's."""
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     compiled = tessella.compile(proto)
     for feeds in calls:
@@ -117,5 +118,5 @@ class Interpreted:
         after = interfaces(graph)
         if after is None:
             return found
-        rest = RunningRest(after, sources(graph), lambda source, _: Interpreted(source))
+        rest = RunningRest(after, sources(graph), lambda source, _, in_call: Interpreted(source))
         return rest.program.run([info.name for info in self._source.outputs], feeds, found)

@@ -42,7 +42,8 @@ def node_cases() -> list[TestCase]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: ``passed``, ``unsupported``, ``wrong`` or ``failed``; and why."""
+    """The outcome of a case: ``passed``, ``unsupported``, ``wrong`` or ``failed``, with the
+    reason."""
 
     name: str
     status: str
@@ -124,7 +125,7 @@ def _run(
 
 
 class Tolerance(Protocol):
-    """How far floats may be off: a case of the suite has these."""
+    """The tolerance of floats in a case of the suite."""
 
     @property
     def rtol(self) -> float: ...
@@ -134,7 +135,7 @@ class Tolerance(Protocol):
 
 
 def difference(found: Any, expected: Any, within: Tolerance) -> str | None:
-    """How a value is not what is expected, if it is not."""
+    """Return how a value differs from the expected one, or None."""
     if expected is None or isinstance(expected, list):
         return _difference_of_held(found, expected, within)
     expected = tagged(expected)

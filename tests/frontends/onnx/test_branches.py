@@ -36,7 +36,7 @@ def test_a_branch_may_give_what_is_outside() -> None:
 
 
 def test_what_is_not_taken_does_not_fail() -> None:
-    """One branch reads at an index that is out of range, unless it is taken."""
+    """One branch has an index that is out of range, and fails only if it is taken."""
     nodes = make(("Cast", "top", "number"), to=TensorProto.INT64)
     nodes += make(("Sub", "number three", "at"), ("Gather", "a at", "row"), ("Add", "a row", "r"))
     proto = branches(nodes, make(("Neg", "a", "r")))

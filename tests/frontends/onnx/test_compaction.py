@@ -37,15 +37,16 @@ def node(op: str, feeds: dict[str, Array], outputs: str = "y", **settings: Any) 
 
 def check(proto: onnx.ModelProto, feeds: dict[str, Array], wanted: Sequence[Array]) -> None:
     """On one thread and on two: the same elements, in native code."""
+    compiled = tessella.compile(proto)
     for threads in (1, 2):
-        compiled = tessella.compile(proto, threads=threads)
+        compiled.threads = threads
         found = compiled.run(None, feeds)
         for each, expected in zip(found, wanted, strict=True):
             assert each.dtype == expected.dtype
             np.testing.assert_array_equal(each, expected)
             assert each.flags.c_contiguous
             assert each.flags.writeable
-        assert not compiled.explain().coverage.in_numpy
+    assert not compiled.explain().coverage.in_numpy
 
 
 def sparse(shape: tuple[int, ...], dtype: str, seed: int = 1) -> Array:
@@ -164,7 +165,7 @@ def test_open_sizes(settings: dict[str, Any]) -> None:
 
 
 def test_results_share_no_memory() -> None:
-    """What one call gives, the next one does not write to."""
+    """A call does not write to the results of earlier calls."""
     x = sparse((300, 40), "float32")
     compiled = tessella.compile(node("NonZero", {"x": x}))
     first = compiled.run(None, {"x": x})[0]

@@ -31,7 +31,8 @@ def draw(seed: int, dtype: str, *shape: int) -> Array:
 
 
 def weight(seed: int, dtype: str, *shape: int) -> Array:
-    """Of seven bits, as ONNX Runtime's sums of pairs saturate where the CPU has AVX2 alone."""
+    """Return a weight of seven bits: ONNX Runtime's sums of pairs saturate on CPUs with AVX2
+    alone."""
     return draw(seed, dtype, *shape) >> 1
 
 
@@ -56,7 +57,7 @@ class Case:
 
 
 def cases(b: str) -> list[Case]:
-    """One for each op and attribute, on this kind of bytes."""
+    """Return a case for each op and attribute, for this 8-bit type."""
     image, matrix = (2, 4, 7, 6), (3, 9)
     one = [draw(0, b, *image), scale(), zero(b, 9), scale(seed=1) * 2, zero(b, 3)]
     two = [

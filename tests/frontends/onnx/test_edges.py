@@ -1,4 +1,4 @@
-"""What exporters write at the edges of the operators' definitions, against ONNX Runtime."""
+"""Edge cases of the operators' definitions that exporters write, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_columns_that_are_not_finite_stay_in_their_elements(
     ],
 )
 def test_columns_by_steps(block: list[int], blocks: int, settings: dict[str, Any]) -> None:
-    """Those that overlap, those that leave gaps, and those with gaps within."""
+    """Columns of windows that overlap, of windows that leave gaps, and of dilated windows."""
     x = normal(2, 3 * block[0] * block[1], blocks)
     feeds = {"x": x, "image": np.array([7, 8]), "block": np.array(block)}
     proto = one_node("Col2Im", feeds, opset=18, constants=["image", "block"], **settings)
@@ -351,7 +351,7 @@ def test_an_attribute_that_no_converter_reads_is_refused(stash_type: int) -> Non
 def test_places_of_the_largest_elements(
     shape: tuple[int, ...], settings: dict[str, Any], dtype: type[np.generic]
 ) -> None:
-    """Of equal ones, the first counts."""
+    """The position of the first of equal maxima is returned."""
     x = (normal(*shape) * 2 + 8).round().astype(dtype)
     node = helper.make_node("MaxPool", ["x"], ["y", "i"], **settings)
     outputs = [value("y", None, dtype), value("i", None, np.int64)]

@@ -160,7 +160,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         node("Constant", [], ["e"], name="constant", value=eight),
         node("Det", ["dead"], ["dead2"], name="not needed"),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
-        node("DeformConv", ["eight", "d", "d"], ["z"], name="deform"),
+        node("MaxRoiPool", ["eight", "d"], ["z"], name="regions", pooled_shape=[1, 1]),
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
     inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("text", [1], np.str_)]
@@ -175,7 +175,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         Unsupported("Cast", "narrow", "type float8e5m2 is not supported"),
         Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),
         Unsupported("Constant", "constant", "attribute 'value': type float8e5m2 is not supported"),
-        Unsupported("DeformConv", "deform", "this op is not supported"),
+        Unsupported("MaxRoiPool", "regions", "this op is not supported"),
     ]
     assert check(proto) == expected
     with pytest.raises(UnsupportedError, match="8 unsupported things") as caught:

@@ -1,4 +1,4 @@
-"""What is no model, or a broken one, is refused with a sentence that says where."""
+"""Files that are no model, or a broken one, are refused with a sentence that says where."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_constants_of_transforms(
     more: dict[str, Array],
     settings: dict[str, Any],
 ) -> None:
-    """What is computed at import has the element type of what it is combined with."""
+    """A constant that is computed at import has the element type of the op that uses it."""
 
     def proto(kind: npt.DTypeLike) -> onnx.ModelProto:
         operands = {n: a.astype(kind) if a.dtype == np.float64 else a for n, a in more.items()}

@@ -55,7 +55,7 @@ def errors(proto: onnx.ModelProto, exact: Array) -> tuple[Any, float, float]:
 
 
 def products(model: Any) -> Counter[str]:
-    """How many products there are, by the element of the result."""
+    """Return how many products there are, by the element of the result."""
     lines = model.as_text("placed").split("\n    ")
     text = " ".join(line.strip() for line in lines)
     found: Counter[str] = Counter()
@@ -142,7 +142,7 @@ def test_no_image_of_floats_is_in_memory(
 
 @pytest.mark.parametrize("network", ["residual", "encoder"])
 def test_open_batch(network: str, tmp_path: Path) -> None:
-    """One program for any batch: what is added for zero points does not depend on it."""
+    """One program serves any batch: the zero points' terms do not depend on the batch."""
     options = {"activation_type": "QInt8", "weight_type": "QInt8", "per_channel": True}
     proto = with_open_batch(static(NETWORKS[network](), tmp_path, **options))
     model = tessella.compile(proto, dims={"batch": (1, 8)})

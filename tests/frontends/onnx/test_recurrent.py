@@ -130,7 +130,7 @@ def test_the_loop_is_native(op: str) -> None:
 
 @pytest.mark.parametrize("place", ["x86/f16", "x86/bf16"])
 def test_a_loop_around_ops_of_another_precision(place: str) -> None:
-    """What is carried stays in the element that the model has."""
+    """Carried values keep the element type of the model."""
     proto = tagger("GRU", STEPS)
     feeds = {name: arrays("GRU", 2, batch_first=False)[name] for name in ("X", "sequence_lens")}
     compiled = tessella.compile(proto, places=(place, "host"))

@@ -95,7 +95,7 @@ def test_a_loop_in_a_loop() -> None:
 
 
 def test_no_steps() -> None:
-    """What is carried stays as it is; ONNX Runtime crashes."""
+    """Carried values keep their initial values; ONNX Runtime crashes."""
     graph = body([*SUMS, *make(("Neg", "k0", "y0"))], 1, 1, 1)
     proto, feeds = scan(graph, 0, scan_output_axes=[1])
     for state, empty in (run(proto, feeds), tessella.compile(proto).run(None, feeds)):

@@ -43,7 +43,7 @@ def check_saved(compiled: Model, path: Path, calls: Sequence[Mapping[str, Any]])
 
 
 def test_parts_of_a_tensor_are_slices() -> None:
-    """As `torch.split` and `torch.chunk` are exported."""
+    """`torch.split` and `torch.chunk` are exported this way."""
     nodes = make(("SplitToSequence", "x sizes", "s"), axis=1)
     nodes += make(*(("SequenceAt", f"s {i}", f"p{i}") for i in ("a", "b")), ("Add", "pa pb", "y"))
     numbers = {"sizes": np.array([2, 3, 2]), "a": np.array(0), "b": np.array(-1)}
@@ -259,7 +259,7 @@ def test_arrays_for_sequences_are_refused() -> None:
 
 
 def test_sizes_of_inputs_stay_open_after_a_step() -> None:
-    """What `Shape` gives is read after the step."""
+    """The result of `Shape` is read after the step."""
     nodes = make(
         *(("Shape", "x", "shape"), ("Gather", "shape zero", "rows"), ("NonZero", "x", "n")),
         *(("Transpose", "n", "t"), ("GatherND", "x t", "g"), ("ReduceSum", "g", "total")),

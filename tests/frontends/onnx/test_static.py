@@ -22,7 +22,7 @@ def int64(*values: int) -> Array:
 
 
 def test_shape_subgraph() -> None:
-    """What exporters make of ``x.view(x.size(0), -1)``."""
+    """Exporters write ``x.view(x.size(0), -1)`` this way."""
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Gather", ["shape", "zero"], ["n"], axis=0),

@@ -64,7 +64,8 @@ def loop(
 
 
 def compare(proto: onnx.ModelProto, *calls: Mapping[str, Array], is_native: bool = True) -> Model:
-    """One model for all calls. A native loop may run in chunks, but not step by step."""
+    """Compile the model once for all calls. A native loop may run in chunks, but not iteration by
+    iteration."""
     compiled = models.compare(proto, *calls)
     shapes = {name: array.shape for name, array in calls[0].items()}
     graph = OnnxSource(proto).graph(shapes)
@@ -283,7 +284,7 @@ def test_an_error_in_an_inner_loop_ends_the_outer_one(failing: Sequence[int]) ->
 
 
 class EndedError(BaseException):
-    """What ends a call."""
+    """An exception that ends a call."""
 
 
 @contextmanager
@@ -309,7 +310,8 @@ def alarms() -> Generator[list[int]]:
 @pytest.mark.usefixtures("divide_all")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_signal_ends_it(threads: int) -> None:
-    """If its handler raises; others are handled as it goes on."""
+    """A signal ends the call if its handler raises; other signals are handled while the loop runs
+    on."""
     compiled = tessella.compile(walk(()), threads=threads)
     compiled.prepare()
     for _ in range(2):
@@ -338,7 +340,7 @@ def test_a_signal_ends_loops_in_loops(steps: int) -> None:
 
 @pytest.mark.parametrize("elements", [(), ("r",)])
 def test_another_thread_ends_it(elements: Sequence[str]) -> None:
-    """In chunks, too."""
+    """Another thread ends the call, also if the loop runs in chunks."""
     nodes = [*make(("Min", "h outer", "k")), *make(("Identity", "c", "again")), *ROWS]
     compiled = tessella.compile(loop(nodes, ("trips", "", "h0"), elements))
     few, many = ({**FEEDS, "trips": np.array(trips)} for trips in (3, 1 << 40))
@@ -372,7 +374,8 @@ def test_what_cannot_fail_needs_no_stop() -> None:
 def test_an_error_before_it_ends_it(
     failing: Sequence[int], order: Sequence[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of any thread, though the first one runs the loop alone. What is in its place has no end."""
+    """An error of any thread ends the loop, though the first thread runs it alone. The loop that
+    replaces it is endless."""
     nodes = make(("Add", "h step", "k"), ("Less", "k limit", "again"))
     proto = loop(nodes, table=np.zeros(10, np.float32))
     found = make(("Gather", "table at", "found"))
@@ -417,7 +420,7 @@ def test_an_error_behind_it_is_none_of_the_next_call(threads: int) -> None:
 
 
 class LateError(BaseException):
-    """What is raised between the end of a run and the look at how it ended."""
+    """An exception that is raised after a run has ended and before its status is read."""
 
 
 @contextmanager
@@ -471,7 +474,7 @@ def test_elements_that_nothing_reads_need_no_room() -> None:
 
 @pytest.mark.parametrize("elements", [(), ("r",)])
 def test_a_loop_in_a_loop(elements: Sequence[str]) -> None:
-    """Of the same condition: it adds up what the inner one gives."""
+    """Two loops have the same condition; the outer one adds up the results of the inner one."""
     inner = loop([*GROWS, *END], ("", "", "p")).graph.node[1]
     nodes = [*make(("Div", "h big", "p")), inner, *make(("Add", "h t", "s"))]
     tests = make(("ReduceMax", "s", "most"), keepdims=0) + make(("Less", "most wide", "more"))

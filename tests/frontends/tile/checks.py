@@ -1,4 +1,4 @@
-"""What the tests of the Tile language share."""
+"""Helpers of the tests of the Tile language."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def same(got: Any, want: Any) -> None:
 
 
 def run(program: str, *arrays: Array, target: str | None = None) -> Any:
-    """What the compiled program gives, which is what the trying of all points gives."""
+    """Return the results of the compiled program, after a comparison with those of the trial of all
+    points."""
     with np.errstate(all="ignore"):
         wanted = list(points.run(program, *arrays).values())
     got = tessella.tile(program, target=target)(*arrays)

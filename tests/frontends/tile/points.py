@@ -1,6 +1,6 @@
-"""What a Tile program means, by trying integer points: an interpreter of the syntax tree.
+"""A reference interpreter for Tile programs, which tries all integer points of each statement.
 
-It knows nothing of ranges, bases or lattices. A contraction begins with a large box of integers,
+It has no notion of ranges, bases or lattices. A contraction begins with a large box of integers,
 which is cut to where all constraints can hold, and halved, until its points are few enough to be
 tried one by one.
 """
@@ -47,7 +47,7 @@ def of_function(function: syntax.Function, *arrays: Array) -> dict[str, Array]:
 
 
 def of_statement(statement: syntax.Statement, scope: Mapping[str, Value]) -> Scope:
-    """What a statement assigns, by name."""
+    """Return the values that a statement assigns, by name."""
     match statement:
         case syntax.Contraction():
             return {statement.name.name: contraction(statement, scope)}

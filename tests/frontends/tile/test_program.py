@@ -1,4 +1,4 @@
-"""What `tessella.tile` gives: arguments and results, programs for shapes, stages, options."""
+"""The functions of `tessella.tile`: arguments and results, programs for shapes, stages, options."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_a_program_is_compiled_once_for_shapes_and_dtypes(monkeypatch: pytest.Mo
     made: list[tuple[int, ...]] = []
     compiled = FixedProgram.compile
 
-    def compile(program: FixedProgram, options: CheckedOptions) -> Model:
-        model = compiled(program, options)
+    def compile(program: FixedProgram, options: CheckedOptions, *, in_call: bool = False) -> Model:
+        model = compiled(program, options, in_call=in_call)
         made.append(tuple(d for d in model.inputs[0].shape if isinstance(d, int)))
         return model
 
@@ -172,7 +172,7 @@ def test_stages_load_again(tmp_path: Path) -> None:
     want = program(*arrays)
     lowered = program.lower(*arrays)
     options = make_options()
-    graph = lowered._program.source().graph({})
+    graph = lowered._program.graph()
     first = lower(graph, options, start="placed")
     for stage in ("placed", "tile", "loops"):
         path = tmp_path / f"conv.{stage}"

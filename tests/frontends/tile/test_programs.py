@@ -246,7 +246,7 @@ def test_elements_that_no_point_reaches(aggregation: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("aggregation, neutral", [("+", False), ("*", True)])
 def test_booleans_along_the_lanes(aggregation: str, neutral: bool) -> None:
-    """In every other row one element differs, in all lanes in turn."""
+    """In every other row one element differs, in each lane once."""
     x = np.full((70, 70), neutral)
     x[np.arange(1, 70, 2), np.arange(1, 70, 2)] = not neutral
     result = run(f"function (A[M, N]) -> (S) {{ S[m : M] = {aggregation}(A[m, n]); }}", x)

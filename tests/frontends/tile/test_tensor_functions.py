@@ -66,7 +66,7 @@ def program(text: str, arrays: list[Array]) -> str:
 
 
 def interpreted(text: str, *arrays: Array) -> Array:
-    """What the interpreter of the stage `placed` gives."""
+    """Return the results of the interpreter at the stage `placed`."""
     source = Source(text)
     function = parse(source)
     bound = bind(function, source, [TensorSpec(a.shape, a.dtype) for a in arrays])

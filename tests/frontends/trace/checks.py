@@ -1,4 +1,4 @@
-"""What the tests of traced functions share: arrays, and comparison with NumPy."""
+"""Helpers of the tests of traced functions: arrays, and comparison with NumPy."""
 
 from __future__ import annotations
 

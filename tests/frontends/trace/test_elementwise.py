@@ -105,7 +105,7 @@ def test_binary_ufuncs_of_every_dtype(ufunc: np.ufunc) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("ufunc", [*UNARY, *BINARY], ids=name)
 def test_compiled_ufuncs(ufunc: np.ufunc) -> None:
-    """One program, with the results of every dtype."""
+    """One program has the results of every dtype."""
     count = ufunc.nin
     dtypes = [[d] * count for d in ("float32", "float64", "bool", "int32", "uint8")]
     every = [x for ds in dtypes if takes(ufunc, *ds) for x in operands(ufunc, *ds)]
@@ -118,7 +118,7 @@ def test_compiled_ufuncs(ufunc: np.ufunc) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64"])
 def test_shifts_by_any_number_of_bits(dtype: str) -> None:
-    """By those of the type and more, and by less than none, as NumPy does it."""
+    """The number of bits may exceed the type's width or be negative, as in NumPy."""
     limits = np.iinfo(dtype)
     x = np.asarray([limits.max, limits.min, 5, 1, 0], dtype)[:, None]
     by = np.asarray([0, 1, 7, 8, 15, 31, 63, 64, 100, limits.max, limits.min], dtype)
@@ -284,7 +284,7 @@ def test_numbers_that_are_no_integers() -> None:
 
 
 def test_functions_of_numbers_make_arrays() -> None:
-    """As with NumPy: their type is int64 from then on."""
+    """The results are int64 arrays, as in NumPy."""
     agrees(lambda x, k: x + np.maximum(k, 3), array((3,), "int8"), 300)
 
 

@@ -106,7 +106,8 @@ def test_sums_have_the_bits_of_a_loop(threads: int) -> None:
 
 
 def test_open_sizes() -> None:
-    """Of the values and of the segments: the number of those is a size, too."""
+    """The numbers of values and of segments are symbolic; the number of segments is a size as
+    well."""
     f = tessella.jit(lambda x, i, y: y + tessella.segment_sum(x, i, y.shape[0]))
     for count, most in ((20, 5), (33, 7), (2, 3), (50, 9), (1, 1), (0, 4)):
         x, y = array((count, 3)), array((most, 3), seed=1)

@@ -17,7 +17,7 @@ ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0, -0.5)
 
 
 def unary(low: float = -math.inf, high: float = math.inf) -> Draw:
-    """One operand, whose numbers are in a range."""
+    """A unary op, with operands in a range of numbers."""
 
     def into(a: Array) -> Array:
         if a.dtype.kind == "b" or (low, high) == (-math.inf, math.inf):
@@ -199,7 +199,7 @@ def _positive(d: Draft, shape: tuple[int, ...]) -> Array:
 
 
 def _scales(d: Draft, x: Array) -> tuple[int, ...]:
-    """One scale, or one for each slice along an axis."""
+    """Return one scale, or one for each slice along an axis."""
     if "axis" not in d.schema.attributes or x.ndim == 0 or d.coin():
         return ()
     axis = d.between(-x.ndim, x.ndim - 1)

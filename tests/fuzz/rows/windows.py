@@ -111,7 +111,7 @@ def whole(d: Draft) -> None:
 
 
 def unpool(d: Draft) -> None:
-    """What a MaxPool with windows of 2 has taken."""
+    """Return MaxUnpool of a MaxPool with windows of 2."""
     n, c, h, w = d.between(1, 2), d.between(1, 3), d.between(1, 4), d.between(1, 4)
     d.new((n, c, h, w))
     rng = np.random.default_rng(d.random.getrandbits(32))

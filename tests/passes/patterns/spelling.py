@@ -78,7 +78,7 @@ def ops_of(model: Model) -> list[str]:
 
 
 def ops_in(placed: str) -> list[str]:
-    """Those of a program at the stage `placed`."""
+    """Return the ops of a program at the stage `placed`."""
     names = re.findall(r"= nn\.(\w+) ", placed)
     return [name for name in names if name not in _UNSEEN]
 

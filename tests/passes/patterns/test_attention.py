@@ -96,7 +96,7 @@ def test_mask_of_booleans(name: str) -> None:
 
 
 def test_shared_keys() -> None:
-    """One head of k and v serves all heads of q."""
+    """All heads of q share one head of k and v."""
     shared = {name: INPUTS[name][:, :1] for name in ("k", "v")}
     body = SPELLINGS["by hand, divided q"]
     check(body, ["attention"], INPUTS | MASK | shared, tolerance=1e-4)
@@ -152,7 +152,7 @@ def test_constant_triangles_are_causal(batch: tuple[int, ...], low: float) -> No
 
 
 def test_chosen_scores_are_causal() -> None:
-    """As GPT-2 has it. An added mask stays where the fill is hidden under any mask."""
+    """GPT-2 has this form. An added mask stays if the fill value is hidden under any mask."""
     plain = CAUSAL.format("m = Where(visible, d, -3.4028235e38f)")
     masked = CAUSAL.format("w = Where(visible, d, low) m = Add(w, mask)")
     weights = {"visible": VISIBLE, "low": np.array(-np.inf, np.float32)}

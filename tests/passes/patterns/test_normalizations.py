@@ -59,7 +59,7 @@ OF_GROUPS = {
 
 
 def test_groups_of_channels() -> None:
-    """As torch exports it."""
+    """torch exports this form."""
     parameters = {"w": sample(1, 6, 1, 1), "b": sample(2, 1, 6, 1, 1)}
     model = check(GROUPED, ["group_norm"], IMAGES, OF_GROUPS | parameters, tolerance=1e-4)
     assert len(kernels_of(model)) == 1

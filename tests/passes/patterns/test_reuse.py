@@ -37,7 +37,7 @@ MOST = 200 * APPLIED
 
 @dataclass(frozen=True)
 class Fusion:
-    """What spells it, and the passes that apply it."""
+    """A spelling of a fusion, and the passes that apply it."""
 
     nodes: Sequence[Node]
     passes: Sequence[ModulePass]
@@ -75,7 +75,7 @@ ALL = (
 
 
 def applied(graph: Graph) -> set[str]:
-    """What made the ops of a program: patterns by their names, and groups."""
+    """Return the names of patterns and groups that made the ops of a program."""
     made = list(graph.module.walk())
     found = (op.attributes.get(PATTERN) for op in made)
     groups = {"fused" for op in made if isinstance(op, nn.FusedOp)}

@@ -1,4 +1,4 @@
-"""What kernels and conversions cost: against what the tile model says of them as they are."""
+"""Costs of kernels and conversions, compared with the tile model's for the same statements."""
 
 from __future__ import annotations
 

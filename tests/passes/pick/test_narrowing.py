@@ -1,4 +1,4 @@
-"""Which ops of f32 run at a place of bf16, where one of f32 takes them as well."""
+"""Ops of f32 that run at a place of bf16 if a kernel of f32 serves it as well."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_scales_of_integers_keep_their_digits() -> None:
 
 
 def test_the_rule_is_the_same_once_groups_are_formed() -> None:
-    """So `explain` gives the reasons that the pick had."""
+    """`explain` therefore gives the reasons that the pick had."""
     graph = network()
     rule = narrowing_of(main_function(graph.module))
     before = [rule.why_wide(op) for op in ops(graph) if not isinstance(op, ConstantOp)]

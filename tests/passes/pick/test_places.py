@@ -1,4 +1,4 @@
-"""Which places serve an op: targets not at hand, the order, precisions, fallbacks."""
+"""Places that serve an op: missing targets, the order, precisions, fallbacks."""
 
 from __future__ import annotations
 
@@ -172,7 +172,8 @@ def test_integers_keep_their_precision() -> None:
 
 
 def test_an_operand_at_any_place_is_left_alone() -> None:
-    """As phi's ``InputAt(i).SetBackend(ALL_BACKEND)``: what the host computes stays there."""
+    """phi's ``InputAt(i).SetBackend(ALL_BACKEND)`` means the same: an operand that NumPy computes
+    stays where it is."""
     anywhere = PlaceAttr.get("any", "any")
     kernel = Kernel(
         "lookup",

@@ -1,4 +1,4 @@
-"""Which of the kernels at the same places is taken, and what bounds the memory of weights."""
+"""The choice between kernels at the same places, and the bound on the memory of weights."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def kernels(program: StagedProgram) -> list[str]:
 
 
 def elements(program: StagedProgram) -> int:
-    """Of the picked kernels' weights."""
+    """Return the number of weight elements of the picked kernels."""
     sizes = {"conv": 9, "winograd2": 16, "winograd4": 36}
     inner, total = 64, 0
     for kernel, outer in zip(kernels(program), CHANNELS, strict=True):
@@ -111,7 +111,7 @@ def test_few_weights_grow_by_as_much_as_the_last_cache_holds(growth: float) -> N
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_gains_most_for_a_byte_comes_first() -> None:
-    """Those do whose images are large and whose weights are small."""
+    """Kernels with large images and small weights come first."""
     free, bounded = (kernels(lowered(Options(max_weight_growth=growth))) for growth in (5, 1.5))
     assert "conv" not in free
     assert bounded[0] == free[0]

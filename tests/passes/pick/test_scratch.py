@@ -51,7 +51,7 @@ OPS: list[tuple[type[NnOp], list[tuple[int, ...]], int, dict[str, Any]]] = [
 def program(
     kind: type[NnOp], shapes: list[tuple[int, ...]], weights: int, **settings: Any
 ) -> Graph:
-    """One op, the last ``weights`` operands of which are constants."""
+    """Return a program of one op, the last ``weights`` operands of which are constants."""
     count = len(shapes) - weights
     g = GraphBuilder(**{f"x{i}": sample(i, *s) for i, s in enumerate(shapes[:count])})
     constants = [g.weight(sample(i, *s)) for i, s in enumerate(shapes[count:])]

@@ -1,4 +1,4 @@
-"""How threads share out a tile of the output."""
+"""Threads divide a tile of the output."""
 
 from __future__ import annotations
 

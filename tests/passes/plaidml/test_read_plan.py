@@ -68,7 +68,7 @@ def test_an_element_is_loaded_once(pattern: Pattern) -> None:
 
 
 def test_arbitrary_strides_never_share_a_place() -> None:
-    """Where lines cross, an element may be loaded twice, but none is lost."""
+    """If cache lines cross, an element may be loaded twice, but none is lost."""
     for strides in itertools.product([-3, 1, 2, 4, 5], repeat=3):
         pattern = (strides, (3, 2, 4))
         plan = plan_of(pattern)
@@ -80,7 +80,8 @@ def test_arbitrary_strides_never_share_a_place() -> None:
 
 @given(st.integers(0, 4), st.lists(st.integers(1, 4), min_size=1, max_size=2), st.integers(0, 4))
 def test_loads_are_lines(power: int, outer: list[int], log_line: int) -> None:
-    """Of a tile whose rows begin with a line and are lines, or a part of one that divides it."""
+    """The rows of a tile begin with a cache line, and are whole lines or a part that divides
+    one."""
     run, line = 1 << power, 1 << log_line
     pattern = ((1, 64, 4096)[: len(outer) + 1], (run, *outer))
     assert plan_of(pattern).loads(line) == len({a // line for a in addresses(pattern)})

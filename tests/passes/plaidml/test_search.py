@@ -177,7 +177,7 @@ def test_article() -> None:
 
 
 def test_order_of_the_search() -> None:
-    """Of equal scores the greatest tile is expanded first, and the last scored one is chosen."""
+    """Among equal scores the greatest tile is expanded first, and the last scored one is chosen."""
     goals = override(SMALL, threads=1, goal_groups=1, goal_flops_per_byte=1)
     table = stride_table(contraction("a: 4, b: 4", [("[a, b]", "4x4")], ("[a, b]", "4x4")))
     settings = override(goals, mem_width=4, max_regs=64)

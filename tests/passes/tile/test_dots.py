@@ -1,4 +1,4 @@
-"""Which dot products schedules have."""
+"""Dot products that schedules have."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ VNNI = replace(targets.get("avx512"), features=("avx512vnni", "avx512bf16"))
 
 
 def test_a_slow_instruction_is_left_alone() -> None:
-    """As on CPUs where a multiply-add of floats takes half the time for each product."""
+    """On some CPUs a multiply-add of floats takes half the time for each product."""
     slow = replace(VNNI, rates=(("vdpbf16ps", 0.05),))
     assert best_schedule(*product(HALVES), VNNI).schedule.dot is not None
     assert best_schedule(*product(HALVES), slow).schedule.dot is None
 
 
 def test_one_row_takes_an_instruction_on_one_row() -> None:
-    """As one on two rows would multiply it twice."""
+    """An instruction for two rows would multiply the row twice."""
     target = targets.get("neon+dotprod+i8mm")
     for rows, instruction in ((1, "usdot"), (2, "usmmla"), (3, "usmmla")):
         dot = best_schedule(*product(BYTES, m=rows), target).schedule.dot
@@ -102,7 +102,7 @@ def test_groups_that_lie_apart() -> None:
 
 
 def test_a_copy_has_no_padding() -> None:
-    """What no group has may be no number, unless it is a padded constant."""
+    """The padding of a group need not be a number, unless it is a padded constant."""
     assert best_schedule(*product(HALVES, k=65), VNNI).schedule.dot is not None
     variable = product(HALVES, k=65, constant=False)
     assert best_schedule(*variable, VNNI).schedule.dot is None

@@ -83,7 +83,7 @@ def test_the_last_product_and_the_sum_are_one_operation() -> None:
 
 
 def test_arithmetic_of_rest_tiles() -> None:
-    """Of 7 rows, a tile of 4 and one of 3; of 19 columns, 2 vectors and one, partly empty."""
+    """7 rows are a tile of 4 and one of 3; 19 columns are 2 vectors and a partial one."""
     found = model(product(7, 19, 20)).estimate(tiled())
     assert found.arithmetic == 7 * 3 * 20 / 2
 
@@ -112,7 +112,7 @@ def test_squares_of_a_short_index_take_fewer_loads(
 
 
 def test_one_accumulator_waits() -> None:
-    """With one accumulator every point waits for the last one's."""
+    """With one accumulator, every point waits for its predecessor."""
     op = product(64, 32, 20)
     alone = model(op).estimate(tiled(vectors=1, rows=1))
     points = 64 * (32 / 8) * 20
@@ -210,8 +210,8 @@ def test_traffic_of_a_product(
 
 
 def points(found: Model, s: Schedule) -> Iterator[dict[str, int]]:
-    """Where the loops of a schedule without blocks stand, one register tile and point after
-    another."""
+    """Yield the positions of the loops of a schedule without blocks, one register tile and point
+    after another."""
     steps = {s.rows: s.row_tile, s.vector: s.width}
     at = [{}]
     for name in (*s.order, *s.reduction):
@@ -275,8 +275,7 @@ CACHED = [
     "op, schedule, l1", [(op, s, size) for op, s, sizes in CACHED for size in sizes]
 )
 def test_traffic_of_a_cache(op: ContractOp, schedule: Schedule, l1: int) -> None:
-    """What the model says comes into the first level, and what does: a cache is no bookkeeper, so
-    within a third."""
+    """The model's traffic into the first level of cache is within a third of the simulated one."""
     found = model(op, replace(SMALL, l1=l1))
     modelled = found.estimate(schedule).traffic["L2"]
     counted = misses(found, schedule, l1)
@@ -357,7 +356,7 @@ def test_the_chosen_tile_of_a_product_is_not_the_one_of_the_least_bound(
 @settings(max_examples=sampled(15))
 @given(random=randoms)
 def test_the_chosen_one_is_the_cheapest(target: Target, random: Random) -> None:
-    """Of those that are scored; a larger budget never finds a worse one."""
+    """The chosen candidate has the lowest score, and a larger budget never finds a worse one."""
     op = drawn(random)
     kernel = kernel_of(op)
     cycles = [choice.cycles for choice in all_choices(op, kernel, target)]

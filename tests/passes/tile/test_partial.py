@@ -1,4 +1,4 @@
-"""Which schedules sum in parts, and what the lowering makes of them."""
+"""Schedules with partial sums, and the code that the lowering emits for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chosen(op: ContractOp) -> Schedule:
     "k, part", [(512, None), (1000, None), (1024, 256), (4096, 256), (3000, 200), (4099, 256)]
 )
 def test_long_sums_run_in_parts(k: int, part: int | None) -> None:
-    """In equal ones of whole steps of the loop, where there are such."""
+    """The partial sums are equal, and consist of whole loop iterations where possible."""
     assert chosen(product(k)).partial == (None if part is None else ("k", part))
 
 

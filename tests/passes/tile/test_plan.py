@@ -1,4 +1,4 @@
-"""How operands are read under a schedule, and that the lowering emits it so."""
+"""How operands are read under a schedule, and the code that the lowering emits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which schedules the search finds."""
+"""Schedules that the search finds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_target
 def test_few_candidates_are_enough(target: Target) -> None:
-    """Where rows and lanes move both operands, no tile of few rows and many vectors fits."""
+    """If rows and lanes move both operands, no tile of few rows and many vectors fits."""
     op = contraction(
         "y: 16, z: 2 | i: 5", [("[z, y]", "2x16"), ("[z, i, y]", "2x5x16")], ("[z, y]", "2x16")
     )
@@ -76,7 +76,8 @@ def test_what_the_pick_found_is_kept_for_the_schedule(monkeypatch: pytest.Monkey
 
 @every_target
 def test_windows_that_share_nothing_are_unrolled(target: Target) -> None:
-    """As those of a pool of 2x2/2, however many registers the rows take."""
+    """The windows of a 2x2 pool with stride 2 are unrolled, however many registers the rows
+    take."""
     op = contraction(
         "c: 64, y: 112, x: 112 | i: 2, j: 2",
         [("[c, 2*y + i, 2*x + j]", "64x224x224")],
@@ -143,7 +144,7 @@ def test_rows_share_the_places_that_one_computes(target: Target) -> None:
 
 @every_target
 def test_scalars_compete_with_copies(target: Target) -> None:
-    """To lay out a large operand anew, of which a corner is read, is dearer than scalars."""
+    """Packing a large operand of which a corner is read is more expensive than scalar loads."""
     op = contraction(
         "y: 3, x: 16 | k: 3", [("[y, k]", "3x3"), ("[x, 40*k]", "500x500")], ("[y, x]", "3x16")
     )
@@ -171,7 +172,7 @@ def test_panels_that_programs_share_leave_little_of_tiles_unused(
 
 
 def test_channels_that_share_no_loads_run_in_windows_also_with_shared_panels() -> None:
-    """As of a depthwise convolution: rows of one vector share what windows read."""
+    """A depthwise convolution has them: rows of one vector share the loads of their windows."""
     op = read("""
     tile.kernel @k(%x: tensor<11x11x960xf32>, %w: tensor<5x5x960xf32> {tile.constant})
         -> (tensor<7x7x960xf32>) {

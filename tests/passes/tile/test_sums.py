@@ -1,4 +1,4 @@
-"""Which statements go through tensors together."""
+"""Statements that share a loop through tensors."""
 
 from __future__ import annotations
 

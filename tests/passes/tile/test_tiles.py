@@ -82,7 +82,7 @@ def test_parts(extent: int, size: int) -> None:
 
 
 def ran(tiles: Iterable[Tiles], n: int) -> list[tuple[int, int]]:
-    """Where each tile begins and ends, as the loops run for a value of the symbol."""
+    """Return where each tile begins and ends when the loops run for a value of the symbol."""
     found: list[tuple[int, int]] = []
     for each in tiles:
         start, stop, tail = (
@@ -111,8 +111,8 @@ def covers(found: Sequence[tuple[int, int]], extent: int) -> bool:
     more=st.integers(0, 40),
 )
 def test_rows_that_depend_on_a_symbol(least: int, tile: int, factor: int, more: int) -> None:
-    """As many whole tiles as fit, and at most one for the rows that are left, of at most a quarter
-    more; of no fewer than there may be at all."""
+    """The rows are whole tiles and at most one tail tile, at most a quarter larger than the
+    remainder, and no larger than the minimum of the symbol."""
     range_: Size = factor * Symbol("n", least, 100).size
     ends = ends_of(range_, tile)
     assert has_ends(range_, tile, ends)
@@ -126,7 +126,7 @@ def test_rows_that_depend_on_a_symbol(least: int, tile: int, factor: int, more: 
 
 @pytest.mark.parametrize("ends", [(), (6,), (7, 6, 4, 3, 2), (6, 7, 5, 4, 3, 2), (8,)])
 def test_tiles_that_leave_few_rows(ends: Sequence[int]) -> None:
-    """Where there may be fewer rows than in a tile, there is a tile for each number of them."""
+    """If there may be fewer rows than in a tile, there is a tail tile for each number of rows."""
     assert not has_ends(Symbol("n", 2, 15).size, 8, ends)
 
 

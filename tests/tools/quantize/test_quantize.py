@@ -111,7 +111,7 @@ def test_an_old_model_is_upgraded() -> None:
 
 
 def test_weights_that_are_inputs_too_are_constants() -> None:
-    """As all are in version 3 of the IR, whose upgraded nodes have further weights."""
+    """In version 3 of the IR all weights are inputs, and upgraded nodes have more weights."""
     old = load_model("inception_v2")
     assert old.ir_version == 3
     assert [value.name for value in prepared(old).graph.input] == ["data_0"]

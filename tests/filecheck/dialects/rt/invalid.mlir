@@ -67,6 +67,29 @@ rt.segment @s(%a: memref<16xf32>) outs(%c: memref<16xf32>) threads(%thread, %thr
 
 // -----
 
+rt.segment @step(%h: memref<4xf32>, %x: memref<1xf32>) outs(%k: memref<4xf32>) threads(%thread, %threads) {
+  "memref.copy"(%h, %k) : (memref<4xf32>, memref<4xf32>) -> ()
+  rt.return
+}
+rt.segment @segment_0(%k: memref<4xf32>, %x: memref<3xf32>) outs(%y: memref<4xf32>) threads(%thread, %threads) {
+  // expected-error@+1 {{@step reads a carried value that it writes over}}
+  rt.scan @step(%y, %x) outs(%y) scratch(%y) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}
+
+// -----
+
+rt.segment @step(%h: memref<4xf32>, %x: memref<1xf32>) outs(%k: memref<4xf32>) threads(%thread, %threads) {
+  rt.return
+}
+rt.segment @segment_0(%k: memref<4xf32>, %x: memref<3xf32>) outs(%y: memref<4xf32>) threads(%thread, %threads) {
+  // expected-error@+1 {{@step writes to a buffer that overlaps another one of the call}}
+  rt.scan @step(%y, %x) outs(%y) scratch(%k) threads(%thread, %threads) steps 3 carried 1 scanned 1 backward []
+  rt.return
+}
+
+// -----
+
 %c = "test.op"() : () -> memref<2xi1>
 // expected-error@+2 {{memref<1xi1>}}
 rt.stop %c : memref<2xi1>

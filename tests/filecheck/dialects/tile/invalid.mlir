@@ -342,7 +342,7 @@ tile.kernel @returned(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// expected-error@+1 {{expected an init that the kernel makes, found its argument %x}}
+// expected-error@+1 {{%x is used after a statement has written over it as its init}}
 tile.kernel @argument(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   %r = tile.contract = [i: 2] (%x[i + 2]) init %x -> [i] {
   ^bb0(%v: f32):
@@ -946,3 +946,72 @@ tile.kernel @over(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>) attributes {nest =
 %p, %n = "test.op"() : () -> (tensor<3x2xi64>, tensor<4xi64>)
 // expected-error@+1 {{expected tensor<3xi64>, found tensor<4xi64>}}
 %j, %k = tile.join %p, %n : tensor<6x2xi64>, tensor<i64>
+
+// -----
+
+// expected-error@+1 {{expected an argument that is written over to be no constant, and to become one result, found %x}}
+tile.kernel @lost(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>) {
+  %r = tile.contract = [i: 2] (%y[i]) init %x -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  %s = tile.contract = [i: 2] (%r[i]) -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<2xf32>
+  tile.return %s : tensor<2xf32>
+}
+
+// -----
+
+tile.kernel @over(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 2] (%y[i]) init %x -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+tile.segment @step(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // expected-error@+1 {{@over writes over operand 0, which has to be a tensor that the segment makes or carries, and does not read later}}
+  %r = tile.call @over(%x, %y) : tensor<4xf32>
+  tile.return %r, %x : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+tile.kernel @over(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 2] (%y[i]) init %x -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+tile.segment @step(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>) {
+  %r = tile.call @over(%x, %y) : tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>, %y: tensor<2xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{@step writes over an argument}}
+  %r = rt.launch @step(%x, %y) : tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+
+// -----
+
+tile.kernel @over(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>) {
+  %r = tile.contract = [i: 2] (%y[i]) init %x -> [i] {
+  ^bb0(%v: f32):
+    tile.yield %v : f32
+  } : tensor<4xf32>
+  tile.return %r : tensor<4xf32>
+}
+tile.segment @step(%c: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %y = nn.weight @w : tensor<2xf32>
+  %r = tile.call @over(%x, %y) : tensor<4xf32>
+  tile.return %c, %r : tensor<4xf32>, tensor<4xf32>
+}
+tile.segment @segment_0(%c: tensor<4xf32>, %xs: tensor<3x4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
+  // expected-error@+1 {{@step writes over an argument that is not carried}}
+  %d, %ys = tile.scan @step(%c, %xs) carried 1 scanned 1 backward [] : tensor<4xf32>, tensor<3x4xf32>
+  tile.return %d, %ys : tensor<4xf32>, tensor<3x4xf32>
+}

@@ -1,0 +1,218 @@
+"""Where a reduced index ends: at a computed element, beyond which the body counts nothing.
+
+    %s = tile.contract + [i: 8 | k: 512] (%n[i], %x[i, k]) -> [i] {
+    ^bb0(%end: i64, %v: f32):
+      %k = tile.index "k"
+      %at = arith.index_cast %k : index to i64
+      %inside = arith.cmpi slt, %at, %end : i64
+      %y = arith.select %inside, %v, %zero : f32
+      tile.yield %y : f32
+    }
+
+A zero does not change a sum, so the loop over `k` ends at `%n[i]`. The range of the index is the
+most that it may be. This is inferred from the body, which goes on to choose: a loop may run further
+than the limit, by whole vectors. No point beyond it need be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, i32, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tessella.dialects.arith import CmpiOp, ConstantOp
+from tessella.dialects.nn.core import shape_of
+from tessella.dialects.sizes import SizeOp
+from tessella.dialects.tile.access import stays_inside
+from tessella.dialects.tile.aggregations import aggregation_of
+from tessella.dialects.tile.bodies import ExtractOp, IndexOp, yielded
+from tessella.dialects.tile.nest import shared_loops
+from tessella.dialects.tile.ops import ContractOp
+from tessella.support.conditions import UndecidedSizeError
+
+_WIDE = (IndexType(), i32, i64)
+"""Integers in which no index wraps."""
+_BELOW = {"slt": 0, "sle": 1}
+"""How much more than its right operand a comparison's left one is less than, by the predicate."""
+_SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge"}
+_NEGATED = {"sgt": "sle", "sge": "slt", "slt": "sge", "sle": "sgt"}
+_WIDENING = {"arith.extf": "+*><", "arith.extsi": "+", "arith.extui": "+"}
+"""Conversions of which values that change no aggregate are those of the operand, by the
+aggregation."""
+
+USUAL = 4
+"""Values that an index is taken to have which ends at a computed element, where no tensor has
+elements along it: those of the grids that detectors sample regions at are 1 to 8."""
+
+
+Comparison = tuple[SSAValue, str, SSAValue]
+"""Two integers, and the predicate that holds for them."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An index counts below ``value + more`` only."""
+
+    value: SSAValue
+    """An integer that the combine body computes, from the ops of ``needed``."""
+    more: int
+    needed: frozenset[Operation]
+    arguments: tuple[BlockArgument, ...]
+    """The elements that it is computed from."""
+    indices: frozenset[str]
+    """Those that it depends on."""
+
+
+def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
+    """The limits of the reduced indices of a statement, by their names."""
+    if op.is_map or op.is_scatter or op.running_index is not None:
+        return {}
+    shared, found = shared_loops(op), dict[str, list[Limit]]()
+    reduced = {index.name for index in op.index_list if index.reduced}
+    for index, kind, bound in _bounds(op.accumulates, yielded(op.combine.block)):
+        name = _index(index)
+        if name in reduced and name not in shared:
+            limit = _limit(op, bound, _BELOW[kind], reduced)
+            if limit is not None:
+                found.setdefault(name, []).append(limit)
+    return found
+
+
+def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
+    """Whether a reduction of a map that is one of its operands ends where the map does not count,
+    if it computes the map: as the map compares one of these indices."""
+    if op.is_map or op.is_scatter or op.running_index is not None:
+        return False
+    value, writer = yielded(op.combine.block), op.inputs[operand].owner
+    while (inner := _inner(op.accumulates, value)) is not None:
+        value = inner
+    if value is not op.combine.block.args[operand] or not isinstance(writer, ContractOp):
+        return False
+    bounds = _bounds(op.accumulates, yielded(writer.combine.block))
+    return any(_index(index) in indices for index, _, _ in bounds)
+
+
+def usual(op: ContractOp) -> Mapping[str, int]:
+    """How many values reduced indices usually have that end at a computed element, where no tensor
+    tells."""
+    along = {n for forms in op.input_accesses for form in forms for n, _ in form.terms}
+    return {name: USUAL for name in limits(op) if name not in along}
+
+
+def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
+    """What is less than what, or at most that, where a value counts."""
+    for a, predicate, b in _comparisons(kind, value):
+        for x, each, y in ((a, predicate, b), (b, _SWAPPED.get(predicate, ""), a)):
+            if each in _BELOW:
+                yield x, each, y
+
+
+def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
+    """Those without which a point's value changes no aggregate."""
+    if (parts := _operands(value, "arith.select")) is not None:
+        condition, chosen, other = parts
+        if _is_neutral(kind, other):
+            yield from _all_of(condition)
+        elif _is_neutral(kind, chosen):
+            yield from _none_of(condition)
+    if (inner := _inner(kind, value)) is not None:
+        yield from _comparisons(kind, inner)
+
+
+def _inner(kind: str, value: SSAValue) -> SSAValue | None:
+    """The value where it counts, of one that is chosen or widened."""
+    if (parts := _operands(value, "arith.select")) is not None:
+        _, chosen, other = parts
+        return chosen if _is_neutral(kind, other) else other if _is_neutral(kind, chosen) else None
+    names = (name for name, kinds in _WIDENING.items() if kind in kinds)
+    return next((x[0] for name in names if (x := _operands(value, name)) is not None), None)
+
+
+def _operands(value: SSAValue, name: str) -> Sequence[SSAValue] | None:
+    """The operands of the op that makes a value, if it is that op."""
+    owner = value.owner
+    return owner.operands if isinstance(owner, Operation) and owner.name == name else None
+
+
+def _is_neutral(kind: str, value: SSAValue) -> bool:
+    owner = value.owner
+    attribute = owner.value if isinstance(owner, ConstantOp) else None
+    if not isinstance(attribute, FloatAttr | IntegerAttr):
+        return False
+    bits = value.type.width.data if isinstance(value.type, IntegerType) else 0
+    return attribute.value.data == aggregation_of(kind, value.type).identity(bits)
+
+
+def _all_of(condition: SSAValue) -> Iterator[Comparison]:
+    """What is compared where a condition holds."""
+    for part in _operands(condition, "arith.andi") or ():
+        yield from _all_of(part)
+    yield from _compared(condition)
+
+
+def _none_of(condition: SSAValue) -> Iterator[Comparison]:
+    """What is compared where a condition does not hold."""
+    for part in _operands(condition, "arith.ori") or ():
+        yield from _none_of(part)
+    for a, kind, b in _compared(condition):
+        if kind in _NEGATED:
+            yield a, _NEGATED[kind], b
+
+
+def _compared(condition: SSAValue) -> Iterator[Comparison]:
+    if (operands := _operands(condition, "arith.cmpi")) is not None:
+        owner = condition.owner
+        assert isinstance(owner, Operation)
+        predicate = owner.properties["predicate"]
+        assert isinstance(predicate, IntegerAttr)
+        yield operands[0], CmpiOp.PREDICATES[predicate.value.data], operands[1]
+
+
+def _index(value: SSAValue) -> str | None:
+    """The index that a value is, as an integer that holds all of its values."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.name in ("arith.index_cast", "arith.extsi"):
+        if value.type not in _WIDE:
+            return None
+        value = owner.operands[0]
+        owner = value.owner
+    return owner.index.data if isinstance(owner, IndexOp) else None
+
+
+def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Limit | None:
+    """The limit that a value is; None where it may differ from point to point of the reduction, or
+    cannot be computed at all points outside of it."""
+    if not isinstance(value.type, IntegerType | IndexType):
+        return None
+    ops, arguments = set[Operation](), dict[BlockArgument, None]()
+    indices, left = set[str](), [value]
+    while left:
+        each = left.pop()
+        owner = each.owner
+        if isinstance(each, BlockArgument) and isinstance(owner, Block):
+            forms = op.input_accesses[each.index]
+            if owner is not op.combine.block or not _is_inside(op, each.index):
+                return None
+            arguments[each] = None
+            indices |= {name for form in forms for name, _ in form.terms}
+        elif isinstance(owner, Operation) and not isinstance(owner, ExtractOp):
+            ops.add(owner)
+            left += owner.operands
+            if isinstance(owner, IndexOp):
+                indices.add(owner.index.data)
+        else:
+            return None
+    if indices & reduced or isinstance(value.owner, ConstantOp | SizeOp):
+        return None
+    return Limit(value, more, frozenset(ops), tuple(arguments), frozenset(indices))
+
+
+def _is_inside(op: ContractOp, operand: int) -> bool:
+    """Whether an operand is read inside of its tensor at all points."""
+    try:
+        shape = shape_of(op.inputs[operand])
+        return stays_inside(op.input_accesses[operand], shape, op.ranges)
+    except UndecidedSizeError:
+        return False

@@ -1,0 +1,106 @@
+"""The process that compiles programs for another one: see ``driver.apart``.
+
+A request is a byte, the kind, then for COMPILE JSON, a `Request`; for SEND a bundle of weights; for
+FETCH JSON, the SHA-256 of weights of the last program. An answer is a byte, the kind, then for
+PROGRAM a line of JSON, the timings, and below it an artifact; for MISSING JSON, the SHA-256 of
+weights that have to be sent before; for WEIGHTS a bundle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import NoReturn
+
+from tessella.codegen.worker import NO_MEMORY, serve
+from tessella.dialects.graph import Graph, main_function, signature
+from tessella.dialects.nn.core import shape_of
+from tessella.driver import apart
+from tessella.driver.apart import Request
+from tessella.driver.compile_graph import compile_graph
+from tessella.driver.compiling import memory_to_compile
+from tessella.driver.program_cache import Refusal
+from tessella.driver.stage_file import parsed
+from tessella.driver.stored import compiled
+from tessella.runtime.artifact import Array, CompiledModel, dump
+from tessella.runtime.records import NotStorableError, decoded, encoded
+from tessella.runtime.weights import WeightStore
+from tessella.support import deadline, disk
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.errors import CompileTimeoutError, TessellaError
+
+NICE = 10
+"""How much other processes come first: calls go on meanwhile."""
+
+
+def main(idle_seconds: float) -> NoReturn:
+    """Serve until no request has come for so long."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    serve(Compiler().answer, idle_seconds, lambda: None)
+
+
+@dataclass
+class Compiler:
+    """What the process keeps between requests."""
+
+    given: dict[str, Array] = field(default_factory=dict[str, Array])
+    """The weights of the last graph, by SHA-256."""
+    made: dict[str, Array] = field(default_factory=dict[str, Array])
+    """The large ones of the last program."""
+
+    def answer(self, request: bytes) -> bytes:
+        """The answer to a request."""
+        kind, content = request[:1], request[1:]
+        if kind == apart.SEND:
+            self.given |= apart.unbundled(content)
+            return apart.WEIGHTS
+        if kind == apart.FETCH:
+            return apart.WEIGHTS + apart.bundle({x: self.made[x] for x in json.loads(content)})
+        try:
+            return self._compiled(decoded(Request, json.loads(content)))
+        except UndecidedSizeError as error:
+            refusal = Refusal.of(error)
+            return apart.UNDECIDED + json.dumps(encoded(refusal)).encode()
+        except CompileTimeoutError as error:
+            return apart.LATE + (error.where or "").encode()
+        except MemoryError:
+            return NO_MEMORY
+        except (TessellaError, NotStorableError, OSError, ValueError) as error:
+            # the process that asked finds out by itself, with all that there is to say
+            return apart.FAILED + f"{type(error).__name__}: {error}".partition("\n")[0].encode()
+
+    def _compiled(self, wanted: Request) -> bytes:
+        needed = {weight.sha256 for weight in wanted.weights.values()}
+        self.given = {name: flat for name, flat in self.given.items() if name in needed}
+        self.made = {}
+        if missing := sorted(needed - self.given.keys()):
+            return apart.MISSING + json.dumps(missing).encode()
+        if wanted.cache is not None:
+            os.environ["TESSELLA_CACHE"] = wanted.cache
+        cached = nullcontext() if wanted.cache is not None else disk.off()
+        with cached, deadline.within(wanted.seconds), memory_to_compile():
+            graph = self._graph(wanted)
+            inputs, outputs = signature(graph.module)
+            shapes = [*map(shape_of, main_function(graph.module).body.block.args)]
+            built = compile_graph(graph, wanted.options)
+        program = compiled(shapes, {}, built.program, wanted.options)
+        parts = dump(CompiledModel(inputs, outputs, [program]), "", self._keep)
+        timings = json.dumps(built.lowered.timings).encode()
+        return b"".join([apart.PROGRAM, timings, b"\n", *parts])
+
+    def _graph(self, wanted: Request) -> Graph:
+        weights = WeightStore()
+        for symbol, weight in wanted.weights.items():
+            flat = self.given[weight.sha256].view(weight.spec.dtype)
+            weights.add(symbol, flat.reshape(weight.spec.numbers))
+        return parsed(wanted.stage, wanted.text, weights, "a graph of another process")
+
+    def _keep(self, array: Array) -> str:
+        name = sha256(array.data).hexdigest()
+        self.made[name] = array
+        return name

@@ -1,0 +1,83 @@
+"""The ends of loops over reduced indices that are computed elements (`dialects/tile/limits.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import SSAValue
+
+from tessella.dialects.tile import ContractOp
+from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.limits import Limit, limits
+from tessella.lowering.aggregate import accumulate, horizontal
+from tessella.lowering.body import Bodies
+from tessella.lowering.loads import Loads
+from tessella.lowering.point import Point
+from tessella.lowering.values import Emitter, Pos, Val
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Computes where the reduced indices of a register tile end: at the greatest of the limits of
+    its rows and lanes."""
+
+    e: Emitter
+    op: ContractOp
+    flat: Flat
+    s: Schedule
+    bodies: Bodies
+    loads: Loads
+
+    @cached_property
+    def _limits(self) -> Mapping[str, Sequence[Limit]]:
+        return {name: each for name, each in limits(self.op).items() if name in self.flat.ranges}
+
+    def at(self, point: Point) -> Point:
+        """The point with the ends of its reduced indices."""
+        if not self._limits:
+            return point
+        stops = dict(point.stops)
+        for name, found in self._limits.items():
+            stop = stops.get(name, self.e.index(self.flat.ranges[name]))
+            for limit in found:
+                stop = self.e.op(arith.MinSIOp(stop, self._end(limit, point)))
+            stops[name] = self.e.op(arith.MaxSIOp(stop, self.e.index(0)))
+        self.loads.forget()
+        return replace(point, stops=stops)
+
+    def within(self, stops: Mapping[str, SSAValue], name: str, start: Pos) -> dict[str, SSAValue]:
+        """The ends in a part of an index, counted from its first value. Where all tiles of a step
+        end alike, parts are whole."""
+        found = {other: stop for other, stop in stops.items() if other != name}
+        if name in self._limits:
+            found[name] = self.e.op(arith.SubiOp(stops[name], self.e.at(start)))
+        return found
+
+    def _end(self, limit: Limit, point: Point) -> SSAValue:
+        rows = point.rows if self.s.rows in limit.indices else point.rows[:1]
+        vectors = range(point.vectors if self.s.vector in limit.indices else 1)
+        found = [self._value(limit, point, row, u) for row in rows for u in vectors]
+        end = self._greatest(found)
+        if end.type != IndexType():
+            end = self.e.op(arith.IndexCastOp(end, IndexType()))
+        return self.e.op(arith.AddiOp(end, self.e.index(limit.more))) if limit.more else end
+
+    def _value(self, limit: Limit, point: Point, row: int, u: int) -> Val:
+        args = {a: self.loads.load(a.index, point, row, u, None) for a in limit.arguments}
+        block, tail = self.op.combine.block, point.tail_of(u)
+        others = [op for op in block.ops if op not in limit.needed]
+        values = self.bodies.values(block, args, point.indices, row, u, tail, others)
+        return values[limit.value]
+
+    def _greatest(self, found: Sequence[Val]) -> SSAValue:
+        if any(value.varying for value in found):
+            return horizontal(self.e, ">", [self.e.spread(value) for value in found])
+        total = found[0].ssa
+        for value in found[1:]:
+            total = accumulate(self.e, ">", total, value.ssa)
+        return total
