@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypedDict, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args, get_origin, get_type_hints
 
 from tessella import targets
 from tessella.passes.pick.choices import (
@@ -111,6 +111,8 @@ class CheckedOptions(Options):
     """`error` refuses ops that no kernel at the requested places can run."""
     several: bool = False
     """Whether there are several programs for ranges of sizes, which share packed weights."""
+    database: str = ""
+    """The file of measured times; empty if there is none."""
     budget: float = field(default=30.0, repr=False, compare=False)
     """Seconds that measuring kernels may take. Programs do not depend on it."""
     timeout: float | None = field(default=None, repr=False, compare=False)
@@ -267,7 +269,7 @@ def _checked_places(places: object, arch: str) -> tuple[str, ...]:
             expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )
-    texts = tuple[str, ...](places)  # pyright: ignore[reportUnknownArgumentType]
+    texts = tuple(cast(Sequence[str], places))
     for text in texts:
         parse_place(text)
     return texts

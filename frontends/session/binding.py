@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tessella.frontends.session.refused import check_device
-from tessella.frontends.session.values import OrtValue, array_at
+from tessella.frontends.session.values import ElementType, OrtValue, array_at
 from tessella.support.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class IOBinding:
         name: str,
         device_type: str,
         device_id: int,
-        element_type: npt.DTypeLike,
+        element_type: ElementType,
         shape: Sequence[int],
         buffer_ptr: int,
     ) -> None:
@@ -111,7 +111,7 @@ class IOBinding:
         name: str,
         device_type: str = "cpu",
         device_id: int = 0,
-        element_type: npt.DTypeLike = None,
+        element_type: ElementType | None = None,
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
@@ -213,4 +213,4 @@ def _check(kind: str, name: str, known: Sequence[str]) -> None:
 def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
-    return [_copied(each) for each in value] if isinstance(value, list) else value
+    return [_copied(each) for each in cast(list[Any], value)] if isinstance(value, list) else value

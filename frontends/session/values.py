@@ -16,6 +16,8 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
+ElementType = npt.DTypeLike | int
+"""A dtype, or ONNX's number of an element type."""
 
 _NUMBERS: Mapping[str, int] = {
     "float32": 1,
@@ -119,7 +121,7 @@ class OrtValue:
     def ortvalue_from_shape_and_type(
         cls,
         shape: Sequence[int],
-        element_type: npt.DTypeLike,
+        element_type: ElementType,
         device_type: str = "cpu",
         device_id: int = 0,
         vendor_id: int = -1,
@@ -325,7 +327,7 @@ class OrtValue:
     ort_value_from_sparse_tensor = refused("ort_value_from_sparse_tensor", "tensors are dense")
 
 
-def dtype_of(element_type: npt.DTypeLike) -> np.dtype[Any]:
+def dtype_of(element_type: ElementType) -> np.dtype[Any]:
     """Return the dtype of a dtype, or of ONNX's number of an element type. Raises InputError."""
     if isinstance(element_type, int):
         names = {number: name for name, number in _NUMBERS.items()}
@@ -342,11 +344,11 @@ def dtype_of(element_type: npt.DTypeLike) -> np.dtype[Any]:
     return found
 
 
-def array_at(address: int, element_type: npt.DTypeLike, shape: Sequence[int]) -> Array:
+def array_at(address: int, element_type: ElementType, shape: Sequence[int]) -> Array:
     """Return the array at an address, which must stay valid. Raises InputError for a wrong type."""
     dtype = dtype_of(element_type)
     memory = (ctypes.c_byte * (prod(shape) * dtype.itemsize)).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(tuple(shape))
+    return np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))
 
 
 def plain_feeds(feeds: Mapping[str, Any]) -> Mapping[str, Any]:

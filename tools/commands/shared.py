@@ -83,7 +83,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = ()) -> None:
     """Add the options of compilations, except those that the command sets itself."""
-    own: Mapping[str, Mapping[str, Any]] = {
+    own: dict[str, dict[str, Any]] = {
         "dim": {
             "action": "append",
             "default": [],
@@ -115,7 +115,9 @@ def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = 
             "help": "whether an op may run in another layout than asked for, or in NumPy (allow)",
         },
     }
-    rare = {each.name: {"help": each.help, **_kind(each)} for each in option_docs.rows()}
+    rare: dict[str, dict[str, Any]] = {
+        each.name: {"help": each.help, **_kind(each)} for each in option_docs.rows()
+    }
     for name, settings in (own | rare).items():
         if name not in left_out:
             parser.add_argument(f"--{name.replace('_', '-')}", **settings)

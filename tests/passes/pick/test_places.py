@@ -257,4 +257,4 @@ def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="no pick 'best'"):
         Options(pick="best")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OptionError, match="no fallback 'never'"):
-        make_options(fallback="never")
+        make_options(fallback="never")  # pyright: ignore[reportArgumentType]
