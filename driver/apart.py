@@ -96,11 +96,10 @@ class Answer:
 
 
 def compiled(graph: Graph, options: CheckedOptions) -> Answer | Refusal | None:
-    """The program of a graph, or why it cannot be compiled with symbols; None where it is to be
-    compiled in this process: there are no other ones, or the other one fails. The graph stays as it
-    is.
+    """Return the program of a graph, or the reason why it cannot be compiled with symbols.
 
-    Raises CompileTimeoutError, and ResourceError if memory is short.
+    None means that this process has to compile it, as there are no other processes or they fail.
+    The graph is not changed. Raises CompileTimeoutError, and ResourceError if memory is short.
     """
     pool = COMPILERS.get()
     if pool.size == 0:
@@ -132,13 +131,13 @@ def compiled(graph: Graph, options: CheckedOptions) -> Answer | Refusal | None:
 
 
 def bundle(weights: Mapping[str, Array]) -> bytes:
-    """Arrays of bytes in one message: a line of JSON, their names and sizes, and below it they."""
+    """Return one message with arrays of bytes: a line of JSON with names and sizes, then bytes."""
     sizes = {name: flat.size for name, flat in weights.items()}
     return b"".join([json.dumps(sizes).encode(), b"\n", *(flat.data for flat in weights.values())])
 
 
 def unbundled(message: bytes) -> dict[str, Array]:
-    """The arrays of a message that ``bundle`` made, each at a multiple of ``ALIGNMENT``."""
+    """Return the arrays of a message of ``bundle``, each aligned to ``ALIGNMENT``."""
     line, _, _ = message.partition(b"\n")
     weights, at = dict[str, Array](), len(line) + 1
     for name, size in json.loads(line).items():
@@ -195,8 +194,8 @@ def _program(artifact: bytes, one: Worker, until: float) -> Program:
 
 
 def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> list[Array]:
-    """The arrays of these SHA-256: those that programs of this process have, the others from the
-    process that has made them."""
+    """Return the arrays with these SHA-256: from programs of this process, otherwise from the
+    compiling process."""
     found = {name: sharing.named.get(name) for name, _ in wanted}
     for group in _groups({name: size for name, size in wanted if found[name] is None}):
         found |= unbundled(one.ask(FETCH + json.dumps(group).encode(), until)[1:])
@@ -207,7 +206,7 @@ def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> li
 
 
 def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Names of weights of these sizes that are sent together."""
+    """Yield the names of weights that are sent in one message, given their sizes."""
     group, total = list[str](), 0
     for name, size in sizes.items():
         if group and total + size > BUNDLE:

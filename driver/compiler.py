@@ -54,7 +54,7 @@ class Compiler:
     """The large ones of the last program."""
 
     def answer(self, request: bytes) -> bytes:
-        """The answer to a request."""
+        """Return the answer to a request."""
         kind, content = request[:1], request[1:]
         if kind == apart.SEND:
             self.given |= apart.unbundled(content)

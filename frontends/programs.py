@@ -38,7 +38,7 @@ class FixedProgram:
 
     @property
     def stage(self) -> str:
-        """The first stage that there is."""
+        """Return the name of the first stage that there is."""
         return self._graph.stage
 
     def as_text(self) -> str:
