@@ -56,7 +56,7 @@ from tessella.dialects.tile.order import Position, positions
 from tessella.dialects.tile.order import Statement as AnyStatement
 from tessella.lowering.check_schedule import check_schedule
 from tessella.lowering.pieces import Piece, check_results, pieces
-from tessella.lowering.prefetch import Part, asked, streamed
+from tessella.lowering.prefetch import NestedStatement, asked, streamed
 from tessella.lowering.selections import emit_selection, scratch_of
 from tessella.lowering.statement import Statement
 from tessella.lowering.steps import step_of
@@ -273,7 +273,10 @@ class _Statements:
         kernel, buffers, emitter = self.kernel, self.buffers, self.emitter
         number = kernel.code.value.data if kernel.code is not None else 0
         nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
-        parts = [Part(op, flat := flatten(op), step_of(op, flat, emitter, steps)) for op in ops]
+        parts = [
+            NestedStatement(op, flat := flatten(op), step_of(op, flat, emitter, steps))
+            for op in ops
+        ]
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
             op, flat, step = part.op, part.flat, part.step

@@ -22,7 +22,7 @@ from tessella.runtime.elements import (
     widened,
 )
 from tessella.runtime.profile import Profile, Span
-from tessella.runtime.profiler import Part, profile, traced
+from tessella.runtime.profiler import ProfiledProgram, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
@@ -193,7 +193,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[ProfiledProgram]:
         """Yield the existing programs, subprograms included, and their work."""
 
     def profile(

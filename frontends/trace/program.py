@@ -16,7 +16,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
-from tessella.frontends.trace.numbers import Step
+from tessella.frontends.trace.numbers import NumberStep
 from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Array, Trace, Traced
@@ -67,7 +67,7 @@ class Interface:
     """How the arrays of a program stand for arguments and results of its function."""
 
     results: Tree
-    numbers: Sequence[Step]
+    numbers: Sequence[NumberStep]
     """Integers that are arguments, or follow from them."""
 
 
