@@ -55,7 +55,7 @@ from tessella.dialects.tile.nest import memory_shape
 from tessella.dialects.tile.order import Position, positions
 from tessella.dialects.tile.order import Statement as AnyStatement
 from tessella.lowering.check_schedule import check_schedule
-from tessella.lowering.pieces import Piece, check_results, pieces
+from tessella.lowering.pieces import KernelPiece, check_results, pieces
 from tessella.lowering.prefetch import NestedStatement, asked, streamed
 from tessella.lowering.selections import emit_selection, scratch_of
 from tessella.lowering.statement import Statement
@@ -81,7 +81,7 @@ class ConvertTileToLoopsPass(ProgramPass):
     stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels: dict[str, list[Lowered]] = {}
+        kernels: dict[str, list[LoweredPiece]] = {}
         shared = _SharedMemory.of(op)
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
@@ -126,22 +126,22 @@ def _endless(segment: rt.SegmentOp) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredPiece:
     """A kernel on buffers, and the piece of a kernel on tensors that it was lowered from."""
 
     kernel: rt.KernelOp
-    piece: Piece
+    piece: KernelPiece
 
 
-def _convert_kernel(kernel: KernelOp) -> Iterator[Lowered]:
+def _convert_kernel(kernel: KernelOp) -> Iterator[LoweredPiece]:
     check_results(kernel)
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
-        yield Lowered(_convert_piece(kernel, name, piece), piece)
+        yield LoweredPiece(_convert_piece(kernel, name, piece), piece)
 
 
-def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
+def _convert_piece(kernel: KernelOp, name: str, piece: KernelPiece) -> rt.KernelOp:
     groups = (piece.inputs, piece.outputs, piece.scratch)
     types = [[buffer_type(v) for v in group] for group in groups]
     selections = {op: scratch_of(op) for op in piece.ops if isinstance(op, SelectionOp)}
@@ -327,7 +327,7 @@ class _Segment:
     def __init__(
         self,
         segment: SegmentOp,
-        kernels: Mapping[str, Sequence[Lowered]],
+        kernels: Mapping[str, Sequence[LoweredPiece]],
         shared: _SharedMemory,
     ) -> None:
         self.old = segment
@@ -390,7 +390,7 @@ class _Segment:
         for each in lowered:
             self._call_piece(each, buffers).attributes.update(nodes)
 
-    def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
+    def _call_piece(self, lowered: LoweredPiece, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
         """Call a kernel. The buffers between the kernels of one call are allocated here."""
         kernel, piece = lowered.kernel, lowered.piece
         for value, argument in zip(piece.outputs, kernel.outputs, strict=True):

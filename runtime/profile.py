@@ -74,7 +74,7 @@ class ProfileRow:
 
 
 @dataclass(frozen=True)
-class Span:
+class Activity:
     """An activity of a thread, in seconds since the run began."""
 
     name: str
@@ -102,7 +102,7 @@ class Profile:
     """Seconds per run outside all rows: the call from Python, and its handling of arrays."""
     rows: tuple[ProfileRow, ...]
     """In program order."""
-    spans: tuple[Span, ...] = field(repr=False)
+    spans: tuple[Activity, ...] = field(repr=False)
     """The spans of the run closest to the median."""
 
     @property

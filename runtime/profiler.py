@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tessella import targets
 from tessella.runtime.events import Call, Scale, Stream, Work
-from tessella.runtime.profile import Profile, ProfileRow, Span, roof
+from tessella.runtime.profile import Activity, Profile, ProfileRow, roof
 from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.clock import now
 from tessella.support.decisions import known
@@ -164,7 +164,7 @@ def profile(
     return _Profiled(np.array(times), recorders).profile()
 
 
-def traced(run: Callable[[], T], parts: Iterable[ProfiledProgram]) -> tuple[T, Sequence[Span]]:
+def traced(run: Callable[[], T], parts: Iterable[ProfiledProgram]) -> tuple[T, Sequence[Activity]]:
     """The result of one run, and what each thread did in it, of the programs that there are."""
     with recording(parts) as recorders:
         began = now()
@@ -240,7 +240,7 @@ class _Profiled:
             spans=self.spans_of(nearest),
         )
 
-    def spans_of(self, run: int) -> tuple[Span, ...]:
+    def spans_of(self, run: int) -> tuple[Activity, ...]:
         """What each thread did in a run."""
         return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
@@ -297,10 +297,12 @@ class _Profiled:
             estimate=work.seconds * row.calls / threads,
         )
 
-    def _spans(self, recorder: Recorder, run: int) -> Iterator[Span]:
+    def _spans(self, recorder: Recorder, run: int) -> Iterator[Activity]:
         began = int(self._times[run, 0])
         for each in self._of(recorder):
             for i in np.flatnonzero(each.runs == run):
                 call = recorder.calls[int(each.numbers[i])]
                 start, end = ((int(t) - began) * 1e-9 for t in (each.starts[i], each.ends[i]))
-                yield Span(call.kernel or call.kind, call.kind, call.nodes, each.thread, start, end)
+                yield Activity(
+                    call.kernel or call.kind, call.kind, call.nodes, each.thread, start, end
+                )

@@ -9,13 +9,13 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import (
-    Function,
+    AttributeReference,
     Graph,
     GraphValue,
     Model,
     Node,
+    OnnxFunction,
     Opaque,
-    Reference,
 )
 from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
 from tessella.runtime.signature import UNKNOWN
@@ -42,7 +42,7 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     )
 
 
-def parse_function(data: bytes) -> Function:
+def parse_function(data: bytes) -> OnnxFunction:
     """Parse a serialized function, the form in which ``onnx.defs`` stores the bodies of ops."""
     return _Parser(TensorReader(ExternalFiles(None))).function(onnx.FunctionProto.FromString(data))
 
@@ -93,10 +93,10 @@ class _Parser:
             by_name,
         )
 
-    def function(self, proto: onnx.FunctionProto) -> Function:
+    def function(self, proto: onnx.FunctionProto) -> OnnxFunction:
         where = f"function {proto.name!r}"
         defaults = {checked_name(a.name): self._attribute(a, where) for a in proto.attribute_proto}
-        return Function(
+        return OnnxFunction(
             checked_name(proto.name),
             tuple(map(checked_name, proto.input)),
             tuple(map(checked_name, proto.output)),
@@ -133,7 +133,7 @@ class _Parser:
 
     def _attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         if proto.ref_attr_name:
-            return Reference(checked_name(proto.ref_attr_name))
+            return AttributeReference(checked_name(proto.ref_attr_name))
         if proto.type in self._table:
             return self._table[proto.type](proto, f"{where}, attribute {proto.name!r}")
         return Opaque(str(proto.type))

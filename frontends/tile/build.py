@@ -50,7 +50,7 @@ from tessella.frontends.tile.bind import (
     BoundTensor,
     results_of,
 )
-from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
+from tessella.frontends.tile.expression import BOOL, Cast, Compute, ElementRead, NumberLiteral
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.kernels.builder import KernelBuilder, Scalars, broadcast_access
@@ -274,9 +274,9 @@ class _Builder:
             values: list[SSAValue] = []
             for step in scalars.steps:
                 match step:
-                    case Read():
+                    case ElementRead():
                         values.append(elements[step.tensor])
-                    case Constant():
+                    case NumberLiteral():
                         values.append(s.constant(step.value, element_type(step.dtype)))
                     case Cast():
                         to = element_type(step.dtype)

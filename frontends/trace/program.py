@@ -13,7 +13,7 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.emitter import Value
-from tessella.frontends.trace.arguments import Call, Parameters, Spec
+from tessella.frontends.trace.arguments import CallArguments, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
 from tessella.frontends.trace.numbers import NumberStep
@@ -30,7 +30,7 @@ Shapes = Sequence[tuple[Size, ...]]
 
 
 def trace(
-    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+    function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
     """Run a function on traced arrays of these shapes, and record what it does. Raises
     TessellaError."""
@@ -39,7 +39,7 @@ def trace(
 
 
 def _trace(
-    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+    function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
     specs, names = call.specs(), call.names()
     columns = zip(names, specs, shapes, strict=True)
@@ -80,7 +80,7 @@ class TracedSource:
     """Not known before the trace; the structure of a graph tells."""
 
     def __init__(
-        self, graph: Callable[[Shapes], Graph], call: Call, shapes: Sequence[Dimensions]
+        self, graph: Callable[[Shapes], Graph], call: CallArguments, shapes: Sequence[Dimensions]
     ) -> None:
         self._graph = graph
         columns = zip(call.names(), call.specs(), shapes, strict=True)

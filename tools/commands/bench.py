@@ -28,7 +28,7 @@ from tessella.tools.commands.shared import (
     options_of,
 )
 from tessella.tools.commands.useless import COMPILED
-from tessella.tools.measure import Timing, interleave, machine
+from tessella.tools.measure import CallTimes, interleave, machine
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -154,7 +154,7 @@ def _rows(
     return [_row(name, model.threads, each, ours) for name, each in times.items()]
 
 
-def _row(name: str, threads: int, timing: Timing, ours: float) -> RuntimeTimes:
+def _row(name: str, threads: int, timing: CallTimes, ours: float) -> RuntimeTimes:
     median = timing.median
     return RuntimeTimes(name, threads, median, timing.p90, timing.spread, median / ours)
 
