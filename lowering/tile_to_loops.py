@@ -91,7 +91,7 @@ class ConvertTileToLoopsPass(ProgramPass):
                     if isinstance(ctx, CompileContext) and ctx.lowered is not None:
                         ctx.lowered(each.kernel)
         for segment in segments(op):
-            new = _Segment(segment, kernels, shared).convert()
+            new = _SegmentConversion(segment, kernels, shared).convert()
             Rewriter.insert_op(new, InsertPoint.before(segment))
             Rewriter.erase_op(segment)
         for kernel in list(op.body.block.ops):
@@ -321,7 +321,7 @@ class _SharedMemory:
         return _SharedMemory(arguments, sources, {value: origin(value) for value in returned})
 
 
-class _Segment:
+class _SegmentConversion:
     """Converts one segment."""
 
     def __init__(

@@ -65,7 +65,7 @@ class FoldBatchNormPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            folder = _Folder(weights_of(ctx))
+            folder = _BatchNormFolder(weights_of(ctx))
             # Batch normalizations first take in what follows them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
@@ -117,7 +117,7 @@ def _host(op: NnOp) -> _Host | None:
             return None
 
 
-class _Folder:
+class _BatchNormFolder:
     """Folds ops of one function, caching values computed from constants."""
 
     def __init__(self, weights: WeightStore) -> None:

@@ -26,7 +26,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     """Return the model; tensors in ``files`` are checked now and read when used."""
-    parser = _Parser(TensorReader(files))
+    parser = _ModelParser(TensorReader(files))
     functions = [parser.function(f) for f in proto.functions]
     keys = [
         (_domain(f.domain), checked_name(f.name), checked_name(f.overload)) for f in proto.functions
@@ -44,7 +44,9 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
 
 def parse_function(data: bytes) -> OnnxFunction:
     """Parse a serialized function, the form in which ``onnx.defs`` stores the bodies of ops."""
-    return _Parser(TensorReader(ExternalFiles(None))).function(onnx.FunctionProto.FromString(data))
+    return _ModelParser(TensorReader(ExternalFiles(None))).function(
+        onnx.FunctionProto.FromString(data)
+    )
 
 
 def _domain(name: str) -> str:
@@ -55,7 +57,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     return {_domain(entry.domain): entry.version for entry in imports}
 
 
-class _Parser:
+class _ModelParser:
     def __init__(self, tensors: TensorReader) -> None:
         self._tensors = tensors
         table: dict[int, Callable[[onnx.AttributeProto, str], Any]] = {

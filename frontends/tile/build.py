@@ -171,7 +171,7 @@ class _Functions:
 
 
 @dataclass(frozen=True)
-class _Reduction:
+class _NormalForm:
     """A contraction in normal form."""
 
     aggregation: str
@@ -318,7 +318,7 @@ class _Builder:
         if aggregation == "=" and any(index.reduced for index in normal.indices):
             # There is only one point for each element anyway, so its value is their maximum.
             aggregation = ">"
-        reduction = _Reduction(
+        reduction = _NormalForm(
             aggregation,
             Space(normal.indices, normal.constraints),
             tuple(zip(values, accesses, strict=True)),
@@ -330,7 +330,7 @@ class _Builder:
             return self._reduce(reduction, default)
         return self._cropped(reduction, default)
 
-    def _reduce(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+    def _reduce(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
         """Return the contraction, whose output's access stays in bounds."""
         element = element_type(r.spec.dtype)
         init = None if r.covers else self._rest(r.spec, default)
@@ -362,9 +362,9 @@ class _Builder:
         free = [index for index in space.indices if not index.reduced]
         out = tuple(Linear.of(index.name) for index in free)
         spec = TensorSpec(tuple(index.range for index in free), BOOL)
-        return self._reduce(_Reduction(">", space, (), _true, out, spec), None), out
+        return self._reduce(_NormalForm(">", space, (), _true, out, spec), None), out
 
-    def _cropped(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+    def _cropped(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
         """Return a contraction whose output's access leaves the output at invalid points.
 
         It is computed in a larger tensor.
