@@ -143,11 +143,11 @@ WRITERS, ENTRIES = 4, 25
 
 WRITER = f"""
 import sys
-from tessella.targets.database import Database, Machine, Timing, update
+from tessella.targets.database import Database, TimedMachine, Timing, update
 
 for number in range({ENTRIES}):
     times = {{sys.argv[2] + str(number): Timing(1.0, 0.0, 1)}}
-    update(sys.argv[1], Database({{Machine("a", "b"): times}}))
+    update(sys.argv[1], Database({{TimedMachine("a", "b"): times}}))
 """
 
 
