@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 import tessella
 from bench.command import Command, show_machine, write_figures
 from bench.models import NAMES
-from tessella.runtime.profile import Row
+from tessella.runtime.profile import ProfileRow
 from tessella.support.columns import aligned
 from tessella.tools.measure import geometric_mean
 from tests.models import load_model, random_inputs
@@ -61,14 +61,14 @@ def measure(name: str) -> list[Kernel]:
     """Profile a network."""
     proto = load_model(name)
     profile = tessella.compile(proto, threads=1).profile(random_inputs(proto))
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[ProfileRow]] = {}
     for row in profile.rows:
         if row.estimate:
             rows.setdefault(row.kernel, []).append(row)
     return [_kernel(name, kernel, found, profile.seconds) for kernel, found in rows.items()]
 
 
-def _kernel(model: str, kernel: str, rows: Sequence[Row], seconds: float) -> Kernel:
+def _kernel(model: str, kernel: str, rows: Sequence[ProfileRow], seconds: float) -> Kernel:
     measured, estimated = sum(r.seconds for r in rows), sum(r.estimate or 0.0 for r in rows)
     calls = sum(row.calls for row in rows)
     return Kernel(model, kernel, calls, max(measured, 1e-12), estimated, measured / seconds)

@@ -28,7 +28,7 @@ from bench.roofs import Roof, Roofs
 from tessella import targets
 from tessella.driver.calibrate import level_sizes
 from tessella.tools.measure import (
-    Timing,
+    CallTimes,
     geometric_mean,
     interleave,
     relative_error,
@@ -205,7 +205,10 @@ def _timed(function: Callable[..., object], *arguments: object) -> float:
 
 
 def _fill_in(
-    row: Row, peers: Mapping[str, object], roofs: Mapping[str, Roof], timings: Mapping[str, Timing]
+    row: Row,
+    peers: Mapping[str, object],
+    roofs: Mapping[str, Roof],
+    timings: Mapping[str, CallTimes],
 ) -> None:
     for peer in peers:
         row.ms[peer], row.spread[peer] = timings[peer].median * 1e3, timings[peer].spread

@@ -24,7 +24,7 @@ Terms = tuple[tuple[SSAValue, int], ...]
 """A sum of ``value * coefficient``; each value occurs once."""
 
 
-class Index(NamedTuple):
+class AffineIndex(NamedTuple):
     """``sum(value * coefficient) + constant``."""
 
     terms: Terms
@@ -42,19 +42,19 @@ class Start(NamedTuple):
 class Indices:
     """The indices of a kernel's accesses, as sums."""
 
-    sums: Mapping[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
+    sums: Mapping[SSAValue, AffineIndex] = field(default_factory=dict[SSAValue, AffineIndex])
     unused: frozenset[Operation] = frozenset()
     """Ops whose results only addresses use. They need no code of their own."""
 
-    def __getitem__(self, value: SSAValue) -> Index:
+    def __getitem__(self, value: SSAValue) -> AffineIndex:
         """Return a value as a sum."""
-        return self.sums.get(value) or Index(((value, 1),))
+        return self.sums.get(value) or AffineIndex(((value, 1),))
 
 
 def indices(body: Region, places: Mapping[str, int]) -> Indices:
     """Return the indices of a kernel. ``places`` maps an access op to the operand that is its
     index."""
-    sums: dict[SSAValue, Index] = {}
+    sums: dict[SSAValue, AffineIndex] = {}
     applied: list[Operation] = []
     known = Indices(sums)
     for op in body.walk():
@@ -71,22 +71,22 @@ def indices(body: Region, places: Mapping[str, int]) -> Indices:
     return Indices(sums, frozenset(unused))
 
 
-def _sum(expr: AffineExpr, dims: Sequence[Index]) -> Index | None:
+def _sum(expr: AffineExpr, dims: Sequence[AffineIndex]) -> AffineIndex | None:
     # Compare with `type`: `isinstance` is slow on these abstract classes, and this code is hot.
     if type(expr) is AffineDimExpr:
         return dims[expr.position]
     if type(expr) is AffineConstantExpr:
-        return Index((), expr.value)
+        return AffineIndex((), expr.value)
     if type(expr) is not AffineBinaryOpExpr:
         return None
     left, right = _sum(expr.lhs, dims), _sum(expr.rhs, dims)
     if left is None or right is None:
         return None
     if expr.kind is AffineBinaryOpKind.Add:
-        return Index(added(left.terms, right.terms), left.constant + right.constant)
+        return AffineIndex(added(left.terms, right.terms), left.constant + right.constant)
     if expr.kind is AffineBinaryOpKind.Mul and not right.terms:
         by = right.constant
-        return Index(tuple((v, k * by) for v, k in left.terms if by), left.constant * by)
+        return AffineIndex(tuple((v, k * by) for v, k in left.terms if by), left.constant * by)
     return None
 
 

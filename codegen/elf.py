@@ -57,7 +57,7 @@ class Section(NamedTuple):
         return bool(self.flags & _WRITABLE)
 
 
-class Symbol(NamedTuple):
+class ElfSymbol(NamedTuple):
     """A name for a position in a section; section 0 means that another object defines it."""
 
     name: str
@@ -83,7 +83,7 @@ class Object:
 
     machine: int
     sections: Sequence[Section]
-    symbols: Sequence[Symbol]
+    symbols: Sequence[ElfSymbol]
     relocations: Mapping[int, Sequence[Relocation]]
     """By the number of their section."""
 
@@ -114,9 +114,9 @@ def _relocations(data: memoryview) -> list[Relocation]:
     return [Relocation(*relocation) for relocation in _RELOCATION.iter_unpack(data)]
 
 
-def _symbols(table: Section, texts: bytes) -> list[Symbol]:
+def _symbols(table: Section, texts: bytes) -> list[ElfSymbol]:
     return [
-        Symbol(_text(texts, name), section, value, size, _is_exported(info))
+        ElfSymbol(_text(texts, name), section, value, size, _is_exported(info))
         for name, info, section, value, size in _SYMBOL.iter_unpack(table.data)
     ]
 

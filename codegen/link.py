@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tessella.codegen import elf
-from tessella.codegen.elf import Object, Section, Symbol
+from tessella.codegen.elf import ElfSymbol, Object, Section
 from tessella.codegen.symbols import PLACEHOLDER
 from tessella.runtime.image import SYSTEM, Function, Image
 from tessella.support.errors import InternalError
@@ -112,7 +112,7 @@ class _Linker:
         self.code += data
         return len(self.code) - len(data)
 
-    def _target(self, placed: _Placed, symbol: Symbol) -> int:
+    def _target(self, placed: _Placed, symbol: ElfSymbol) -> int:
         if symbol.section in placed.places:
             return placed.places[symbol.section] + symbol.value
         found = self._defined.get(symbol.name)

@@ -7,7 +7,7 @@ from functools import partial, reduce
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from tessella.codegen.addresses import Index, Scope, Start, Stepping, added
+from tessella.codegen.addresses import AffineIndex, Scope, Start, Stepping, added
 from tessella.codegen.lltypes import I64, LLType, constant, type_of
 from tessella.codegen.writer import Writer
 
@@ -105,8 +105,8 @@ def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
     return pointer
 
 
-def _first(w: Writer, scope: Scope) -> Index:
+def _first(w: Writer, scope: Scope) -> AffineIndex:
     """Return the loop's lower bound."""
     assert scope.lower is not None
     value = w.values[scope.lower]
-    return Index((), int(value.text)) if value.is_constant else w.indices[scope.lower]
+    return AffineIndex((), int(value.text)) if value.is_constant else w.indices[scope.lower]

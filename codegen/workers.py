@@ -229,7 +229,7 @@ def _paths() -> Sequence[str]:
     return [ours, *(os.path.abspath(path) for path in sys.path if path)]
 
 
-class Pool:
+class WorkerPool:
     """A bounded number of workers, for all threads of this process."""
 
     def __init__(self, size: int, module: str = worker.__name__) -> None:
@@ -317,7 +317,7 @@ class Pool:
 class Batch:
     """A thread's modules for workers, in any order. The thread may cancel them at any time."""
 
-    def __init__(self, pool: Pool, machine: Machine) -> None:
+    def __init__(self, pool: WorkerPool, machine: Machine) -> None:
         self._pool = pool
         self._machine = machine
         self._end = deadline.current()
@@ -426,23 +426,23 @@ class SharedPool:
         self._most = most
         self._module = module
         self._lock = threading.Lock()
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._not_before = 0.0
         """The earliest time to start workers again, on the monotonic clock."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def get(self) -> Pool:
+    def get(self) -> WorkerPool:
         """Return the pool; its size is 0 if no workers can be started now."""
         with self._lock:
             if self._pool is None:
                 if monotonic() < self._not_before:
-                    return Pool(0)
-                self._pool = Pool(_size(self._most), self._module)
+                    return WorkerPool(0)
+                self._pool = WorkerPool(_size(self._most), self._module)
                 atexit.register(self.close)
             return self._pool
 
-    def refuse(self, pool: Pool, error: NoWorkersError) -> None:
+    def refuse(self, pool: WorkerPool, error: NoWorkersError) -> None:
         """Start no workers for a while, as starting those of this pool failed."""
         _log.info("no processes of %s are started for now: %s", self._module, error)
         with self._lock:
@@ -455,7 +455,7 @@ class SharedPool:
         """End all workers, and start none from now on."""
         atexit.unregister(self.close)
         with self._lock:
-            old, self._pool = self._pool, Pool(0)
+            old, self._pool = self._pool, WorkerPool(0)
         if old is not None:
             old.close()
 
@@ -479,11 +479,11 @@ def _size(most: int | None) -> int:
 _SHARED = SharedPool(worker.__name__)
 
 
-def pool() -> Pool:
+def pool() -> WorkerPool:
     """Return the workers of this process; the pool's size is 0 if workers are disabled."""
     return _SHARED.get()
 
 
-def refuse(pool: Pool, error: NoWorkersError) -> None:
+def refuse(pool: WorkerPool, error: NoWorkersError) -> None:
     """Start no workers for a while, as starting those of this pool failed."""
     _SHARED.refuse(pool, error)

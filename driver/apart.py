@@ -73,7 +73,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Request:
+class ProgramRequest:
     """A graph whose program is wanted."""
 
     stage: str
@@ -152,7 +152,7 @@ def _request(
 ) -> bytes:
     home = disk.home()
     arrays = {symbol: graph.weights[symbol] for symbol in names}
-    wanted = Request(
+    wanted = ProgramRequest(
         graph.stage,
         to_text(graph.module, wrap=False),
         {s: Weight(names[s], TensorSpec(a.shape, a.dtype)) for s, a in arrays.items()},

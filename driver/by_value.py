@@ -28,7 +28,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Value:
+class InputValue:
     """The value of an input. Equal values have equal bytes."""
 
     index: int
@@ -88,7 +88,7 @@ class ByValue:
             raise UnknownValueError("a value on which shapes depend", missing)
         return {i: array for i in self.indices if (array := arrays[i]) is not None}
 
-    def values(self, arrays: Mapping[int, Array]) -> tuple[Value, ...]:
+    def values(self, arrays: Mapping[int, Array]) -> tuple[InputValue, ...]:
         """Encode the values of arrays. Raises ResourceError for one that is too large."""
         return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
 
@@ -132,9 +132,9 @@ def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mappin
             }
 
 
-def _value(index: int, name: str, array: Array) -> Value:
+def _value(index: int, name: str, array: Array) -> InputValue:
     _check_size(name, array.shape)
-    return Value(index, name, array.dtype, array.shape, array.tobytes())
+    return InputValue(index, name, array.dtype, array.shape, array.tobytes())
 
 
 def _check_size(name: str, shape: Sequence[int]) -> None:

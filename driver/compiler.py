@@ -1,9 +1,9 @@
 """The process that compiles programs for another one: see ``driver.apart``.
 
-A request is a byte, the kind, then for COMPILE JSON, a `Request`; for SEND a bundle of weights; for
-FETCH JSON, the SHA-256 of weights of the last program. An answer is a byte, the kind, then for
-PROGRAM a line of JSON, the timings, and below it an artifact; for MISSING JSON, the SHA-256 of
-weights that have to be sent before; for WEIGHTS a bundle.
+A request is a byte, the kind, then for COMPILE JSON, a `ProgramRequest`; for SEND a bundle of
+weights; for FETCH JSON, the SHA-256 of weights of the last program. An answer is a byte, the kind,
+then for PROGRAM a line of JSON, the timings, and below it an artifact; for MISSING JSON, the
+SHA-256 of weights that have to be sent before; for WEIGHTS a bundle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tessella.codegen.worker import NO_MEMORY, serve
 from tessella.dialects.graph import Graph, main_function, signature
 from tessella.dialects.nn.core import shape_of
 from tessella.driver import apart
-from tessella.driver.apart import Request
+from tessella.driver.apart import ProgramRequest
 from tessella.driver.compile_graph import compile_graph
 from tessella.driver.compiling import memory_to_compile
 from tessella.driver.program_cache import Refusal
@@ -62,7 +62,7 @@ class Compiler:
         if kind == apart.FETCH:
             return apart.WEIGHTS + apart.bundle({x: self.made[x] for x in json.loads(content)})
         try:
-            return self._compiled(decoded(Request, json.loads(content)))
+            return self._compiled(decoded(ProgramRequest, json.loads(content)))
         except UndecidedSizeError as error:
             refusal = Refusal.of(error)
             return apart.UNDECIDED + json.dumps(encoded(refusal)).encode()
@@ -74,7 +74,7 @@ class Compiler:
             # the process that asked finds out by itself, with all that there is to say
             return apart.FAILED + f"{type(error).__name__}: {error}".partition("\n")[0].encode()
 
-    def _compiled(self, wanted: Request) -> bytes:
+    def _compiled(self, wanted: ProgramRequest) -> bytes:
         needed = {weight.sha256 for weight in wanted.weights.values()}
         self.given = {name: flat for name, flat in self.given.items() if name in needed}
         self.made = {}
@@ -93,7 +93,7 @@ class Compiler:
         timings = json.dumps(built.lowered.timings).encode()
         return b"".join([apart.PROGRAM, timings, b"\n", *parts])
 
-    def _graph(self, wanted: Request) -> Graph:
+    def _graph(self, wanted: ProgramRequest) -> Graph:
         weights = WeightStore()
         for symbol, weight in wanted.weights.items():
             flat = self.given[weight.sha256].view(weight.spec.dtype)

@@ -88,7 +88,7 @@ def emit_c(
     if program.code is None:
         raise OptionError("the model has no native code")
     apart = weights == "file"
-    writer = _Writer(name, program, [*inputs], [*outputs], apart=apart)
+    writer = _HeaderWriter(name, program, [*inputs], [*outputs], apart=apart)
     values = {
         "title": comment(f"{', '.join(map(str, inputs))} -> {', '.join(map(str, outputs))}"),
         "versions": versions,
@@ -114,7 +114,7 @@ def _native_steps(program: Program) -> Sequence[NativeStep]:
     return [step for step in program.steps if isinstance(step, NativeStep)]
 
 
-class _Writer:
+class _HeaderWriter:
     """The parts of the header that depend on the program."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy.typing as npt
 
-from tessella.driver.by_value import Sizes, Value
+from tessella.driver.by_value import InputValue, Sizes
 from tessella.runtime.model import Shapes
 from tessella.runtime.signature import ValueInfo
 from tessella.support.sizes import Size
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
     made: ProgramShapes
     """The shapes of inputs, followed by elements that are sizes."""
-    values: tuple[Value, ...] = ()
+    values: tuple[InputValue, ...] = ()
     """Values of shape-determining inputs, which the program does not take."""
     sizes: tuple[Sizes, ...] = ()
     """Elements of shape-valued inputs that are symbolic."""

@@ -34,7 +34,7 @@ def reason(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Problem:
+class LocatedError:
     """An error in a text."""
 
     line: int | None
@@ -56,7 +56,7 @@ class LocatedParser(SizeParser):
         try:
             super().__init__(ctx, "" if self._problem else text, name)
         except ParseError as error:  # in the first word
-            self._problem = Problem(self._line_of_error(error), error.msg)
+            self._problem = LocatedError(self._line_of_error(error), error.msg)
             super().__init__(ctx, "", name)
 
     def line_of(self, position: int) -> int:
@@ -86,27 +86,29 @@ class LocatedParser(SizeParser):
             self._resume_from(start)
             return None
 
-    def parse(self, *, implicit_module: bool = True) -> ModuleOp | Problem:
+    def parse(self, *, implicit_module: bool = True) -> ModuleOp | LocatedError:
         """Return the module, or what is wrong with the text."""
         if self._problem is not None:
             return self._problem
         try:
             return self.parse_module(implicit_module)
         except ParseError as error:
-            return Problem(self._line_of_error(error), error.msg)
+            return LocatedError(self._line_of_error(error), error.msg)
         except Exception as error:
             if is_foreign(error):
                 raise
-            return Problem(self.line_of(self.pos), reason(error))
+            return LocatedError(self.line_of(self.pos), reason(error))
 
-    def _unreadable(self) -> Problem | None:
+    def _unreadable(self) -> LocatedError | None:
         """Return the first string that does not end on its line, or has an invalid escape.
 
         xDSL detects both too, but its time doubles with each further character of such a string.
         """
         starts = (m.start() for m in _STRINGS.finditer(self._text) if m[0] == '"')
         start = next(starts, None)
-        return None if start is None else Problem(self.line_of(start), "a string is not closed")
+        return (
+            None if start is None else LocatedError(self.line_of(start), "a string is not closed")
+        )
 
     def _line_of_error(self, error: ParseError) -> int:
         """Return the line of an error: the previous token's line if a token is missing."""

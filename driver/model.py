@@ -34,7 +34,7 @@ from tessella.runtime.arena import Workspaces
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
 from tessella.runtime.model import MAX_KNOWN, Out, Shapes
-from tessella.runtime.profiler import Part
+from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import HostStep, Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
@@ -366,11 +366,11 @@ class Model(runnable.Model, Compiled):
         others = (p for rest in rests for _, m in rest.made() for p in m._known_programs())
         return [*(each.program for each in made), *others]
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[ProfiledProgram]:
         for each in self._programs.made():
-            yield Part(each, partial(getattr, each, "work"))
+            yield ProfiledProgram(each, partial(getattr, each, "work"))
             if each.rest is not None:
-                yield Part(each.rest, dict)
+                yield ProfiledProgram(each.rest, dict)
                 for where, model in each.rest.made():
                     yield from (replace(part, where=part.where or where) for part in model._parts())
 

@@ -35,7 +35,7 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.tile import Tile
 from tessella.driver import plugged
-from tessella.driver.located import LocatedParser, Problem, verify_each
+from tessella.driver.located import LocatedError, LocatedParser, verify_each
 from tessella.driver.stage_check import faults
 from tessella.driver.stages import IR_STAGES, stage_of
 from tessella.runtime.weights import WeightStore
@@ -149,7 +149,7 @@ def stage_context(weights: WeightStore | None = None) -> CompileContext:
 def _checked(where: str, stage: str, text: str, weights: WeightStore) -> ModuleOp:
     parser = LocatedParser(stage_context(weights), text, where)
     module = parser.parse()
-    if isinstance(module, Problem):
+    if isinstance(module, LocatedError):
         raise InvalidModelError(module.message, where=f"{where}:{module.line}")
     for op, error in verify_each(module):
         raise InvalidModelError(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tessella.runtime.explanation import Explanation
 
 
-class Runs(Protocol):
+class RunnableModel(Protocol):
     """A model, as far as running it is concerned."""
 
     def run(
@@ -32,7 +32,7 @@ class Runs(Protocol):
         ...
 
 
-class SubprogramModel(Runs, Protocol):
+class SubprogramModel(RunnableModel, Protocol):
     """A model that runs a subprogram of another one."""
 
     def prepare(self) -> None:
@@ -48,9 +48,9 @@ class SubprogramModel(Runs, Protocol):
         ...
 
 
-M = TypeVar("M", bound=Runs)
+M = TypeVar("M", bound=RunnableModel)
 S = TypeVar("S", bound=SubprogramModel)
-Made = TypeVar("Made", bound=Runs, covariant=True)
+Made = TypeVar("Made", bound=RunnableModel, covariant=True)
 
 
 class Make(Protocol[Made]):

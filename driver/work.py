@@ -13,7 +13,7 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ScanOp, SelectionOp
 from tessella.dialects.tile.limits import usual
-from tessella.lowering.pieces import Piece, pieces
+from tessella.lowering.pieces import KernelPiece, pieces
 from tessella.passes.base import segments
 from tessella.passes.tile.cycles import kernel_cycles, runs, statement_cycles
 from tessella.passes.tile.traffic import overlapped
@@ -84,7 +84,7 @@ def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str
         )
 
 
-def _constant_bytes(kernel: KernelOp, piece: Piece) -> int:
+def _constant_bytes(kernel: KernelOp, piece: KernelPiece) -> int:
     constants = {a for a in kernel.body.block.args if kernel.is_constant(a.index)}
     return estimated(total(bytes_of(tensor_type(v)) for v in piece.inputs if v in constants))
 
@@ -114,7 +114,7 @@ def _computing(region: Region) -> int:
     return sum(dialect in _COMPUTES and name != "constant" for dialect, _, name in names)
 
 
-def _moved(piece: Piece) -> Size:
+def _moved(piece: KernelPiece) -> Size:
     """Return the bytes of the tensors that a piece reads and writes; of a tensor read in part, only
     that part."""
     outside = {*piece.inputs, *piece.outputs}

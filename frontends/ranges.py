@@ -10,7 +10,7 @@ from tessella.support.sizes import Size, ceil_div
 
 
 @dataclass(frozen=True)
-class Steps:
+class StridedIndices:
     """The ``count`` indices ``start``, ``start + step``, .."""
 
     start: Size
@@ -18,13 +18,13 @@ class Steps:
     step: int
 
     @staticmethod
-    def between(start: Size, end: Size, step: int) -> Steps:
+    def between(start: Size, end: Size, step: int) -> StridedIndices:
         """Return the indices of Python's range."""
         span = end - start if step > 0 else start - end
-        return Steps(start, decided_max(ceil_div(span, abs(step)), 0), step)
+        return StridedIndices(start, decided_max(ceil_div(span, abs(step)), 0), step)
 
     @staticmethod
-    def sliced(key: slice, size: Size) -> Steps:
+    def sliced(key: slice, size: Size) -> StridedIndices:
         """Return the indices of a Python slice of ``size`` elements. Raises UndecidedSizeError."""
         step = 1 if key.step is None else key.step
         first, last = (0, size) if step > 0 else (-1, size - 1)
@@ -37,4 +37,4 @@ class Steps:
 
         ends = (first, last) if step > 0 else (last, first)
         start, stop = bound(key.start, ends[0]), bound(key.stop, ends[1])
-        return Steps.between(start, stop, step)
+        return StridedIndices.between(start, stop, step)

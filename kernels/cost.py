@@ -30,7 +30,7 @@ CALL = 2e-7
 
 
 @dataclass(frozen=True)
-class Work:
+class KernelWork:
     """A lower bound on the work of a generated kernel."""
 
     products: float

@@ -42,7 +42,7 @@ Cycles = Callable[[NnOp, Target], float]
 
 
 @dataclass(frozen=True)
-class Work:
+class SweepWork:
     """The calls and the arithmetic of a kernel that sweeps over arrays."""
 
     calls: float = 1
@@ -62,7 +62,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Smooth(Work):
+class Smooth(SweepWork):
     """Work in f64, counted in vectors of f64."""
 
     calls: float = 3
@@ -72,11 +72,11 @@ class Smooth(Work):
 
     def __call__(self, op: NnOp, target: Target) -> float:
         each = self.cycles * SMOOTH / target.lanes(64)
-        return Work(self.calls, each, self.temporaries)(op, target)
+        return SweepWork(self.calls, each, self.temporaries)(op, target)
 
 
 @dataclass(frozen=True)
-class Windows(Work):
+class WindowSweep(SweepWork):
     """Work that sweeps over the result once for each position of a window."""
 
     padded: int = 1
@@ -85,7 +85,7 @@ class Windows(Work):
     def __call__(self, op: NnOp, target: Target) -> float:
         positions = estimated(product(_window(op)))
         calls = PADDING * self.padded + self.calls * positions
-        return Work(calls, self.cycles)(op, target)
+        return SweepWork(calls, self.cycles)(op, target)
 
 
 def _window(op: NnOp) -> tuple[Size, ...]:
@@ -132,7 +132,7 @@ def _multiply_add(op: NnOp, summands: Size, target: Target) -> float:
 def _sort(op: NnOp, target: Target) -> float:
     axis: int = op.settings["axis"]
     extent = estimated(shape_of(op.operands[0])[axis])
-    return Work(9, 11 * math.log2(max(2, extent)))(op, target)
+    return SweepWork(9, 11 * math.log2(max(2, extent)))(op, target)
 
 
 def _suppression(op: NnOp, target: Target) -> float:
@@ -161,48 +161,48 @@ def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
     return estimate
 
 
-PLAIN = Work()
-REDUCED = Work(2, 1.8)
-NORMALIZED = Work(12, 11.0, 40)
-BY_ELEMENT = Work(4, 200.0)
+PLAIN = SweepWork()
+REDUCED = SweepWork(2, 1.8)
+NORMALIZED = SweepWork(12, 11.0, 40)
+BY_ELEMENT = SweepWork(4, 200.0)
 """A call of Python for each element."""
 
 _LOGARITHMS = ("nn.log", "nn.log2", "nn.log10")
 
 HOST_CYCLES: Mapping[str, Cycles] = {
-    **dict.fromkeys(("nn.relu", "nn.clip", "nn.sqrt"), Work(1, 1.1)),
+    **dict.fromkeys(("nn.relu", "nn.clip", "nn.sqrt"), SweepWork(1, 1.1)),
     **dict.fromkeys(("nn.exp", *_LOGARITHMS, "nn.sin", "nn.cos"), Smooth()),
     **dict.fromkeys(("nn.tanh", "nn.tan", "nn.asin", "nn.acos", "nn.atan"), Smooth(cycles=1.2)),
     **dict.fromkeys(("nn.sinh", "nn.cosh", "nn.asinh", "nn.acosh", "nn.atanh"), Smooth(cycles=2)),
     **dict.fromkeys(("nn.sigmoid", "nn.silu", "nn.softplus"), Smooth(5, 1.5, 32)),
     "nn.gelu_tanh": Smooth(10, 3, 64),
     **dict.fromkeys(("nn.erf", "nn.gelu"), BY_ELEMENT),
-    "nn.pow": Work(1, 7.0),
-    "nn.quantize": Work(9, 6.0, 24),
-    "nn.dequantize": Work(5, 1.3, 12),
-    **dict.fromkeys(("nn.mod", "nn.fmod"), Work(1, 24.0)),
+    "nn.pow": SweepWork(1, 7.0),
+    "nn.quantize": SweepWork(9, 6.0, 24),
+    "nn.dequantize": SweepWork(5, 1.3, 12),
+    **dict.fromkeys(("nn.mod", "nn.fmod"), SweepWork(1, 24.0)),
     **dict.fromkeys(("nn.reduce_sum", "nn.reduce_prod", "nn.reduce_mean"), REDUCED),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), REDUCED),
-    **dict.fromkeys(("nn.arg_max", "nn.arg_min"), Work(2, 0.7)),
+    **dict.fromkeys(("nn.arg_max", "nn.arg_min"), SweepWork(2, 0.7)),
     **dict.fromkeys(("nn.softmax", "nn.log_softmax"), Smooth(7, 3.0, 40)),
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm", "nn.group_norm"), NORMALIZED),
-    "nn.batch_norm": Work(8, 6.0, 32),
-    "nn.lrn": Work(14, 16.0, 40),
-    **dict.fromkeys(("nn.cumsum", "nn.cumprod", "nn.cummax", "nn.cummin"), Work(3, 13.0, 8)),
-    "nn.transpose": Work(1, 1.5),
+    "nn.batch_norm": SweepWork(8, 6.0, 32),
+    "nn.lrn": SweepWork(14, 16.0, 40),
+    **dict.fromkeys(("nn.cumsum", "nn.cumprod", "nn.cummax", "nn.cummin"), SweepWork(3, 13.0, 8)),
+    "nn.transpose": SweepWork(1, 1.5),
     **dict.fromkeys(("nn.gather", "nn.gather_nd"), _by_index(5, 10.0, 0)),
     "nn.gather_elements": _by_index(7, 16.0, 3),
     **dict.fromkeys(("nn.scatter_elements", "nn.scatter_nd"), _by_index(8, 44.0, 6)),
     "nn.topk": _sort,
     "nn.non_max_suppression": _suppression,
     "nn.roi_align": _regions,
-    "nn.max_pool": Windows(4, 3.0),
-    "nn.avg_pool": Windows(7, 6.0, padded=3),
+    "nn.max_pool": WindowSweep(4, 3.0),
+    "nn.avg_pool": WindowSweep(7, 6.0, padded=3),
     **dict.fromkeys(("nn.matmul", "nn.fc"), _product),
     **dict.fromkeys(("nn.conv", "nn.conv_transpose"), _convolution),
     "nn.attention": _attention,
-    "nn.pad": Work(PADDING),
-    "nn.resize": Work(20, 12.0, 24),
+    "nn.pad": SweepWork(PADDING),
+    "nn.resize": SweepWork(20, 12.0, 24),
 }
 """By op name; other ops use ``PLAIN``."""
 

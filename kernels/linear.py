@@ -13,7 +13,7 @@ from tessella.dialects.nn import linear
 from tessella.dialects.nn.core import is_float, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
-from tessella.kernels.cost import Work, bytes_of
+from tessella.kernels.cost import KernelWork, bytes_of
 from tessella.kernels.elements import PRODUCTS
 from tessella.kernels.registry import native
 from tessella.support.decisions import known
@@ -107,9 +107,9 @@ def window_forms(
     ]
 
 
-def products(op: linear.ConvOp) -> Work:
+def products(op: linear.ConvOp) -> KernelWork:
     """Return the work of all windows with all filters."""
-    return Work(estimated(op.operations), element_of(op.res.type).bits, bytes_of(op.w))
+    return KernelWork(estimated(op.operations), element_of(op.res.type).bits, bytes_of(op.w))
 
 
 @native(

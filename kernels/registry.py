@@ -32,7 +32,7 @@ from xdsl.irdl import OptPropertyDef
 from tessella.dialects.layout import BLOCKED, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import PlaceAttr
-from tessella.kernels.cost import Cost, Work
+from tessella.kernels.cost import Cost, KernelWork
 from tessella.kernels.elements import NATIVE, SAME, Elements, Table, elements_of
 from tessella.kernels.host_cost import host_seconds
 from tessella.runtime import host as host_functions
@@ -104,7 +104,7 @@ class Kernel:
     """
     method: str | None = None
     """The algorithm's name, such as `winograd`, if an option of this name disables it."""
-    work: Callable[[Any], Work] | None = None
+    work: Callable[[Any], KernelWork] | None = None
     """A lower bound on the lowering's work, if known: a kernel that exceeds the best estimate is
     not lowered."""
 
@@ -334,7 +334,7 @@ def native(
     operands: Mapping[int, Layout] | None = None,
     cost: Cost | None = None,
     method: str | None = None,
-    work: Callable[[Any], Work] | None = None,
+    work: Callable[[Any], KernelWork] | None = None,
 ) -> Callable[[Lowering], Lowering]:
     """Register a generated kernel of an op.
 

@@ -68,7 +68,7 @@ class Residue:
 
 
 @dataclass(frozen=True)
-class Phase:
+class ResidueSet:
     """Residues of one dimension in one statement.
 
     The accesses of output, input and kernel are forms of the indices ``x`` (< extent), ``r`` (<
@@ -127,13 +127,13 @@ class Windows:
     taps: int
     extent: int
 
-    def phases(self, dim: int) -> list[Phase]:
+    def phases(self, dim: int) -> list[ResidueSet]:
         """Return the phases. Index names contain the dimension's number."""
         listed = residues(self.stride, self.dilation, self.pad, self.taps, self.extent)
         return [_phase(group, self.stride, self.dilation, dim) for group in grouped(listed)]
 
 
-def phases(windows: Sequence[Windows]) -> list[list[Phase]]:
+def phases(windows: Sequence[Windows]) -> list[list[ResidueSet]]:
     """Return the phases of each dimension."""
     return [each.phases(dim) for dim, each in enumerate(windows)]
 
@@ -146,11 +146,11 @@ def windows_of(op: linear.ConvTransposeOp) -> list[Windows]:
     return [Windows(*column) for column in columns]
 
 
-def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> Phase:
+def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> ResidueSet:
     head, common = group[0], gcd(stride, dilation)
     position, tap = head.distance(group[1]) if len(group) > 1 else (0, 0)
     x, r, k = f"x{dim}", f"r{dim}", f"k{dim}"
-    return Phase(
+    return ResidueSet(
         head.extent,
         len(group),
         head.taps,
@@ -239,7 +239,7 @@ def conv_transpose(
     for each phase, then + B."""
     channels = Channels.of(op)
 
-    def summand(parts: Sequence[Phase]) -> Summand:
+    def summand(parts: Sequence[ResidueSet]) -> Summand:
         ranges = {**_residues(parts), **_taps(parts), **channels.ranges}
         taps = (part.weight for part in parts)
         weight = _gathered(k, w, ranges, [channels.source, "o", *taps])
@@ -279,7 +279,7 @@ def col2im(
         multiply,
     )
 
-    def summand(parts: Sequence[Phase]) -> Summand:
+    def summand(parts: Sequence[ResidueSet]) -> Summand:
         at = [*(part.source for part in parts), *(part.weight for part in parts)]
         return Summand([(products, ["n", "g", *at, "o"])], first, {})
 
@@ -289,7 +289,7 @@ def col2im(
 def _transposed(
     k: KernelBuilder,
     op: linear.ConvTransposeOp,
-    summand: Callable[[Sequence[Phase]], Summand],
+    summand: Callable[[Sequence[ResidueSet]], Summand],
     b: SSAValue | None,
 ) -> SSAValue:
     """Return the phases of a transposed convolution, plus the bias."""
@@ -310,7 +310,7 @@ def _transposed(
 def columns(k: KernelBuilder, op: pooling.Col2imOp, x: SSAValue) -> SSAValue:
     """R[n, c, 2*x + r, ..] = +(X[n, c, r - 2*k + 2, .., x + k, ..]) for each phase."""
 
-    def summand(parts: Sequence[Phase]) -> Summand:
+    def summand(parts: Sequence[ResidueSet]) -> Summand:
         at = [*(part.weight for part in parts), *(part.source for part in parts)]
         return Summand([(x, ["n", "c", *at])], first, {})
 
@@ -332,7 +332,7 @@ def _by_phase(
     windows: Sequence[Windows],
     outer: Mapping[str, Size],
     at: Sequence[Form],
-    summand: Callable[[Sequence[Phase]], Summand],
+    summand: Callable[[Sequence[ResidueSet]], Summand],
 ) -> SSAValue:
     """Add a statement for each phase, zeros for one without taps.
 
@@ -357,11 +357,11 @@ def _by_phase(
     return result
 
 
-def _residues(parts: Sequence[Phase]) -> dict[str, int]:
+def _residues(parts: Sequence[ResidueSet]) -> dict[str, int]:
     return {f"r{dim}": part.residues for dim, part in enumerate(parts)}
 
 
-def _taps(parts: Sequence[Phase]) -> dict[str, int]:
+def _taps(parts: Sequence[ResidueSet]) -> dict[str, int]:
     return {f"k{dim}": part.taps for dim, part in enumerate(parts)}
 
 

@@ -21,7 +21,7 @@ from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.nn.fused import outside
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder
-from tessella.kernels.cost import Work
+from tessella.kernels.cost import KernelWork
 from tessella.kernels.elements import rows
 from tessella.kernels.linear import add_bias, multiply
 from tessella.kernels.reduction import inner_type
@@ -106,12 +106,12 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
     return None
 
 
-def _work(m: int, op: linear.ConvOp) -> Work:
+def _work(m: int, op: linear.ConvOp) -> KernelWork:
     """Return the products of tiles, with weights for each of their elements."""
     batch, out, *extents = shape_of(op.res)
     tiles = batch * prod(ceil_div(extent, m) for extent in extents)
     pairs = (m + TAPS - 1) ** 2 * out * shape_of(op.x)[1]
-    return Work(estimated(tiles * pairs), 32, estimated(4 * pairs))
+    return KernelWork(estimated(tiles * pairs), 32, estimated(4 * pairs))
 
 
 def _register(m: int) -> Callable[..., SSAValue | Sequence[SSAValue]]:

@@ -15,7 +15,7 @@ from tessella.support.sizes import Expr, Size
 
 
 @dataclass(frozen=True)
-class Bounds:
+class LoopBounds:
     """The loop bounds of a statement's reduced indices."""
 
     emitter: Emitter

@@ -90,7 +90,7 @@ class KernelTable:
                     del call.attributes[NODES]
 
 
-class _Group(GroupLowering):
+class _GroupConversion(GroupLowering):
     """Lowers the ops of one group. Weights and views are inserted before the group in the
     segment."""
 
@@ -209,7 +209,7 @@ def _in_memory(splat: SplatOp, weights: WeightStore, table: KernelTable) -> Weig
     if is_static(type.get_shape()):
         array = np.ascontiguousarray(splat_array(splat))
         return WeightOp(weights.add("splat", array), type)
-    group = _Group(weights, table, splat)
+    group = _GroupConversion(weights, table, splat)
     group.names, group.nodes = ["splat"], [splat.name]
     number, element = splat.number, type.element_type
     return table.call(
@@ -218,7 +218,7 @@ def _in_memory(splat: SplatOp, weights: WeightStore, table: KernelTable) -> Weig
 
 
 def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, table, op)
+    group = _GroupConversion(weights, table, op)
     for argument, value in zip(op.body.block.args, op.inputs, strict=True):
         group.values[argument] = group.argument(value)
     for inner in op.body.block.ops:
@@ -230,7 +230,7 @@ def _convert_fused(op: FusedOp, weights: WeightStore, table: KernelTable) -> Cal
 
 
 def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, table, op)
+    group = _GroupConversion(weights, table, op)
     for value in op.operands:
         if value not in group.values:
             group.values[value] = group.argument(value)
@@ -239,7 +239,7 @@ def _convert_single(op: NnOp, weights: WeightStore, table: KernelTable) -> CallO
 
 
 def _convert_cast(op: CastOp, weights: WeightStore, table: KernelTable) -> CallOp:
-    group = _Group(weights, table, op)
+    group = _GroupConversion(weights, table, op)
     group.names, group.nodes = ["cast"], [op.name]
     type = tensor_type(op.res)
     result = group.builder.map(
@@ -258,7 +258,7 @@ def relayout(
     """Call a kernel that copies a value to another layout, widening integers if the place requires
     it."""
     assert place is not None
-    group = _Group(weights, table, anchor)
+    group = _GroupConversion(weights, table, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]
     argument = group.argument(source)
     type = placed(tensor_type(source), place)

@@ -27,7 +27,7 @@ from tessella.support.errors import InvalidModelError
 
 
 @dataclass(frozen=True)
-class Piece:
+class KernelPiece:
     """Statements of a kernel that become a kernel on buffers of their own."""
 
     ops: Sequence[Statement]
@@ -69,7 +69,7 @@ def check_results(kernel: KernelOp) -> None:
         )
 
 
-def pieces(kernel: KernelOp) -> list[Piece]:
+def pieces(kernel: KernelOp) -> list[KernelPiece]:
     """The pieces of a kernel, in order."""
     roots = roots_of(kernel)
     ops = in_order(kernel.all_statements)
@@ -82,7 +82,7 @@ def pieces(kernel: KernelOp) -> list[Piece]:
         all_uses = [use for op in ops for use in used[op]]
         arguments = kernel.body.block.args
         read = [value for value in arguments if value not in results]
-        return [Piece(ops, arguments, results, roots, read, results, scratch, all_uses)]
+        return [KernelPiece(ops, arguments, results, roots, read, results, scratch, all_uses)]
     return [_piece(kernel, groups, number, used, roots, results) for number in range(len(groups))]
 
 
@@ -123,12 +123,12 @@ def _piece(
     used: Mapping[Statement, Sequence[Use]],
     roots: Mapping[SSAValue, SSAValue],
     results: Sequence[SSAValue],
-) -> Piece:
+) -> KernelPiece:
     inside = [use for op in groups[number] for use in used[op]]
     others = (op for i, group in enumerate(groups) if i != number for op in group)
     outside = {use.buffer for op in others for use in used[op]} | set(results)
     written = _once(use.buffer for use in inside if use.written)
-    return Piece(
+    return KernelPiece(
         groups[number],
         kernel.body.block.args,
         results,

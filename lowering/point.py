@@ -21,7 +21,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepPosition:
     """The statement's position in the shared loops of its kernel."""
 
     starts: tuple[Pos, ...]

@@ -23,7 +23,7 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import ContractOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.dialects.tile.nest import lives_within, shared_loops
-from tessella.lowering.point import Step
+from tessella.lowering.point import StepPosition
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.plan import Access, plan_accesses, streams
@@ -43,12 +43,12 @@ UNROLLED = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class NestedStatement:
     """A statement in one iteration of the shared loops."""
 
     op: ContractOp
     flat: Flat
-    step: Step
+    step: StepPosition
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Read:
     """An operand of a statement that advances by ``span`` elements with the innermost shared
     loop."""
 
-    part: Part
+    part: NestedStatement
     operand: int
     span: Size
 
@@ -88,7 +88,10 @@ class _Read:
 
 
 def asked(
-    parts: Sequence[Part], nest: Nest, buffers: Mapping[SSAValue, SSAValue], emitter: Emitter
+    parts: Sequence[NestedStatement],
+    nest: Nest,
+    buffers: Mapping[SSAValue, SSAValue],
+    emitter: Emitter,
 ) -> dict[ContractOp, list[Ahead]]:
     """Return the prefetches of each statement. Those that no statement can issue are emitted
     here."""
@@ -123,7 +126,7 @@ def streamed(
     return [ahead for _, ahead in found.values()]
 
 
-def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
+def _reads(parts: Sequence[NestedStatement]) -> dict[SSAValue, list[_Read]]:
     """Return the reads of arguments that advance with the innermost shared loop."""
     found: dict[SSAValue, list[_Read]] = {}
     for part in parts:
@@ -139,7 +142,7 @@ def _reads(parts: Sequence[Part]) -> dict[SSAValue, list[_Read]]:
 
 def _ask_for_results(
     found: Mapping[ContractOp, list[Ahead]],
-    parts: Sequence[Part],
+    parts: Sequence[NestedStatement],
     reads: Sequence[_Read],
     buffers: Mapping[SSAValue, SSAValue],
     line: int,
@@ -158,7 +161,7 @@ def _ask_for_results(
             found[read.part.op].append(ahead)
 
 
-def _are_alike(read: _Read, part: Part) -> bool:
+def _are_alike(read: _Read, part: NestedStatement) -> bool:
     """Return whether a statement writes its result at the positions where another reads an
     operand."""
     places = _places(read.part.op, read.operand)

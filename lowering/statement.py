@@ -21,12 +21,12 @@ from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.lowering.aggregate import accumulate, greatest, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
-from tessella.lowering.bounds import Bounds
+from tessella.lowering.bounds import LoopBounds
 from tessella.lowering.combine import Combine
 from tessella.lowering.ended import Ended
 from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
-from tessella.lowering.point import Extent, Point, Step
+from tessella.lowering.point import Extent, Point, StepPosition
 from tessella.lowering.prefetch import Ahead
 from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
@@ -77,7 +77,7 @@ class Statement:
         flat: Flat,
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
-        step: Step,
+        step: StepPosition,
         code: int = 0,
         ahead: Sequence[Ahead] = (),
     ) -> None:
@@ -89,7 +89,7 @@ class Statement:
         self.buffers = [buffers[v] for v in op.tensors]
         self.plan = plan_accesses(op, flat, schedule.vector, schedule.rows, schedule.dot)
         self.constraints = self.plan.constraints
-        self.bounds = Bounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
+        self.bounds = LoopBounds(emitter, self.constraints.bounds, flat.ranges, schedule.rows)
         self.reduces_lanes = self.plan.sums_lanes
         bodies = Bodies(emitter, schedule, buffers, code)
         loads = Loads(emitter, flat, schedule, self.plan, self.buffers, bodies)

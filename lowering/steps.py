@@ -14,13 +14,15 @@ from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.windows import needed
-from tessella.lowering.point import Step
+from tessella.lowering.point import StepPosition
 from tessella.lowering.values import Emitter, Pos
 from tessella.support.decisions import known
 from tessella.support.sizes import Expr, Size
 
 
-def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]) -> Step:
+def step_of(
+    op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]
+) -> StepPosition:
     """Return the statement's position in the shared loops, given their induction variables."""
     loops = zip(shared_loops(op).items(), steps, strict=False)
     bases = {name: _first(own, emitter, value) for (name, own), value in loops}
@@ -28,7 +30,7 @@ def step_of(op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAVal
         name: _ended(emitter, reach, bases, shared_loops(op), flat.ranges[name])
         for name, reach in reaches(op).items()
     }
-    return Step(_starts(op, flat, emitter, bases, steps), bases, stops)
+    return StepPosition(_starts(op, flat, emitter, bases, steps), bases, stops)
 
 
 def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:

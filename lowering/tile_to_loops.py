@@ -55,8 +55,8 @@ from tessella.dialects.tile.nest import memory_shape
 from tessella.dialects.tile.order import Position, positions
 from tessella.dialects.tile.order import Statement as AnyStatement
 from tessella.lowering.check_schedule import check_schedule
-from tessella.lowering.pieces import Piece, check_results, pieces
-from tessella.lowering.prefetch import Part, asked, streamed
+from tessella.lowering.pieces import KernelPiece, check_results, pieces
+from tessella.lowering.prefetch import NestedStatement, asked, streamed
 from tessella.lowering.selections import emit_selection, scratch_of
 from tessella.lowering.statement import Statement
 from tessella.lowering.steps import step_of
@@ -81,7 +81,7 @@ class ConvertTileToLoopsPass(ProgramPass):
     stages = ("tile",)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels: dict[str, list[Lowered]] = {}
+        kernels: dict[str, list[LoweredPiece]] = {}
         shared = _SharedMemory.of(op)
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, KernelOp):
@@ -91,7 +91,7 @@ class ConvertTileToLoopsPass(ProgramPass):
                     if isinstance(ctx, CompileContext) and ctx.lowered is not None:
                         ctx.lowered(each.kernel)
         for segment in segments(op):
-            new = _Segment(segment, kernels, shared).convert()
+            new = _SegmentConversion(segment, kernels, shared).convert()
             Rewriter.insert_op(new, InsertPoint.before(segment))
             Rewriter.erase_op(segment)
         for kernel in list(op.body.block.ops):
@@ -126,22 +126,22 @@ def _endless(segment: rt.SegmentOp) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredPiece:
     """A kernel on buffers, and the piece of a kernel on tensors that it was lowered from."""
 
     kernel: rt.KernelOp
-    piece: Piece
+    piece: KernelPiece
 
 
-def _convert_kernel(kernel: KernelOp) -> Iterator[Lowered]:
+def _convert_kernel(kernel: KernelOp) -> Iterator[LoweredPiece]:
     check_results(kernel)
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
-        yield Lowered(_convert_piece(kernel, name, piece), piece)
+        yield LoweredPiece(_convert_piece(kernel, name, piece), piece)
 
 
-def _convert_piece(kernel: KernelOp, name: str, piece: Piece) -> rt.KernelOp:
+def _convert_piece(kernel: KernelOp, name: str, piece: KernelPiece) -> rt.KernelOp:
     groups = (piece.inputs, piece.outputs, piece.scratch)
     types = [[buffer_type(v) for v in group] for group in groups]
     selections = {op: scratch_of(op) for op in piece.ops if isinstance(op, SelectionOp)}
@@ -273,7 +273,10 @@ class _Statements:
         kernel, buffers, emitter = self.kernel, self.buffers, self.emitter
         number = kernel.code.value.data if kernel.code is not None else 0
         nest = kernel.nest.data if kernel.nest is not None and steps else Nest(())
-        parts = [Part(op, flat := flatten(op), step_of(op, flat, emitter, steps)) for op in ops]
+        parts = [
+            NestedStatement(op, flat := flatten(op), step_of(op, flat, emitter, steps))
+            for op in ops
+        ]
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
             op, flat, step = part.op, part.flat, part.step
@@ -318,13 +321,13 @@ class _SharedMemory:
         return _SharedMemory(arguments, sources, {value: origin(value) for value in returned})
 
 
-class _Segment:
+class _SegmentConversion:
     """Converts one segment."""
 
     def __init__(
         self,
         segment: SegmentOp,
-        kernels: Mapping[str, Sequence[Lowered]],
+        kernels: Mapping[str, Sequence[LoweredPiece]],
         shared: _SharedMemory,
     ) -> None:
         self.old = segment
@@ -387,7 +390,7 @@ class _Segment:
         for each in lowered:
             self._call_piece(each, buffers).attributes.update(nodes)
 
-    def _call_piece(self, lowered: Lowered, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
+    def _call_piece(self, lowered: LoweredPiece, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
         """Call a kernel. The buffers between the kernels of one call are allocated here."""
         kernel, piece = lowered.kernel, lowered.piece
         for value, argument in zip(piece.outputs, kernel.outputs, strict=True):

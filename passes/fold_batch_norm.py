@@ -50,7 +50,7 @@ from tessella.dialects.nn.movement import ExpandOp
 from tessella.dialects.nn.normalization import BatchNormOp
 from tessella.passes.base import functions, is_constant, record_fusion
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.writer import Writer, node_of
+from tessella.passes.writer import OpWriter, node_of
 from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.sizes import Size
@@ -65,7 +65,7 @@ class FoldBatchNormPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            folder = _Folder(weights_of(ctx))
+            folder = _BatchNormFolder(weights_of(ctx))
             # Batch normalizations first take in what follows them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
@@ -117,7 +117,7 @@ def _host(op: NnOp) -> _Host | None:
             return None
 
 
-class _Folder:
+class _BatchNormFolder:
     """Folds ops of one function, caching values computed from constants."""
 
     def __init__(self, weights: WeightStore) -> None:
@@ -170,7 +170,7 @@ class _Folder:
     def _channel_vector(self, op: BinaryOp, constant: SSAValue, host: _Host) -> SSAValue | None:
         """Return a constant as a vector of the host's channels; None if it varies along other
         axes."""
-        writer = Writer(op, host.op, part=".b", made=self.made)
+        writer = OpWriter(op, host.op, part=".b", made=self.made)
         if isinstance(constant.owner, SplatOp):
             return writer.splat(constant.owner.number, _element(constant), [host.channels])
         shape = shape_of(constant)
@@ -183,8 +183,8 @@ class _Folder:
 
     def _apply(self, op: BinaryOp, host: _Host, vector: SSAValue) -> bool:
         """Apply the op to the host's parameters instead of its result, if these stay finite."""
-        weights = Writer(op, host.op, part=".w", made=self.made)
-        writer = Writer(op, host.op, part=".b", made=self.made)
+        weights = OpWriter(op, host.op, part=".w", made=self.made)
+        writer = OpWriter(op, host.op, part=".b", made=self.made)
         scale, shift = host.scale, host.shift
         if type(op) in (MulOp, DivOp):
             scale = self._scaled(host, type(op), vector, weights)
@@ -198,7 +198,7 @@ class _Folder:
         return True
 
     def _scaled(
-        self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: Writer
+        self, host: _Host, kind: type[BinaryOp], vector: SSAValue, writer: OpWriter
     ) -> SSAValue | None:
         """Scale the host's weights by a vector or its reciprocal; None if one would not be
         finite."""
@@ -247,8 +247,8 @@ class _Folder:
             self._attempt(lambda: self._split_norm(op))
 
     def _fold_norm_into(self, op: BatchNormOp, host: _Host) -> bool:
-        weights = Writer(op, host.op, part=".w", made=self.made)
-        writer = Writer(op, host.op, part=".b", made=self.made)
+        weights = OpWriter(op, host.op, part=".w", made=self.made)
+        writer = OpWriter(op, host.op, part=".b", made=self.made)
         factor = _norm_factor(op, weights)
         shift = _norm_shift(op, factor, host.shift, writer)
         scale = self._scaled(host, MulOp, factor, weights)
@@ -258,8 +258,8 @@ class _Folder:
         return True
 
     def _split_norm(self, op: BatchNormOp) -> bool:
-        weights = Writer(op, op, part=".w", made=self.made)
-        writer = Writer(op, op, part=".b", made=self.made)
+        weights = OpWriter(op, op, part=".w", made=self.made)
+        writer = OpWriter(op, op, part=".b", made=self.made)
         factor = _norm_factor(op, weights)
         shift = _norm_shift(op, factor, None, writer)
         if not (self._is_finite(factor) and self._is_finite(shift)):
@@ -271,7 +271,7 @@ class _Folder:
         return True
 
 
-def _norm_factor(op: BatchNormOp, writer: Writer) -> SSAValue:
+def _norm_factor(op: BatchNormOp, writer: OpWriter) -> SSAValue:
     """scale / sqrt(variance + epsilon)."""
     epsilon = writer.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
     deviation = writer.op(SqrtOp, writer.op(AddOp, op.variance, epsilon))
@@ -279,7 +279,7 @@ def _norm_factor(op: BatchNormOp, writer: Writer) -> SSAValue:
 
 
 def _norm_shift(
-    op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: Writer
+    op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: OpWriter
 ) -> SSAValue:
     """(before - mean) * factor + bias; an absent ``before`` is 0."""
     if before is None:

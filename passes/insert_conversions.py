@@ -64,10 +64,10 @@ class InsertConversionsPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            _Function(function, self.device or targets.native().arch, weights_of(ctx)).run()
+            _PlacedFunction(function, self.device or targets.native().arch, weights_of(ctx)).run()
 
 
-class _Function:
+class _PlacedFunction:
     def __init__(self, function: FuncOp, device: str, weights: WeightStore) -> None:
         self.function = function
         self.device = device

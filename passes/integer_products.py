@@ -55,7 +55,7 @@ from tessella.passes.quantized.products import (
     second_as_result,
 )
 from tessella.passes.quantized.rescale import Rescaler
-from tessella.passes.writer import Writer, replace
+from tessella.passes.writer import OpWriter, replace
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import at_most
 from tessella.support.sizes import estimated
@@ -105,7 +105,7 @@ class _Rewriter:
         if (a.scale is None) != (b.scale is None):
             return
         bias = op.operands[2] if len(op.operands) > 2 else None
-        w = Writer(op)
+        w = OpWriter(op)
         if a.scale is None:
             if bias is not None or not self._is_integer(op):
                 return
@@ -128,7 +128,7 @@ class _Rewriter:
         return element_of(op.res.type).name == "i32"
 
     def _scaled(
-        self, w: Writer, op: Product, a: Factor, b: Factor, bias: SSAValue | None
+        self, w: OpWriter, op: Product, a: Factor, b: Factor, bias: SSAValue | None
     ) -> SSAValue:
         """Return the product as floats."""
         assert a.scale is not None
@@ -163,7 +163,7 @@ class _Rewriter:
         rescaler = Rescaler(self.constants)
         for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:
-                w = Writer(op)
+                w = OpWriter(op)
                 x, zero = self.bytes.turned[op.x], flipped(w, op.zero)
                 replace(op, w.op(ew.DequantizeOp, x, op.scale, zero))
             elif isinstance(op, ew.QuantizeOp):

@@ -49,7 +49,7 @@ from tessella.dialects.nn.reduction import ReduceMaxOp, ReduceMinOp
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
-from tessella.passes.writer import Writer, drop, replace
+from tessella.passes.writer import OpWriter, drop, replace
 from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
 
@@ -105,7 +105,7 @@ class _Mover:
         settings = self._settings(op, source)
         if settings is None:
             return False
-        w = Writer(op)
+        w = OpWriter(op)
         scale, zero = source.scale, source.zero
         if isinstance(op, TransposeOp):
             scale, zero = (_transposed(w, op, v) for v in (scale, zero))
@@ -145,7 +145,7 @@ class _Mover:
             if not isinstance(source, ew.DequantizeOp) or not self._equal(source, first):
                 return False
             parts.append(source.x)
-        w = Writer(op)
+        w = OpWriter(op)
         moved = w.op(ConcatOp, *parts, **op.setting_properties)
         replace(op, w.op(ew.DequantizeOp, moved, first.scale, first.zero))
         return True
@@ -175,7 +175,7 @@ class _Mover:
             return False
         if isinstance(source, MaxPoolOp) and not self._is_normal(op.scale):
             return False
-        w = Writer(op)
+        w = OpWriter(op)
         parts = [w.op(ew.QuantizeOp, x, op.scale, op.zero) for x in source.operands]
         replace(op, w.op(type(source), *parts, **source.setting_properties))
         return True
@@ -232,7 +232,7 @@ def _is_scalar(*values: SSAValue) -> bool:
     return all(not shape_of(value) for value in values)
 
 
-def _transposed(w: Writer, op: TransposeOp, value: SSAValue) -> SSAValue:
+def _transposed(w: OpWriter, op: TransposeOp, value: SSAValue) -> SSAValue:
     """Return a parameter that broadcasts to a transpose's operand as it does to its result."""
     shape, perm = shape_of(value), op.settings["perm"]
     if not shape:

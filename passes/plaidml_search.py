@@ -22,7 +22,7 @@ from tessella.dialects.tile import ContractOp, Index, IndicesAttr, KernelOp
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.plaidml.log import log_lines
 from tessella.passes.plaidml.model import PlaidmlSettings, override, preset
-from tessella.passes.plaidml.search import MAX_TILES, Search, search
+from tessella.passes.plaidml.search import MAX_TILES, SearchResult, search
 from tessella.passes.plaidml.stride_table import obstacle, stride_table, vectorize
 
 SIZES = "tile.sizes"
@@ -65,14 +65,14 @@ class PlaidmlSearchPass(ProgramPass):
             if isinstance(kernel, KernelOp):
                 for name, statement in _statements(kernel):
                     found = self._search(statement, settings)
-                    if isinstance(found, Search):
+                    if isinstance(found, SearchResult):
                         statement.attributes[SIZES] = tile_space(statement, found)
                         self._write(log_lines(statement, kernel.sym_name.data, found))
                     else:
                         where = f"{name} of @{kernel.sym_name.data}"
                         self._write([f"remark: {self.name} skips {where}: {found}"])
 
-    def _search(self, op: ContractOp, settings: PlaidmlSettings) -> Search | str:
+    def _search(self, op: ContractOp, settings: PlaidmlSettings) -> SearchResult | str:
         """Return the search, or the reason why there are no tiles."""
         if reason := obstacle(op):
             return reason
@@ -94,7 +94,7 @@ def _statements(kernel: KernelOp) -> Iterator[tuple[str, ContractOp]]:
         yield f"%{op.res.name_hint}" if op.res.name_hint else f"statement {number}", op
 
 
-def tile_space(op: ContractOp, found: Search) -> IndicesAttr:
+def tile_space(op: ContractOp, found: SearchResult) -> IndicesAttr:
     """Return the statement's indices, each with its number of values in the chosen tile."""
     table = found.table
     steps = zip(table.names, found.chosen, table.lanes, strict=True)

@@ -28,7 +28,7 @@ from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.cost import KernelCost, cost_after, scheduling_passes
 from tessella.passes.tile.estimates import bytes_in, count_of, points
-from tessella.passes.tile.merge import Pair
+from tessella.passes.tile.merge import CallPair
 from tessella.targets import Target
 
 MOST = 16
@@ -86,7 +86,7 @@ class _Merger:
             while isinstance(call, CallOp):
                 call = next((new for pair in self._pairs(call) if (new := self._try(pair))), None)
 
-    def _pairs(self, second: CallOp) -> Iterator[Pair]:
+    def _pairs(self, second: CallOp) -> Iterator[CallPair]:
         """Yield the calls that a call may be merged with.
 
         They produce what it reads, or read the same large tensor. No op in between needs the
@@ -104,7 +104,7 @@ class _Merger:
                 kernels = self.kernels[first.callee_name], self.kernels[second.callee_name]
                 size = sum(len(kernel.statements) for kernel in kernels)
                 if _can_join(kernels) and size <= MOST:
-                    yield Pair(first, second, kernels, kept)
+                    yield CallPair(first, second, kernels, kept)
 
     def _kept(self, first: CallOp, second: CallOp) -> tuple[SSAValue, ...] | None:
         """Return the results of a call that others than a second one read; None if these run before
@@ -118,7 +118,7 @@ class _Merger:
                 kept.append(result)
         return tuple(kept)
 
-    def _try(self, pair: Pair) -> CallOp | None:
+    def _try(self, pair: CallPair) -> CallOp | None:
         """Return the call that replaces two, if that pays."""
         key = _wiring(pair)
         if key not in self.made:
@@ -149,7 +149,7 @@ class _Merger:
             _move_views(result, call)
         return call
 
-    def _merged(self, pair: Pair) -> KernelOp | None:
+    def _merged(self, pair: CallPair) -> KernelOp | None:
         names = (kernel.sym_name.data for kernel in pair.kernels)
         hints = "_".join(name.removesuffix(f"_{name.rpartition('_')[2]}") for name in names)
         least = 1 + max(_code(kernel) for kernel in self.kernels.values())
@@ -221,7 +221,7 @@ def _only_moves(kernel: KernelOp) -> bool:
     )
 
 
-def _wiring(pair: Pair) -> Hashable:
+def _wiring(pair: CallPair) -> Hashable:
     """Return what determines the merged kernel of a pair."""
     numbers = {value: i for i, value in enumerate((*pair.first.res, *pair.arguments))}
     second = {**dict(enumerate(pair.second.arguments)), **dict(pair.passed)}

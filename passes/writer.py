@@ -24,7 +24,7 @@ def node_of(op: Operation, part: str = "") -> str | None:
     return op.node + part if isinstance(op, NnOp) and has_node else None
 
 
-class Writer:
+class OpWriter:
     """Inserts ops before an op, named after that op or another one with a suffix.
 
     ``made`` collects the results of the ops in order.
@@ -44,12 +44,12 @@ class Writer:
         self._made: dict[SSAValue, None] = {} if made is None else made
 
     @staticmethod
-    def behind(value: SSAValue, named: Operation | None) -> Writer:
+    def behind(value: SSAValue, named: Operation | None) -> OpWriter:
         """Return a writer that inserts ops where a value becomes available."""
         owner = value.owner
         anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
         assert anchor is not None
-        return Writer(anchor, named)
+        return OpWriter(anchor, named)
 
     def op(self, kind: type[NnOp], *operands: SSAValue, **properties: PyValue) -> SSAValue:
         """Append an op and return its first result. Raises ShapeError."""

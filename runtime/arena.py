@@ -112,7 +112,7 @@ class Workspace:
         self._older: dict[object, Any] = {}
         """Frames that were last used in the previous window."""
         self._recyclers: defaultdict[int, Recycler] = defaultdict(Recycler)
-        self._need = Need()
+        self._need = PeakRequest()
         self._arena = aligned(0)
         self._address = self._room = 0
 
@@ -158,7 +158,7 @@ class Workspace:
         self._arena = aligned(0)
 
 
-class Need:
+class PeakRequest:
     """The largest request of the current window of calls and of the previous one; -1 without
     requests."""
 
@@ -188,7 +188,7 @@ class Recycler:
         The first block is never handed out. Its reference count is that of unused memory, which
         depends on the version of Python.
         """
-        self._need = Need()
+        self._need = PeakRequest()
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
         """Return a function that creates uninitialised arrays.

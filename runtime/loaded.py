@@ -19,7 +19,7 @@ from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.manifest import Entry, ModelRecord, SubprogramRecord
 from tessella.runtime.model import MAX_KNOWN, Model, Out, Shapes
-from tessella.runtime.profiler import Part
+from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo
@@ -58,9 +58,9 @@ class _LoadedRest:
         for _, subprogram in self.program.rest.described():
             yield from subprogram.models
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ProfiledProgram]:
         """Yield the existing programs."""
-        yield Part(self, dict)
+        yield ProfiledProgram(self, dict)
         for where, subprogram in self.program.rest.described():
             for part in (part for model in subprogram.models for part in model.parts()):
                 yield replace(part, where=part.where or where)
@@ -154,13 +154,13 @@ class LoadedModel(Model):
         others = (p for rest in rests for m in rest.models() for p in m._known_programs())
         return [*(each.program for each in made), *others]
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[ProfiledProgram]:
         for number, each in self._programs.items():
-            yield Part(each, partial(getattr, self._entries[number], "work"))
+            yield ProfiledProgram(each, partial(getattr, self._entries[number], "work"))
             if each.rest is not None:
                 yield from each.rest.parts()
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ProfiledProgram]:
         """Yield the existing programs and their work."""
         return self._parts()
 

@@ -21,8 +21,8 @@ from tessella.runtime.elements import (
     tagged,
     widened,
 )
-from tessella.runtime.profile import Profile, Span
-from tessella.runtime.profiler import Part, profile, traced
+from tessella.runtime.profile import Activity, Profile
+from tessella.runtime.profiler import ProfiledProgram, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
@@ -193,7 +193,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[ProfiledProgram]:
         """Yield the existing programs, subprograms included, and their work."""
 
     def profile(
@@ -246,7 +246,7 @@ class Model(ABC):
         feeds: Mapping[str, npt.ArrayLike],
         *,
         out: Out | None = None,
-    ) -> tuple[list[Array], Sequence[Span]]:
+    ) -> tuple[list[Array], Sequence[Activity]]:
         """Run the model, and record what each thread does.
 
         Programs that this run compiles are not recorded. No other recorded run may begin meanwhile.

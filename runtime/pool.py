@@ -150,7 +150,7 @@ class Team:
     """
 
 
-class Pool:
+class ThreadPool:
     """The pool of this process. The child of a fork starts another one."""
 
     def __init__(self) -> None:
@@ -237,5 +237,5 @@ def _is_supported() -> bool:
     return sys.platform == "linux" and machine.family() is not None
 
 
-POOL = Pool()
+POOL = ThreadPool()
 os.register_at_fork(after_in_child=POOL.forget)

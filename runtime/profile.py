@@ -24,7 +24,7 @@ _WIDEST = 44
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """The cost of a kernel call, a NumPy step, a copy or a barrier, per run."""
 
     kind: str
@@ -74,7 +74,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Span:
+class Activity:
     """An activity of a thread, in seconds since the run began."""
 
     name: str
@@ -100,9 +100,9 @@ class Profile:
     """Seconds per run that a thread waits at barriers, averaged over the threads."""
     other: float
     """Seconds per run outside all rows: the call from Python, and its handling of arrays."""
-    rows: tuple[Row, ...]
+    rows: tuple[ProfileRow, ...]
     """In program order."""
-    spans: tuple[Span, ...] = field(repr=False)
+    spans: tuple[Activity, ...] = field(repr=False)
     """The spans of the run closest to the median."""
 
     @property
@@ -157,13 +157,13 @@ class Profile:
             ]
         )
 
-    def _mean(self, row: Row) -> float:
+    def _mean(self, row: ProfileRow) -> float:
         return sum(row.busy) / self.threads
 
     def _part(self, seconds: float) -> str:
         return f"{seconds * 1e6:.1f} us ({seconds / max(self.seconds, 1e-12):.1%})"
 
-    def _cells(self, row: Row) -> tuple[str, ...]:
+    def _cells(self, row: ProfileRow) -> tuple[str, ...]:
         nodes = ", ".join(row.nodes)
         short = nodes if len(nodes) <= _WIDEST else f"{nodes[: _WIDEST - 3]}..."
         where = f" [{row.where}]" if row.where else ""

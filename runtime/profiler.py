@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tessella import targets
 from tessella.runtime.events import Call, Scale, Stream, Work
-from tessella.runtime.profile import Profile, Row, Span, roof
+from tessella.runtime.profile import Activity, Profile, ProfileRow, roof
 from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.clock import now
 from tessella.support.decisions import known
@@ -30,7 +30,7 @@ WARMUP, LEAST, MOST, LONG = 2, 10, 1000, 500_000_000
 take."""
 
 
-class Runs(Protocol):
+class ProgramRunner(Protocol):
     """An object that runs a program."""
 
     program: Any
@@ -39,10 +39,10 @@ class Runs(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class ProfiledProgram:
     """A program of a model."""
 
-    runs: Runs
+    runs: ProgramRunner
     work: Callable[[], Works]
     """The work of its kernels."""
     where: str = ""
@@ -52,7 +52,7 @@ class Part:
 class Recorder:
     """Records the operations of one program."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ProfiledProgram) -> None:
         self.part = part
         self.calls: list[Call] = list(part.runs.program.calls)
         """Calls by number; those in NumPy are appended."""
@@ -129,14 +129,14 @@ class _Watched:
 
 
 @contextmanager
-def recording(parts: Iterable[Part]) -> Generator[list[Recorder]]:
+def recording(parts: Iterable[ProfiledProgram]) -> Generator[list[Recorder]]:
     """Record the operations of a model's programs within the block."""
     with ExitStack() as stack:
         yield [stack.enter_context(_recorded(part)) for part in parts]
 
 
 @contextmanager
-def _recorded(part: Part) -> Generator[Recorder]:
+def _recorded(part: ProfiledProgram) -> Generator[Recorder]:
     recorder, program = Recorder(part), part.runs.program
     part.runs.program = program.recorded(recorder)
     try:
@@ -146,7 +146,7 @@ def _recorded(part: Part) -> Generator[Recorder]:
 
 
 def profile(
-    run: Callable[[], object], parts: Callable[[], Iterable[Part]], runs: int | None
+    run: Callable[[], object], parts: Callable[[], Iterable[ProfiledProgram]], runs: int | None
 ) -> Profile:
     """Run a model repeatedly. ``parts`` are its programs, once it has run."""
     if runs is not None and runs < 1:
@@ -164,7 +164,7 @@ def profile(
     return _Profiled(np.array(times), recorders).profile()
 
 
-def traced(run: Callable[[], T], parts: Iterable[Part]) -> tuple[T, Sequence[Span]]:
+def traced(run: Callable[[], T], parts: Iterable[ProfiledProgram]) -> tuple[T, Sequence[Activity]]:
     """The result of one run, and what each thread did in it, of the programs that there are."""
     with recording(parts) as recorders:
         began = now()
@@ -240,7 +240,7 @@ class _Profiled:
             spans=self.spans_of(nearest),
         )
 
-    def spans_of(self, run: int) -> tuple[Span, ...]:
+    def spans_of(self, run: int) -> tuple[Activity, ...]:
         """What each thread did in a run."""
         return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
@@ -249,13 +249,13 @@ class _Profiled:
         barriers = [i for i, call in enumerate(recorder.calls) if call.kind == "barrier"]
         return self._sums[recorder][:, :, barriers].mean(1).sum(1)
 
-    def _rows(self, recorder: Recorder) -> Iterator[Row]:
+    def _rows(self, recorder: Recorder) -> Iterator[ProfileRow]:
         works, sums = recorder.part.work(), self._sums[recorder]
         longest, busy = np.median(sums.max(1), 0), np.median(sums, 0)
         often, first = self._often(recorder), self._first(recorder)
         for i in sorted(np.flatnonzero(often), key=first.__getitem__):
             call = recorder.calls[i]
-            row = Row(
+            row = ProfileRow(
                 kind=call.kind,
                 kernel=call.kernel,
                 nodes=call.nodes,
@@ -281,7 +281,9 @@ class _Profiled:
                 np.minimum.at(first, each.numbers, each.starts)
         return first
 
-    def _with_work(self, row: Row, call: Call, work: Work | None, values: Mapping[str, int]) -> Row:
+    def _with_work(
+        self, row: ProfileRow, call: Call, work: Work | None, values: Mapping[str, int]
+    ) -> ProfileRow:
         if work is None or call.kind != "kernel":
             return row
         work = work.at(values)
@@ -295,10 +297,12 @@ class _Profiled:
             estimate=work.seconds * row.calls / threads,
         )
 
-    def _spans(self, recorder: Recorder, run: int) -> Iterator[Span]:
+    def _spans(self, recorder: Recorder, run: int) -> Iterator[Activity]:
         began = int(self._times[run, 0])
         for each in self._of(recorder):
             for i in np.flatnonzero(each.runs == run):
                 call = recorder.calls[int(each.numbers[i])]
                 start, end = ((int(t) - began) * 1e-9 for t in (each.starts[i], each.ends[i]))
-                yield Span(call.kernel or call.kind, call.kind, call.nodes, each.thread, start, end)
+                yield Activity(
+                    call.kernel or call.kind, call.kind, call.nodes, each.thread, start, end
+                )

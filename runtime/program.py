@@ -120,7 +120,7 @@ class Bound(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class RunObserver(Protocol):
     """Receives reports of what a program does."""
 
     def watched(self, bound: Bound, step: Step) -> Bound:
@@ -152,7 +152,7 @@ class Program:
     """The segments, and the pool's code if threads can share one."""
     calls: Sequence[Call] = ()
     """The calls in segments, by the numbers in their events."""
-    recorder: Recorder | None = None
+    recorder: RunObserver | None = None
     """Receives reports of what the program does: see ``recorded``."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """Memory for calls, which other programs may use too."""
@@ -242,7 +242,7 @@ class Program:
             if isinstance(step, ScanStep):
                 step.body.release()
 
-    def recorded(self, recorder: Recorder) -> Program:
+    def recorded(self, recorder: RunObserver) -> Program:
         """Return a copy that reports to a recorder."""
         steps = (
             replace(step, body=step.body.recorded(recorder)) if isinstance(step, ScanStep) else step
@@ -381,7 +381,7 @@ class _Frame:
         self._sized = sized
         return self._steps
 
-    def _resize(self, sized: _Sized, workspace: Workspace, recorder: Recorder | None) -> None:
+    def _resize(self, sized: _Sized, workspace: Workspace, recorder: RunObserver | None) -> None:
         self._numbers[:] = sized.sizes
         if recorder is not None and sized.symbols:
             recorder.resize(sized.symbols)
@@ -395,7 +395,7 @@ class _Frame:
             pairs = zip(self._bound, program.steps, strict=True)
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
-    def _new_contexts(self, threads: int, recorder: Recorder | None) -> Array:
+    def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
         """Return zeroed contexts, in cache lines of their own, with the values of symbols."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)

@@ -137,7 +137,7 @@ VIEWS = frozenset({"first"})
 """Functions that return new arrays, and views of operands, each of another one."""
 
 
-class Watch(Protocol):
+class StepObserver(Protocol):
     """Receives reports of what steps do."""
 
     def timed(self, key: int, kernel: str, node: str) -> AbstractContextManager[None]:
@@ -150,10 +150,10 @@ class Runner(Generic[R]):
     """A continuation that can be run."""
 
     rest: Rest[R]
-    watch: Watch | None = None
+    watch: StepObserver | None = None
     calls: Sequence[Call] = ()
 
-    def recorded(self, watch: Watch) -> Runner[R]:
+    def recorded(self, watch: StepObserver) -> Runner[R]:
         """Return a copy that reports what its steps do."""
         return replace(self, watch=watch)
 

@@ -64,7 +64,7 @@ Times = Mapping[str, Timing]
 """The times of one machine, by kernel."""
 
 
-class Machine(NamedTuple):
+class TimedMachine(NamedTuple):
     """The machine that times belong to."""
 
     processor: str
@@ -75,15 +75,15 @@ class Machine(NamedTuple):
 class Database:
     """Timings of any number of machines."""
 
-    machines: dict[Machine, dict[str, Timing]] = field(
-        default_factory=dict[Machine, dict[str, Timing]]
+    machines: dict[TimedMachine, dict[str, Timing]] = field(
+        default_factory=dict[TimedMachine, dict[str, Timing]]
     )
 
-    def of(self, where: Machine) -> Times:
+    def of(self, where: TimedMachine) -> Times:
         """Return the times of a machine."""
         return self.machines.get(where, {})
 
-    def add(self, where: Machine, times: Times) -> None:
+    def add(self, where: TimedMachine, times: Times) -> None:
         """Add times; the better one of two for a kernel stays."""
         known = self.machines.setdefault(where, {})
         for key, timing in times.items():
@@ -95,10 +95,10 @@ class Database:
             self.add(where, times)
 
 
-def this_machine(target: Target) -> Machine:
+def this_machine(target: Target) -> TimedMachine:
     """Return this machine, running code for a target."""
     digest = hashlib.sha256(machine.processor().encode()).hexdigest()[:16]
-    return Machine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
+    return TimedMachine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
 
 
 def _model() -> str:
@@ -167,13 +167,13 @@ def parse(content: bytes, where: str = "") -> Database:
     return database
 
 
-def _machine(entry: Any, where: str) -> tuple[Machine, dict[str, Timing]]:
+def _machine(entry: Any, where: str) -> tuple[TimedMachine, dict[str, Timing]]:
     fields = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
     names, kernels = [fields.get("processor"), fields.get("target")], fields.get("kernels")
     if not all(map(_is_text, names)) or not isinstance(kernels, dict):
         raise _refused(where, "is damaged: a machine", f"{entry!r:.80}")
     listed = cast(dict[str, Any], kernels)
-    return Machine(*map(str, names)), {k: _timing(k, v, where) for k, v in listed.items()}
+    return TimedMachine(*map(str, names)), {k: _timing(k, v, where) for k, v in listed.items()}
 
 
 def _timing(key: str, value: Any, where: str) -> Timing:

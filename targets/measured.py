@@ -21,7 +21,7 @@ MAX_BYTES = 16 * 1024
 """The most bytes of the file."""
 
 
-class Bounds(NamedTuple):
+class FigureBounds(NamedTuple):
     """The bounds of a plausible figure."""
 
     type: type[int] | type[float]
@@ -29,19 +29,19 @@ class Bounds(NamedTuple):
     most: float
 
 
-_COUNT = Bounds(int, 1, 16)
-_BYTES_PER_CYCLE = Bounds(float, 0.01, 4096.0)
+_COUNT = FigureBounds(int, 1, 16)
+_BYTES_PER_CYCLE = FigureBounds(float, 0.01, 4096.0)
 
-FIGURES: Mapping[str, Bounds] = {
+FIGURES: Mapping[str, FigureBounds] = {
     "fma_ports": _COUNT,
-    "fma_latency": Bounds(int, 1, 64),
+    "fma_latency": FigureBounds(int, 1, 64),
     "load_ports": _COUNT,
     "store_ports": _COUNT,
     "l1_bandwidth": _BYTES_PER_CYCLE,
     "l2_bandwidth": _BYTES_PER_CYCLE,
     "l3_bandwidth": _BYTES_PER_CYCLE,
     "memory_bandwidth": _BYTES_PER_CYCLE,
-    "ghz": Bounds(float, 0.05, 20.0),
+    "ghz": FigureBounds(float, 0.05, 20.0),
 }
 """The fields of a ``Target`` that are measured."""
 
@@ -91,7 +91,7 @@ def is_plausible(figures: object) -> TypeGuard[Figures]:
     )
 
 
-def _within(value: object, bounds: Bounds) -> bool:
+def _within(value: object, bounds: FigureBounds) -> bool:
     if isinstance(value, bool) or not isinstance(value, (bounds.type, int)):
         return False
     return bounds.least <= value <= bounds.most

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tessella.driver.located import Problem
+from tessella.driver.located import LocatedError
 
 _MARK = re.compile(r"//.*?expected-(?:error|warning|note|remark)")
 _EXPECTED = re.compile(r"expected-error(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")
@@ -29,7 +29,7 @@ class Expected:
     text: str
     comment_line: int
 
-    def matches(self, problem: Problem) -> bool:
+    def matches(self, problem: LocatedError) -> bool:
         """Return whether this is the expected error."""
         return self.line == problem.line and self.text in " ".join(problem.message.split())
 
@@ -39,10 +39,10 @@ class Expectations:
     """The comments of one chunk of a file."""
 
     expected: list[Expected] = field(default_factory=list[Expected])
-    complaints: list[Problem] = field(default_factory=list[Problem])
+    complaints: list[LocatedError] = field(default_factory=list[LocatedError])
     """Comments that cannot be parsed."""
 
-    def compare(self, problems: Sequence[Problem]) -> list[Problem]:
+    def compare(self, problems: Sequence[LocatedError]) -> list[LocatedError]:
         """Return unexpected errors and missing ones."""
         missing = list(self.expected)
         wrong = list(self.complaints)
@@ -50,11 +50,14 @@ class Expectations:
             match = next((e for e in missing if e.matches(problem)), None)
             if match is None:
                 hint = UNKNOWN if problem.line is None else ""
-                wrong.append(Problem(problem.line, f"unexpected error: {problem.message}{hint}"))
+                wrong.append(
+                    LocatedError(problem.line, f"unexpected error: {problem.message}{hint}")
+                )
             else:
                 missing.remove(match)
         wrong += [
-            Problem(e.comment_line, f'expected error "{e.text}" was not produced') for e in missing
+            LocatedError(e.comment_line, f'expected error "{e.text}" was not produced')
+            for e in missing
         ]
         return wrong
 
@@ -75,7 +78,7 @@ def read_expectations(text: str, first_line: int) -> Expectations:
             result.expected.append(Expected(expected, " ".join(match[2].split()), here))
         if len(found) != len(_ANY.findall(line)):
             result.complaints.append(
-                Problem(
+                LocatedError(
                     first_line + i,
                     "cannot read the expectation: write // expected-error@+1 {{text}}",
                 )

@@ -28,7 +28,7 @@ _IDLE = 0.05
 
 
 @dataclass(frozen=True)
-class Timing:
+class CallTimes:
     """Times of a call in seconds, one for each turn."""
 
     seconds: tuple[float, ...]
@@ -73,7 +73,7 @@ def interleave(
     warmup: int = 2,
     turn: float = 0.0,
     evict: Callable[[], object] | None = None,
-) -> dict[str, Timing]:
+) -> dict[str, CallTimes]:
     """Time ``repeat`` turns of each contestant, interleaved, after ``warmup`` untimed rounds.
 
     Interleaving exposes all contestants to a disturbance of the machine. A turn is a pause, untimed
@@ -93,7 +93,7 @@ def interleave(
             elapsed = _seconds(call, counts[name])
             if round >= warmup:
                 seconds[name].append(elapsed)
-    return {name: Timing(tuple(times)) for name, times in seconds.items()}
+    return {name: CallTimes(tuple(times)) for name, times in seconds.items()}
 
 
 def _seconds(call: Callable[[], object], count: int) -> float:

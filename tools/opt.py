@@ -29,7 +29,7 @@ from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.printing import to_text
 from tessella.driver import plugged
 from tessella.driver.compiling import Timings
-from tessella.driver.located import REPORTED, LocatedParser, Problem, reason, verify_each
+from tessella.driver.located import REPORTED, LocatedError, LocatedParser, reason, verify_each
 from tessella.driver.module_stage import check_stage
 from tessella.driver.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_devices, running
@@ -57,7 +57,7 @@ class Chunk:
 class BrokenError(Exception):
     """A chunk cannot be processed further."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[LocatedError]) -> None:
         super().__init__(problems)
         self.problems = problems
 
@@ -166,7 +166,7 @@ class OptMain(xDSLOptMain):
             return WeightStore()
         return load_weights(weights_path(self.args.input_file))
 
-    def _process(self, chunk: Chunk) -> tuple[str, list[Problem]]:
+    def _process(self, chunk: Chunk) -> tuple[str, list[LocatedError]]:
         """Return the output for a chunk, or what is wrong with it."""
         parser = LocatedParser(self.ctx, chunk.text, self.get_input_name(), chunk.first_line)
         try:
@@ -177,13 +177,13 @@ class OptMain(xDSLOptMain):
         except BrokenError as error:
             return "", list(error.problems)
         except REPORTED as error:
-            return "", [Problem(None, str(error))]
+            return "", [LocatedError(None, str(error))]
 
     def _parse(self, parser: LocatedParser) -> ModuleOp:
         if parser.at_end():
             return ModuleOp([])  # as in mlir-opt: a chunk may consist of comments
         module = parser.parse(implicit_module=not self.args.no_implicit_module)
-        if isinstance(module, Problem):
+        if isinstance(module, LocatedError):
             raise BrokenError([module])
         return module
 
@@ -214,7 +214,7 @@ class OptMain(xDSLOptMain):
             with plugged.blamed(step):
                 step.apply(self.ctx, module)
         except REPORTED as error:
-            raise BrokenError([Problem(None, f"{step.name}: {error}")]) from error
+            raise BrokenError([LocatedError(None, f"{step.name}: {error}")]) from error
         except Exception as error:
             error.add_note(f"tessella-opt: in the pass {step}")
             raise
@@ -228,7 +228,7 @@ class OptMain(xDSLOptMain):
             return super().output_resulting_program(prog)
         return to_text(prog, generic=args.print_op_generic, wrap=False) + "\n"
 
-    def _report(self, problems: Sequence[Problem], text: str) -> None:
+    def _report(self, problems: Sequence[LocatedError], text: str) -> None:
         lines = text.split("\n")
         for problem in problems:
             self.exit_code = 1
@@ -256,13 +256,13 @@ def _chunks(text: str) -> Iterator[Chunk]:
     yield Chunk(text[start:], 1 + text.count("\n", 0, start))
 
 
-def _problem(op: Operation, error: Exception, line: int | None, after: str) -> Problem:
+def _problem(op: Operation, error: Exception, line: int | None, after: str) -> LocatedError:
     message = reason(error)
     if op.name not in message:
         message = f"{op.name}: {message}"
     if after:
         message = f"after {after}: {message}"
-    return Problem(line, message if line is not None else f"{message}\n  {_excerpt(op)}")
+    return LocatedError(line, message if line is not None else f"{message}\n  {_excerpt(op)}")
 
 
 def _excerpt(op: Operation) -> str:

@@ -25,14 +25,14 @@ def shown(*, wanted: bool = True) -> Generator[Progress]:
     if not wanted or not sys.stderr.isatty():
         yield quiet
         return
-    display = _Bar() if find_spec("rich") is not None else _Lines()
+    display = _Bar() if find_spec("rich") is not None else _ProgressLines()
     try:
         yield display.tell
     finally:
         display.stop()
 
 
-class _Lines:
+class _ProgressLines:
     """Occasional lines."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from tessella.support.errors import InternalError
 
 
 @dataclass(frozen=True)
-class Entry:
+class ObjectPath:
     """The location of an object: a name in a module."""
 
     module: str
@@ -32,16 +32,16 @@ class Entry:
 
 
 DIALECTS = {
-    "nn": Entry("tessella.dialects.nn", "Nn"),
-    "place": Entry("tessella.dialects.place", "Place"),
-    "rt": Entry("tessella.dialects.rt", "Rt"),
-    "tile": Entry("tessella.dialects.tile", "Tile"),
+    "nn": ObjectPath("tessella.dialects.nn", "Nn"),
+    "place": ObjectPath("tessella.dialects.place", "Place"),
+    "rt": ObjectPath("tessella.dialects.rt", "Rt"),
+    "tile": ObjectPath("tessella.dialects.tile", "Tile"),
 }
 
-REPLACED = {"arith": Entry("tessella.dialects.arith", "Arith")}
+REPLACED = {"arith": ObjectPath("tessella.dialects.arith", "Arith")}
 """Upstream dialects that `tessella-opt` replaces; `xdsl-opt` keeps xDSL's."""
 
-TARGETS = {"tessella-llvm": Entry("tessella.codegen.xdsl_target", "LLVMTarget")}
+TARGETS = {"tessella-llvm": ObjectPath("tessella.codegen.xdsl_target", "LLVMTarget")}
 
 BASES = {"ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"}
 """The classes that passes derive from."""
@@ -49,16 +49,16 @@ BASES = {"ModulePass", "ProgramPass", "KernelPass", "StatementPass", "DebugPass"
 PASS_PACKAGES = ("tessella.passes", "tessella.lowering")
 
 
-def find_passes() -> dict[str, Entry]:
+def find_passes() -> dict[str, ObjectPath]:
     """Return the passes by name, sorted. Raises InternalError for a duplicate name."""
-    found: dict[str, Entry] = {}
+    found: dict[str, ObjectPath] = {}
     for package in PASS_PACKAGES:
         for file in files(package).iterdir():
             if not file.name.endswith(".py"):
                 continue
             module = f"{package}.{file.name.removesuffix('.py')}"
             for cls, name in _passes_in(file.read_text(encoding="utf-8")):
-                entry = Entry(module, cls)
+                entry = ObjectPath(module, cls)
                 if name in found:
                     raise InternalError(f"{found[name]} and {entry} are both called {name!r}")
                 found[name] = entry

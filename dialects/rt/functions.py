@@ -92,7 +92,7 @@ class ReturnOp(IRDLOperation):
         super().__init__()
 
 
-class _Function(IRDLOperation):
+class _BufferFunction(IRDLOperation):
     """A function with groups of buffers as arguments, the thread's number, and the number of
     threads.
 
@@ -210,7 +210,7 @@ class _Function(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(_Function):
+class KernelOp(_BufferFunction):
     """A kernel: loops over buffers. Buffers that it writes overlap no others."""
 
     name = "rt.kernel"
@@ -265,7 +265,7 @@ class KernelOp(_Function):
 
 
 @irdl_op_definition
-class SegmentOp(_Function):
+class SegmentOp(_BufferFunction):
     """A native stretch of the program: calls of kernels, loops around others, and copies."""
 
     name = "rt.segment"
@@ -328,7 +328,7 @@ class SegmentOp(_Function):
                     )
 
 
-class _CallsKernel(SymbolUserOpInterface):
+class _CallsBufferKernel(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, CallOp)
         kernel = callee_of(op, op.callee, KernelOp)
@@ -441,7 +441,7 @@ class CallOp(BufferCall):
     """
 
     name = "rt.call"
-    traits = traits_def(_CallsKernel())
+    traits = traits_def(_CallsBufferKernel())
 
 
 def timed(block: Block) -> list[Operation]:

@@ -26,7 +26,7 @@ from tessella.support.conditions import decided
 from tessella.support.sizes import Size
 
 
-class _RunsSegment(SymbolUserOpInterface):
+class _RunsBufferSegment(SymbolUserOpInterface):
     def verify(self, op: Operation) -> None:
         assert isinstance(op, ScanOp)
         op.check_counts()
@@ -72,7 +72,7 @@ class ScanOp(BufferCall, LoopOp):
     name = "rt.scan"
     most = opt_size_def("steps")
     """The largest number of iterations."""
-    traits = traits_def(_RunsSegment())
+    traits = traits_def(_RunsBufferSegment())
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from itertools import chain
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.tile.attributes import Index, Schedule, ScheduleAttr
-from tessella.dialects.tile.products import Factors
+from tessella.dialects.tile.products import ProductElements
 from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024
@@ -27,7 +27,7 @@ def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str
         )
 
 
-def check_dot(s: Schedule, factors: Factors | None) -> None:
+def check_dot(s: Schedule, factors: ProductElements | None) -> None:
     """Raise VerifyException if a schedule's dot product does not fit the products that a statement
     sums."""
     if s.dot is None:

@@ -46,7 +46,7 @@ from tessella.dialects.tile.attributes import (
     WhereAttr,
 )
 from tessella.dialects.tile.bodies import yielded
-from tessella.dialects.tile.products import Factors, factors
+from tessella.dialects.tile.products import ProductElements, factors
 from tessella.support.sizes import Size
 
 
@@ -163,7 +163,7 @@ class ContractionOp(IRDLOperation):
         return "" if self.is_scatter else self.aggregation.data
 
     @property
-    def factors(self) -> Factors | None:
+    def factors(self) -> ProductElements | None:
         """The elements of the products that the statement sums, if it does nothing else."""
         return factors(self.accumulates, self.combine.block)
 

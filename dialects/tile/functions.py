@@ -83,7 +83,7 @@ class ReturnOp(IRDLOperation):
         super().__init__(operands=[list(values)])
 
 
-class _Function(IRDLOperation):
+class _TensorFunction(IRDLOperation):
     """A name, arguments, and a block that ends in `tile.return`."""
 
     sym_name = prop_def(StringAttr)
@@ -186,7 +186,7 @@ class _Function(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(_Function):
+class KernelOp(_TensorFunction):
     """A kernel: statements over tensors with places, run by `tile.call`."""
 
     name = "tile.kernel"
@@ -286,7 +286,7 @@ class KernelOp(_Function):
 
 
 @irdl_op_definition
-class SegmentOp(_Function):
+class SegmentOp(_TensorFunction):
     """A native stretch of the program, run by `rt.launch`: weights, ops, calls and views."""
 
     name = "tile.segment"

@@ -14,7 +14,7 @@ from tessella.support.elements import Element
 WIDENINGS = ("arith.extf", "arith.extui", "arith.extsi")
 
 
-class Factors(NamedTuple):
+class ProductElements(NamedTuple):
     """The elements of a sum of products of two operands, as they are read and added up."""
 
     a: Element
@@ -22,7 +22,7 @@ class Factors(NamedTuple):
     accumulated: Element
 
 
-def factors(aggregation: str, combine: Block) -> Factors | None:
+def factors(aggregation: str, combine: Block) -> ProductElements | None:
     """The elements of a statement that sums products of its two operands, possibly widened; None
     for any other statement."""
     ops = [op for op in combine.ops if not _widens_argument(op)]
@@ -40,7 +40,7 @@ def factors(aggregation: str, combine: Block) -> Factors | None:
     a, b, accumulated = map(find_element, types)
     if a is None or b is None or accumulated is None:
         return None
-    return Factors(a, b, accumulated)
+    return ProductElements(a, b, accumulated)
 
 
 def _widens_argument(op: Operation) -> bool:

@@ -26,7 +26,7 @@ from tessella.support.sizes import Expr, Size
 
 
 @dataclass(frozen=True)
-class Need:
+class ReadRange:
     """The elements of a dimension that an iteration of a shared loop reads.
 
     They range from ``factor * first + low`` to ``factor * last + high``, for the values that it
@@ -41,7 +41,7 @@ class Need:
     """The writer's elements for each value that it runs."""
 
 
-def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> Need | None:
+def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> ReadRange | None:
     """Return what a reader's iteration needs of a tensor; None if that is no window of one
     dimension."""
     moved, _ = _nth(writer, number)
@@ -52,7 +52,7 @@ def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) 
     if factor <= 0 or elsewhere or _is_split(writer, dim):
         return None
     low, high = access[dim].substitute({name: Linear()}).bounds(reader.ranges)
-    return Need(dim, factor, low, high, writer.out_access[dim].coefficient(moved))
+    return ReadRange(dim, factor, low, high, writer.out_access[dim].coefficient(moved))
 
 
 def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
@@ -67,7 +67,7 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
 
 
 @lru_cache(maxsize=1024)
-def _covers(theirs: Steps, own: Steps, need: Need, extent: int) -> bool:
+def _covers(theirs: Steps, own: Steps, need: ReadRange, extent: int) -> bool:
     """Return whether each iteration writes all that it needs of a dimension."""
     trips = own.trips
     if isinstance(trips, Expr):

@@ -74,7 +74,7 @@ def _dtype(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class SettingKind:
     """A type of setting: how users give it, and what the property looks like."""
 
     type: Any
@@ -86,18 +86,18 @@ class Kind:
 
 
 _KINDS = (
-    Kind(bool, BoolAttr.from_bool(True), _bool),
-    Kind(int, IntegerAttr(0, i64), _int),
-    Kind(float, FloatAttr(0.0, f64), _float),
-    Kind(tuple[float, ...], DenseArrayBase.from_list(f64, []), _floats),
-    Kind(tuple[int, ...], DenseArrayBase.from_list(i64, []), _ints),
-    Kind(str, StringAttr(""), _str),
-    Kind(np.dtype, f32, _dtype, element_type),
+    SettingKind(bool, BoolAttr.from_bool(True), _bool),
+    SettingKind(int, IntegerAttr(0, i64), _int),
+    SettingKind(float, FloatAttr(0.0, f64), _float),
+    SettingKind(tuple[float, ...], DenseArrayBase.from_list(f64, []), _floats),
+    SettingKind(tuple[int, ...], DenseArrayBase.from_list(i64, []), _ints),
+    SettingKind(str, StringAttr(""), _str),
+    SettingKind(np.dtype, f32, _dtype, element_type),
 )
 """A property is of the first kind whose sample it accepts."""
 
 
-def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> Kind:
+def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> SettingKind:
     for kind in _KINDS:
         if definition.constr.verifies(kind.sample):
             return kind

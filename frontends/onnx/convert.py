@@ -18,7 +18,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, Find, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
-from tessella.frontends.onnx.model import Function, Graph, Model, Node, Tensor
+from tessella.frontends.onnx.model import Graph, Model, Node, OnnxFunction, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import Converter
@@ -44,7 +44,7 @@ _OF_TENSORS = ("Loop", "Scan")
 Results = Sequence[Known | None]
 
 
-class Scope:
+class OnnxScope:
     """Values by ONNX name; None for the result of an unsupported node."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Scope:
         build: Builder,
         opsets: Mapping[str, int],
         tensors: Mapping[str, Tensor] | None = None,
-        outer: Scope | None = None,
+        outer: OnnxScope | None = None,
     ) -> None:
         self.opsets = opsets
         self._build = build
@@ -133,7 +133,7 @@ class Conversion:
         whose values are needed.
         """
         graph = self._model.graph
-        scope = Scope(self._build, self._model.opsets, {**graph.tensors, **constants})
+        scope = OnnxScope(self._build, self._model.opsets, {**graph.tensors, **constants})
         for name, value in arguments.items():
             scope[name] = value
         self._graph(graph, scope)
@@ -146,7 +146,7 @@ class Conversion:
         return self._cut(scope, arguments)
 
     def _cut(
-        self, scope: Scope, arguments: Mapping[str, Known]
+        self, scope: OnnxScope, arguments: Mapping[str, Known]
     ) -> tuple[dict[str, Value], Rest[Subprogram] | None]:
         late, outputs = self._late, [value.name for value in self._model.graph.outputs]
         given = {name: scope[name] for name in outputs if name not in late.names}
@@ -177,12 +177,12 @@ class Conversion:
         cutter = Cutter(self._model, self._source, constants, types, elements)
         return returned, cutter.rest(late, returned)
 
-    def _graph(self, graph: Graph, scope: Scope) -> list[Known | None]:
+    def _graph(self, graph: Graph, scope: OnnxScope) -> list[Known | None]:
         outputs = [value.name for value in graph.outputs]
         self._nodes(live_nodes(graph.nodes, outputs), scope)
         return [scope[name] for name in outputs]
 
-    def _nodes(self, nodes: Iterable[Node], scope: Scope) -> None:
+    def _nodes(self, nodes: Iterable[Node], scope: OnnxScope) -> None:
         queue = deque(nodes)
         while queue:
             node = queue.popleft()
@@ -201,7 +201,7 @@ class Conversion:
                 if name:
                     scope[name] = results[i] if i < len(results) else None
 
-    def _results(self, node: Node, scope: Scope) -> Results:
+    def _results(self, node: Node, scope: OnnxScope) -> Results:
         with located(node):
             inputs = [scope[name] if name else None for name in node.inputs]
             # Skip what depends on an unsupported node, to report all of these nodes.
@@ -218,7 +218,7 @@ class Conversion:
         return True
 
     def _put_off(
-        self, node: Node, error: CutError | UnknownValueError, scope: Scope
+        self, node: Node, error: CutError | UnknownValueError, scope: OnnxScope
     ) -> Sequence[Node]:
         """Turn a node into a step, or move it to the continuation.
 
@@ -242,13 +242,13 @@ class Conversion:
             raise UnsupportedError([Unsupported(error.node.title, error.node.name, _TOO_DEEP)])
         return ()
 
-    def _called(self, node: Node) -> Function | None:
+    def _called(self, node: Node) -> OnnxFunction | None:
         """Return the model's function that a node calls, if its nodes can replace the call."""
         function = defined_in(self._model, node)
         has_opsets = function is not None and function.opsets.items() <= self._model.opsets.items()
         return function if has_opsets else None
 
-    def _node(self, node: Node, inputs: Results, scope: Scope) -> Results:
+    def _node(self, node: Node, inputs: Results, scope: OnnxScope) -> Results:
         function = defined_in(self._model, node)
         if function is not None:
             return self._function(function, node, inputs)
@@ -270,7 +270,9 @@ class Conversion:
         call = self._call(node, inputs, found.defaults, scope)
         return self._convert(call, found.since, entry.convert)
 
-    def _call(self, node: Node, inputs: Results, defaults: Mapping[str, Any], scope: Scope) -> Call:
+    def _call(
+        self, node: Node, inputs: Results, defaults: Mapping[str, Any], scope: OnnxScope
+    ) -> Call:
         return Call(
             node,
             tuple(inputs),
@@ -295,8 +297,8 @@ class Conversion:
             return ()
         return [results] if isinstance(results, Value | Held) else results
 
-    def _function(self, function: Function, node: Node, inputs: Results) -> Results:
-        scope = Scope(self._build, function.opsets)
+    def _function(self, function: OnnxFunction, node: Node, inputs: Results) -> Results:
+        scope = OnnxScope(self._build, function.opsets)
         for i, name in enumerate(function.inputs):
             scope[name] = inputs[i] if i < len(inputs) else None
         with self._calls.within(node):
@@ -306,9 +308,9 @@ class Conversion:
         return [made.get(name) for name in function.outputs]
 
     def _branch(
-        self, graph: Graph, values: Sequence[Known], scope: Scope, node: Node
+        self, graph: Graph, values: Sequence[Known], scope: OnnxScope, node: Node
     ) -> list[Known | None]:
-        inner = Scope(self._build, scope.opsets, graph.tensors, scope)
+        inner = OnnxScope(self._build, scope.opsets, graph.tensors, scope)
         if len(graph.inputs) != len(values):
             raise InvalidModelError(
                 "a graph has the wrong number of inputs",
@@ -323,7 +325,7 @@ class Conversion:
         return results
 
 
-def _after(node: Node, find: Find | None, scope: Scope) -> Node:
+def _after(node: Node, find: Find | None, scope: OnnxScope) -> Node:
     """Return the node as a step, whose operands the program has computed."""
     if find is None or not find.computed:
         return node
@@ -333,7 +335,7 @@ def _after(node: Node, find: Find | None, scope: Scope) -> Node:
     return replace(node, inputs=names)
 
 
-def _typed_body(node: Node, opset: int, inputs: Results) -> Function | None:
+def _typed_body(node: Node, opset: int, inputs: Results) -> OnnxFunction | None:
     """Return the body of a function op for the types of tensors."""
     tensors = [x for x in inputs if not isinstance(x, Held)]
     return typed_body(node, opset, tensors) if len(tensors) == len(inputs) else None

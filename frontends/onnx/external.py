@@ -13,7 +13,7 @@ from tessella.support.errors import InvalidModelError
 
 
 @dataclass(frozen=True)
-class Location:
+class DataLocation:
     """The location of a tensor's data: ``size`` bytes at ``offset`` of a file."""
 
     path: str
@@ -21,7 +21,7 @@ class Location:
     size: int
 
 
-def location(entries: Mapping[str, str], size: int, where: str) -> Location:
+def location(entries: Mapping[str, str], size: int, where: str) -> DataLocation:
     """Parse a tensor's ``external_data``, for a tensor of ``size`` bytes."""
     path = entries.get("location", "")
     offset, length = (_number(entries, key, default, where) for key, default in _FIELDS)
@@ -32,7 +32,7 @@ def location(entries: Mapping[str, str], size: int, where: str) -> Location:
             expected=f"{size} bytes",
             found=str(length),
         )
-    return Location(path, offset, size)
+    return DataLocation(path, offset, size)
 
 
 _FIELDS = (("offset", 0), ("length", -1))
@@ -68,7 +68,7 @@ class ExternalFiles:
         self._states: dict[str, tuple[int, ...]] = {}
         """The state of these files when they were checked."""
 
-    def check(self, place: Location, where: str) -> None:
+    def check(self, place: DataLocation, where: str) -> None:
         """Raise InvalidModelError unless the file holds the data."""
         self.names.add(place.path)
         descriptor = self._open(place, where)
@@ -77,7 +77,7 @@ class ExternalFiles:
         finally:
             os.close(descriptor)
 
-    def read(self, place: Location, where: str) -> bytearray:
+    def read(self, place: DataLocation, where: str) -> bytearray:
         """Return the data.
 
         Raises InvalidModelError if the file does not hold it, or has changed since it was checked.
@@ -102,7 +102,7 @@ class ExternalFiles:
                 )
             return data
 
-    def _open(self, place: Location, where: str) -> int:
+    def _open(self, place: DataLocation, where: str) -> int:
         path = self._resolve(place.path, where)
         # The path is resolved, so no link is followed; NONBLOCK keeps a pipe from blocking.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -159,7 +159,7 @@ def _escape(name: str, where: str) -> InvalidModelError:
     )
 
 
-def _check_file(descriptor: int, place: Location, where: str) -> None:
+def _check_file(descriptor: int, place: DataLocation, where: str) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise InvalidModelError(

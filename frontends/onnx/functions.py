@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from tessella.frontends.emitter import Value
-from tessella.frontends.onnx.model import Function, Model, Node, Tensor
+from tessella.frontends.onnx.model import Model, Node, OnnxFunction, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.tensors import element_code
@@ -65,13 +65,13 @@ class Calls:
             self._depth -= 1
 
 
-def defined_in(model: Model, node: Node) -> Function | None:
+def defined_in(model: Model, node: Node) -> OnnxFunction | None:
     """Return the model's function that the node calls."""
     return model.functions.get((node.domain, node.op, node.overload))
 
 
 @lru_cache(maxsize=256)
-def fixed_body(op: str, opset: int) -> Function | None:
+def fixed_body(op: str, opset: int) -> OnnxFunction | None:
     """Return the body that ONNX gives an op in an op set, if it does not depend on types."""
     found = schema(op, opset)
     body = found.fixed_body() if found else None
@@ -80,7 +80,7 @@ def fixed_body(op: str, opset: int) -> Function | None:
     return replace(parse_function(body), defaults=found.defaults)
 
 
-def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> Function | None:
+def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> OnnxFunction | None:
     """Return the body that ONNX gives the node for inputs of these types; None if there is none."""
     found, proto = schema(node.op, opset), _proto(node)
     body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None

@@ -58,7 +58,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Reference:
+class AttributeReference:
     """An attribute's value inside a function: the attribute with this name of the function's
     call."""
 
@@ -109,7 +109,7 @@ class Node:
         ``outer`` are the attributes of the call, ``absent`` its absent inputs.
         """
         attributes = {
-            key: outer.get(value.name) if isinstance(value, Reference) else value
+            key: outer.get(value.name) if isinstance(value, AttributeReference) else value
             for key, value in self.attributes.items()
         }
         name = f"{prefix}{self.name}"
@@ -151,7 +151,7 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class OnnxFunction:
     """A function's body: an op defined by nodes."""
 
     name: str
@@ -168,7 +168,7 @@ class Model:
 
     graph: Graph
     opsets: Mapping[str, int]
-    functions: Mapping[tuple[str, str, str], Function]
+    functions: Mapping[tuple[str, str, str], OnnxFunction]
     """By domain, op and overload."""
 
     files: tuple[str, ...] = ()

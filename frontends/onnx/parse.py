@@ -9,13 +9,13 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import (
-    Function,
+    AttributeReference,
     Graph,
     GraphValue,
     Model,
     Node,
+    OnnxFunction,
     Opaque,
-    Reference,
 )
 from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
 from tessella.runtime.signature import UNKNOWN
@@ -26,7 +26,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     """Return the model; tensors in ``files`` are checked now and read when used."""
-    parser = _Parser(TensorReader(files))
+    parser = _ModelParser(TensorReader(files))
     functions = [parser.function(f) for f in proto.functions]
     keys = [
         (_domain(f.domain), checked_name(f.name), checked_name(f.overload)) for f in proto.functions
@@ -42,9 +42,11 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     )
 
 
-def parse_function(data: bytes) -> Function:
+def parse_function(data: bytes) -> OnnxFunction:
     """Parse a serialized function, the form in which ``onnx.defs`` stores the bodies of ops."""
-    return _Parser(TensorReader(ExternalFiles(None))).function(onnx.FunctionProto.FromString(data))
+    return _ModelParser(TensorReader(ExternalFiles(None))).function(
+        onnx.FunctionProto.FromString(data)
+    )
 
 
 def _domain(name: str) -> str:
@@ -55,7 +57,7 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     return {_domain(entry.domain): entry.version for entry in imports}
 
 
-class _Parser:
+class _ModelParser:
     def __init__(self, tensors: TensorReader) -> None:
         self._tensors = tensors
         table: dict[int, Callable[[onnx.AttributeProto, str], Any]] = {
@@ -93,10 +95,10 @@ class _Parser:
             by_name,
         )
 
-    def function(self, proto: onnx.FunctionProto) -> Function:
+    def function(self, proto: onnx.FunctionProto) -> OnnxFunction:
         where = f"function {proto.name!r}"
         defaults = {checked_name(a.name): self._attribute(a, where) for a in proto.attribute_proto}
-        return Function(
+        return OnnxFunction(
             checked_name(proto.name),
             tuple(map(checked_name, proto.input)),
             tuple(map(checked_name, proto.output)),
@@ -133,7 +135,7 @@ class _Parser:
 
     def _attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
         if proto.ref_attr_name:
-            return Reference(checked_name(proto.ref_attr_name))
+            return AttributeReference(checked_name(proto.ref_attr_name))
         if proto.type in self._table:
             return self._table[proto.type](proto, f"{where}, attribute {proto.name!r}")
         return Opaque(str(proto.type))

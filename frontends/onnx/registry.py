@@ -35,7 +35,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Entry:
+class VersionedConverter:
     """How an op is converted in versions ``first`` to ``last``."""
 
     op: str
@@ -47,7 +47,7 @@ class Entry:
     """Its restrictions, for the documentation."""
 
 
-_ENTRIES: dict[str, list[Entry]] = {}
+_ENTRIES: dict[str, list[VersionedConverter]] = {}
 
 DOMAIN = "com.microsoft"
 """The domain of ONNX Runtime's own ops."""
@@ -90,18 +90,20 @@ def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Ca
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
-        _ENTRIES.setdefault(op, []).append(Entry(op, first, last, function, rules, told))
+        _ENTRIES.setdefault(op, []).append(
+            VersionedConverter(op, first, last, function, rules, told)
+        )
         return function
 
     return register
 
 
-def entries() -> dict[str, list[Entry]]:
+def entries() -> dict[str, list[VersionedConverter]]:
     """Return all entries by op, in version order."""
     return {op: sorted(rows, key=lambda row: row.first) for op, rows in sorted(_ENTRIES.items())}
 
 
-def find(op: str, version: int) -> Entry | None:
+def find(op: str, version: int) -> VersionedConverter | None:
     """Return the entry of an op in a since version."""
     rows = (row for row in _ENTRIES.get(op, ()) if row.first <= version <= row.last)
     return next(rows, None)

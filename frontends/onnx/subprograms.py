@@ -17,11 +17,11 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.held import Handed, Held, Listed, Missing
 from tessella.frontends.onnx.model import (
-    Function,
     Graph,
     GraphValue,
     Model,
     Node,
+    OnnxFunction,
     Tensor,
 )
 from tessella.frontends.onnx.names import free_names, live_nodes, names_read
@@ -225,7 +225,7 @@ class Cutter:
         return Subprogram(Interface(inputs, types, bounds, elements), source)
 
 
-def inlined(function: Function, call: Node) -> list[Node]:
+def inlined(function: OnnxFunction, call: Node) -> list[Node]:
     """Return the nodes of a function's body that replace a call of it."""
     names = dict(zip(function.outputs, call.outputs, strict=False))
     names |= dict(zip(function.inputs, call.inputs, strict=False))

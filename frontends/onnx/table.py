@@ -14,7 +14,7 @@ from tessella.dialects.nn.fused import FusedOp
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import fixed_body
 from tessella.frontends.onnx.model import Node
-from tessella.frontends.onnx.registry import Entry
+from tessella.frontends.onnx.registry import VersionedConverter
 from tessella.frontends.onnx.schemas import newest_opset, op_names, schema, since_versions
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.kernels.registry import native_elements
@@ -163,7 +163,7 @@ def function_ops() -> list[str]:
     return [op for op in op_names() if not ops.covers(op) and _is_function(op)]
 
 
-def _row(op: str, entries: Sequence[Entry]) -> str:
+def _row(op: str, entries: Sequence[VersionedConverter]) -> str:
     covered = (v for v in since_versions(op) if any(e.first <= v <= e.last for e in entries))
     notes = dict.fromkeys(entry.note for entry in entries if entry.note)
     return f"| {op} | {' '.join(map(str, covered))} | {'; '.join(notes)} |\n"

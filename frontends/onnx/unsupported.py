@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
-from tessella.frontends.onnx.model import DTYPES, Function, Model, Node, Tensor
+from tessella.frontends.onnx.model import DTYPES, Model, Node, OnnxFunction, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.schemas import newest_opset, schema
@@ -69,13 +69,13 @@ def _in_nodes(
             yield from (Unsupported(node.title, node.name, r) for r in reasons(node, opsets))
 
 
-def _replaced_by(node: Node, opsets: Mapping[str, int]) -> Function | None:
+def _replaced_by(node: Node, opsets: Mapping[str, int]) -> OnnxFunction | None:
     if node.domain or ops.covers(node.op):
         return None
     return fixed_body(node.op, opsets.get("", 1))
 
 
-def called_nodes(function: Function, call: Node) -> list[Node]:
+def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
     """Return the live nodes of a function's body within a call of it."""
     outer = {**function.defaults, **call.attributes}
     absent = {name for i, name in enumerate(function.inputs) if not call.gives(i)}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tessella.frontends.session.process import CPU
 from tessella.runtime.model import Array, Model, Out
-from tessella.runtime.profile import Span
+from tessella.runtime.profile import Activity
 from tessella.support import fork
 from tessella.support.clock import now
 from tessella.support.errors import OptionError
@@ -74,7 +74,7 @@ class Recording:
         """Return the microseconds since the start."""
         return (now() - self._zero) / 1e3
 
-    def _add_span(self, span: Span, start: float) -> None:
+    def _add_span(self, span: Activity, start: float) -> None:
         is_node = span.kind in ("kernel", "numpy")
         args: dict[str, Any] = {"op_name": span.name, "nodes": [*span.nodes], "provider": CPU}
         name = f"{span.nodes[0] if span.nodes else span.name}_kernel_time"

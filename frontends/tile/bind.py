@@ -29,16 +29,16 @@ from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
-    Constraint,
     Contraction,
     Expr,
-    Function,
+    IndexConstraint,
     IndexName,
     Input,
     Name,
     Scan,
     Statement,
     TensorRef,
+    TileFunction,
     postorder,
 )
 from tessella.frontends.tile.tensor_functions import (
@@ -164,7 +164,7 @@ class BoundProgram:
                 yield from statement.body.specs
 
 
-def bind(function: Function, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
+def bind(function: TileFunction, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
     """Bind the inputs to arrays of these shapes and types. Raises TileError."""
     binder = _Binder(source)
     for parameter, spec in zip(function.inputs, specs, strict=True):
@@ -499,7 +499,7 @@ class _Binder:
             )
         return tuple(form(f, self.scope, self.source) for f in ref.forms)
 
-    def _constraint(self, constraint: Constraint) -> Bounded:
+    def _constraint(self, constraint: IndexConstraint) -> Bounded:
         return Bounded(
             form(constraint.form, self.scope, self.source),
             number(constraint.bound, self.scope, self.source),

@@ -53,7 +53,7 @@ from tessella.frontends.tile.bind import (
     BoundTensor,
     results_of,
 )
-from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
+from tessella.frontends.tile.expression import BOOL, Cast, Compute, ElementRead, NumberLiteral
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
 from tessella.frontends.tile.tensor_functions import has_no_elements
@@ -178,7 +178,7 @@ class _Functions:
 
 
 @dataclass(frozen=True)
-class _Reduction:
+class _NormalForm:
     """A contraction in normal form."""
 
     aggregation: str
@@ -280,9 +280,9 @@ class _Builder:
             values: list[SSAValue] = []
             for step in scalars.steps:
                 match step:
-                    case Read():
+                    case ElementRead():
                         values.append(elements[step.tensor])
-                    case Constant():
+                    case NumberLiteral():
                         values.append(_constant(s, step))
                     case Cast():
                         to = element_type(step.dtype)
@@ -324,7 +324,7 @@ class _Builder:
         if aggregation == "=" and any(index.reduced for index in normal.indices):
             # There is only one point for each element anyway, so its value is their maximum.
             aggregation = ">"
-        reduction = _Reduction(
+        reduction = _NormalForm(
             aggregation,
             Space(normal.indices, normal.constraints),
             tuple(zip(values, accesses, strict=True)),
@@ -336,7 +336,7 @@ class _Builder:
             return self._reduce(reduction, default)
         return self._cropped(reduction, default)
 
-    def _reduce(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+    def _reduce(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
         """Return the contraction, whose output's access stays in bounds."""
         element = element_type(r.spec.dtype)
         init = None if r.covers else self._rest(r.spec, default)
@@ -368,9 +368,9 @@ class _Builder:
         free = [index for index in space.indices if not index.reduced]
         out = tuple(Linear.of(index.name) for index in free)
         spec = TensorSpec(tuple(index.range for index in free), BOOL)
-        return self._reduce(_Reduction(">", space, (), _true, out, spec), None), out
+        return self._reduce(_NormalForm(">", space, (), _true, out, spec), None), out
 
-    def _cropped(self, r: _Reduction, default: SSAValue | None) -> SSAValue:
+    def _cropped(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
         """Return a contraction whose output's access leaves the output at invalid points.
 
         It is computed in a larger tensor.
@@ -400,7 +400,7 @@ class _Builder:
         return self._map([(value, shifted)], type, _same, number(0, type.element_type))
 
 
-def _constant(s: Scalars, step: Constant) -> SSAValue:
+def _constant(s: Scalars, step: NumberLiteral) -> SSAValue:
     to = element_type(step.dtype)
     if not isinstance(step.value, Expr):
         return s.constant(step.value, to)

@@ -12,12 +12,12 @@ from tessella.frontends.tile.syntax import (
     Assignment,
     Contraction,
     Expr,
-    Function,
     IndexName,
     Name,
     Scan,
     Statement,
     TensorRef,
+    TileFunction,
     postorder,
 )
 from tessella.frontends.tile.tensor_functions import TENSOR_FUNCTIONS
@@ -35,7 +35,7 @@ _MOST_SHOWN = 12
 """Names that an error lists."""
 
 
-def check(function: Function, source: Source) -> None:
+def check(function: TileFunction, source: Source) -> None:
     """Check names, assignments and functions. Raises TileError."""
     for step in function.steps:
         check(step, source)

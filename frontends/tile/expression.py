@@ -39,14 +39,14 @@ _BITS = 64
 
 
 @dataclass(frozen=True)
-class Read:
+class ElementRead:
     """The element of a tensor."""
 
     tensor: str
 
 
 @dataclass(frozen=True)
-class Constant:
+class NumberLiteral:
     """A number."""
 
     value: Known
@@ -69,7 +69,7 @@ class Compute:
     arguments: tuple[int, ...]
 
 
-Step = Read | Constant | Cast | Compute
+Step = ElementRead | NumberLiteral | Cast | Compute
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Scalars:
     @property
     def reads(self) -> tuple[str, ...]:
         """The tensors whose elements are read."""
-        return tuple(step.tensor for step in self.steps if isinstance(step, Read))
+        return tuple(step.tensor for step in self.steps if isinstance(step, ElementRead))
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class _Evaluation:
         if not isinstance(value, TensorSpec):
             return _Operand(value)
         if node.name not in self.reads:
-            self.reads[node.name] = self._add(Read(node.name))
+            self.reads[node.name] = self._add(ElementRead(node.name))
         return _Operand(None, value.dtype, value.shape, self.reads[node.name])
 
     def _folded(self, node: Apply, arguments: Sequence[_Operand]) -> Known:
@@ -304,7 +304,7 @@ class _Evaluation:
     def _as(self, operand: _Operand, dtype: DType, node: Expr) -> int:
         """Return the step that yields an operand as a type."""
         if operand.number is not None:
-            return self._add(Constant(self._fitting(operand.number, dtype, node), dtype))
+            return self._add(NumberLiteral(self._fitting(operand.number, dtype, node), dtype))
         if operand.dtype == dtype:
             return operand.step
         return self._add(Cast(operand.step, dtype))
@@ -334,7 +334,7 @@ def _dtype_of(value: Known) -> DType:
 def constant(value: Known) -> Scalars:
     """Return a number as a tensor of rank 0: of bool, int32 or float32."""
     dtype = _dtype_of(value)
-    return Scalars((Constant(value, dtype),), 0, TensorSpec((), dtype))
+    return Scalars((NumberLiteral(value, dtype),), 0, TensorSpec((), dtype))
 
 
 def misfit(value: Known, dtype: DType) -> str | None:

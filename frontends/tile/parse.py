@@ -28,10 +28,9 @@ from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
-    Constraint,
     Contraction,
     Expr,
-    Function,
+    IndexConstraint,
     IndexName,
     Input,
     Literal,
@@ -40,6 +39,7 @@ from tessella.frontends.tile.syntax import (
     SequenceRef,
     Statement,
     TensorRef,
+    TileFunction,
 )
 from tessella.support.errors import TileError
 
@@ -96,7 +96,7 @@ class _Parser:
     tokens: list[Token]
     at: int = 0
     depth: int = 0
-    steps: dict[str, Function] = field(default_factory=dict[str, Function])
+    steps: dict[str, TileFunction] = field(default_factory=dict[str, TileFunction])
     expressions: _Grammar = field(init=False)
     forms: _Grammar = field(init=False)
 
@@ -139,7 +139,7 @@ class _Parser:
 
     # ** functions **
 
-    def program(self) -> Function:
+    def program(self) -> TileFunction:
         self._expect("function", "'function', which a program begins with")
         while (name := self._take("index")) is not None:
             if name.text in self.steps:
@@ -150,7 +150,7 @@ class _Parser:
         self._expect("end", "nothing after the function")
         return main
 
-    def _function(self, name: str = "") -> Function:
+    def _function(self, name: str = "") -> TileFunction:
         self._expect("(", "'(' and the inputs")
         inputs = () if self.token.kind == ")" else self._list(self._input)
         self._expect(")", "',' or ')' after an input")
@@ -162,7 +162,7 @@ class _Parser:
         statements = [self._statement()]
         while not self._take("}"):
             statements.append(self._statement())
-        return Function(inputs, outputs, tuple(statements), name)
+        return TileFunction(inputs, outputs, tuple(statements), name)
 
     def _name(self, expected: str) -> Name:
         hint = None
@@ -238,7 +238,7 @@ class _Parser:
         self._expect(")", "',', ';' or ')' after a sequence or tensor")
         return Scan(tuple(targets), step, carried, sequences, others, at, label)
 
-    def _step(self) -> tuple[Function, Span]:
+    def _step(self) -> tuple[TileFunction, Span]:
         """Return the function of a scan, and the position of its name."""
         token = self._expect("index", "the name of a function")
         if token.text not in self.steps:
@@ -272,7 +272,7 @@ class _Parser:
         self._expect("(")
         combination, inputs = self._combination()
         self._expect(")")
-        constraints: list[Constraint] = []
+        constraints: list[IndexConstraint] = []
         while self._take(","):
             constraints.append(self._constraint())
         default = None
@@ -321,11 +321,11 @@ class _Parser:
         closing = self._expect("]", "',' or ']' after an index")
         return TensorRef(name, forms, name.span.to(closing.span))
 
-    def _constraint(self) -> Constraint:
+    def _constraint(self) -> IndexConstraint:
         form = self._form()
         self._expect("<", "'<' of a constraint")
         bound = self._expression()
-        return Constraint(form, bound, form.span.to(bound.span))
+        return IndexConstraint(form, bound, form.span.to(bound.span))
 
     # ** expressions **
 
@@ -441,6 +441,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 24 else f"{text[:20]}... of {len(text)} digits"
 
 
-def parse(source: Source) -> Function:
+def parse(source: Source) -> TileFunction:
     """Return the syntax tree of a program. Raises TileError."""
     return _Parser(source, tokens(source)).program()

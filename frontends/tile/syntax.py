@@ -65,7 +65,7 @@ class TensorRef:
 
 
 @dataclass(frozen=True, eq=False)
-class Constraint:
+class IndexConstraint:
     """``0 <= form < bound``."""
 
     form: Expr
@@ -83,7 +83,7 @@ class Contraction:
     combination: str
     """One of `* + ==`, `?` for ``A == B ? C``, or empty for a single input."""
     inputs: tuple[TensorRef, ...]
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[IndexConstraint, ...]
     default: Name | None
     label: str
     """The name in the attribute `pid`, otherwise the target."""
@@ -123,7 +123,7 @@ class Scan:
     """
 
     targets: tuple[SequenceRef, ...]
-    step: Function
+    step: TileFunction
     carried: tuple[Name, ...]
     sequences: tuple[SequenceRef, ...]
     others: tuple[Name, ...]
@@ -145,14 +145,14 @@ Statement = Contraction | Assignment | Scan
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class TileFunction:
     """A program, or the named step of a scan."""
 
     inputs: tuple[Input, ...]
     outputs: tuple[Name, ...]
     statements: tuple[Statement, ...]
     name: str = ""
-    steps: tuple[Function, ...] = ()
+    steps: tuple[TileFunction, ...] = ()
     """The functions before a program, which it and later ones may scan with."""
 
 

@@ -74,7 +74,7 @@ def _dtype(dtype: npt.DTypeLike) -> DType:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallArguments:
     """The arguments of one call, flattened."""
 
     tree: Tree
@@ -82,9 +82,9 @@ class Call:
     leaves: list[Any]
     static: dict[str, Any]
 
-    def without_elements(self) -> Call:
+    def without_elements(self) -> CallArguments:
         """Return the call with specs in place of arrays, which it no longer keeps alive."""
-        return Call(self.tree, [*self.specs()], self.static)
+        return CallArguments(self.tree, [*self.specs()], self.static)
 
     @property
     def is_inlined(self) -> bool:
@@ -199,15 +199,15 @@ class Parameters:
         kinds = [p.kind for p in known.values()]
         self._is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallArguments:
         """Bind the arguments of a call. Raises TypeError as Python does."""
         arguments = self._arguments(args, kwargs)
         static = {name: arguments.pop(name) for name in self._static & arguments.keys()}
         leaves: list[Any] = []
-        return Call(flatten(arguments, leaves), leaves, static)
+        return CallArguments(flatten(arguments, leaves), leaves, static)
 
     def arguments(
-        self, call: Call, leaves: Sequence[Any]
+        self, call: CallArguments, leaves: Sequence[Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call with its leaves replaced."""
         values = {**call.static, **call.tree.unflatten(iter(leaves))}

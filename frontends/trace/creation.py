@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value
-from tessella.frontends.ranges import Steps
+from tessella.frontends.ranges import StridedIndices
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import Result, function
 from tessella.frontends.trace.movement import Shape, as_sizes
@@ -70,7 +70,7 @@ def arange(
     if not any(isinstance(number, TracedSize) for number in numbers):
         return np.arange(*numbers, dtype=_default(dtype, *numbers))
     first, end, by = map(as_size, numbers)
-    count = Steps.between(first, end, known(by)).count
+    count = StridedIndices.between(first, end, known(by)).count
     wanted = np.dtype(np.int64 if dtype is None else dtype)
     for each in (first, end):
         check_fits(each, wanted)

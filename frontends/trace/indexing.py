@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tessella.dialects import nn
 from tessella.dialects.nn.core import broadcast_shapes
 from tessella.frontends.emitter import Value
-from tessella.frontends.ranges import Steps
+from tessella.frontends.ranges import StridedIndices
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.movement import as_axis
@@ -50,7 +50,7 @@ class _Plan:
         step = 1 if key.step is None else operator.index(key.step)
         if step == 0:
             raise ValueError("slice step cannot be zero")
-        steps = Steps.sliced(slice(start, stop, step), self.shape[len(self.starts)])
+        steps = StridedIndices.sliced(slice(start, stop, step), self.shape[len(self.starts)])
         self.slice(steps.start, steps.count, step)
         self.result.append(self.sizes[-1])
 

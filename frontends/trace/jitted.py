@@ -22,7 +22,7 @@ from tessella.frontends.programs import (
     Lowered,
 )
 from tessella.frontends.trace import numbers
-from tessella.frontends.trace.arguments import Call, Parameters, plain_types
+from tessella.frontends.trace.arguments import CallArguments, Parameters, plain_types
 from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.frontends.trace.program import Interface, source, trace
 from tessella.frontends.trace.traced import Array
@@ -158,7 +158,7 @@ class Jitted(Compiled, Generic[P, R]):
     def __repr__(self) -> str:
         return f"jit({getattr(self._function, '__qualname__', self._function)})"
 
-    def _key(self, call: Call, arrays: Sequence[Array]) -> Key:
+    def _key(self, call: CallArguments, arrays: Sequence[Array]) -> Key:
         kind, shapes = known = call.key(arrays)
 
         def make() -> Key:
@@ -173,7 +173,7 @@ class Jitted(Compiled, Generic[P, R]):
         tell = functools.partial(self._tell, call.static)
         return TracedModel(made, self._options, bounds, tell)
 
-    def _traced(self, call: Call, shapes: Sequence[tuple[Size, ...]]) -> Graph:
+    def _traced(self, call: CallArguments, shapes: Sequence[tuple[Size, ...]]) -> Graph:
         return trace(self._function, self._parameters, call, shapes)
 
     def _tell(self, static: Mapping[str, Any], inputs: Sequence[str], seconds: float) -> None:

@@ -55,7 +55,7 @@ arrays of them, as with NumPy."""
 
 
 @dataclass
-class Step:
+class NumberStep:
     """An integer: an argument, or what an operator makes of earlier ones."""
 
     compute: Callable[[Sequence[Array], Sequence[int]], Any]
@@ -89,7 +89,7 @@ class Numbers:
 
     def __init__(self, shapes: Sequence[tuple[Size, ...]]) -> None:
         """``shapes`` are those of the arguments."""
-        self.steps: list[Step] = []
+        self.steps: list[NumberStep] = []
         self._positions: dict[SSAValue, int] = {}
         self._dims = {
             symbol.name: (i, dim)
@@ -112,7 +112,7 @@ class Numbers:
             return meaning(*(part.compute(arrays, done) for part in parts))
 
         arguments = frozenset[int]().union(*(part.arguments for part in parts))
-        self._add(result, Step(compute, arguments, where))
+        self._add(result, NumberStep(compute, arguments, where))
 
     def limit(self, number: SSAValue, dtype: np.dtype[Any]) -> None:
         """Calls fail, as with NumPy, where a number does not fit a dtype."""
@@ -121,31 +121,31 @@ class Numbers:
             step, info = self.steps[at], np.iinfo(dtype)
             step.low, step.high = max(step.low, int(info.min)), min(step.high, int(info.max))
 
-    def _part(self, operand: SSAValue | Size) -> Step:
+    def _part(self, operand: SSAValue | Size) -> NumberStep:
         """An operand, computed from the arguments and the integers of earlier steps."""
         if isinstance(operand, SSAValue):
             at = self._position_of(operand)
             assert at is not None, "an integer that follows from no argument"
-            return Step(lambda _, done: done[at], self.steps[at].arguments)
+            return NumberStep(lambda _, done: done[at], self.steps[at].arguments)
         dims = {symbol.name: self._dims[symbol.name] for symbol in symbols_of([operand])}
 
         def compute(arrays: Sequence[Array], done: Sequence[int]) -> int:
             return value_of(operand, {name: arrays[i].shape[d] for name, (i, d) in dims.items()})
 
-        return Step(compute, frozenset(i for i, _ in dims.values()))
+        return NumberStep(compute, frozenset(i for i, _ in dims.values()))
 
     def _position_of(self, number: SSAValue) -> int | None:
         if isinstance(number, BlockArgument) and number not in self._positions:
             index = number.index
-            self._add(number, Step(lambda arrays, _: int(arrays[index]), frozenset([index])))
+            self._add(number, NumberStep(lambda arrays, _: int(arrays[index]), frozenset([index])))
         return self._positions.get(number)
 
-    def _add(self, number: SSAValue, step: Step) -> None:
+    def _add(self, number: SSAValue, step: NumberStep) -> None:
         self._positions[number] = len(self.steps)
         self.steps.append(step)
 
 
-def check(steps: Sequence[Step], names: Sequence[str], arrays: Sequence[Array]) -> None:
+def check(steps: Sequence[NumberStep], names: Sequence[str], arrays: Sequence[Array]) -> None:
     """Raise InputError for arguments with which Python would compute another integer than the
     program, or NumPy would refuse one."""
     done: list[int] = []

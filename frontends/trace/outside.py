@@ -51,15 +51,15 @@ _STORE = "pass the array as an argument, and return the new one: x = x.copy(); x
 
 
 @dataclass(frozen=True)
-class _Watched:
+class _WatchedState:
     """A generator or an array outside of a traced function, and its state before the trace."""
 
     value: Any
     state: Any
 
     @staticmethod
-    def of(value: Any) -> _Watched:
-        return _Watched(value, _state(value))
+    def of(value: Any) -> _WatchedState:
+        return _WatchedState(value, _state(value))
 
     def is_changed(self) -> bool:
         return _state(self.value) != self.state
@@ -87,7 +87,7 @@ def without_effects(function: Callable[..., Any], static: Sequence[Any], run: Ca
     """The result of a trace of the function, whose static arguments have these values. Raises
     TessellaError for an effect on what is outside."""
     found = reached(function, *static)
-    before = [_Watched.of(x) for x in (random, np.random, *found) if _is_watched(x)]
+    before = [_WatchedState.of(x) for x in (random, np.random, *found) if _is_watched(x)]
     try:
         result = run()
     except Exception:
@@ -101,11 +101,11 @@ def without_effects(function: Callable[..., Any], static: Sequence[Any], run: Ca
 
 
 def _check_again(
-    function: Callable[..., Any], changed: Sequence[_Watched], run: Callable[[], Any]
+    function: Callable[..., Any], changed: Sequence[_WatchedState], run: Callable[[], Any]
 ) -> None:
     for each in changed:
         each.restore()
-    lines = _Lines([_Watched.of(each.value) for each in changed])
+    lines = _Lines([_WatchedState.of(each.value) for each in changed])
     before = sys.gettrace()
     sys.settrace(lines.on_call)
     try:
@@ -126,7 +126,7 @@ class _Lines:
     """Finds the first line of the user's that changes a state, or draws a seed, as a trace function
     of Python, which is called for the lines of its own thread."""
 
-    def __init__(self, watched: Sequence[_Watched]) -> None:
+    def __init__(self, watched: Sequence[_WatchedState]) -> None:
         self.error: TessellaError | None = None
         self._watched = watched
         self._latest: Location | None = None

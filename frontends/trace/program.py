@@ -14,10 +14,10 @@ from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.emitter import Value
 from tessella.frontends.programs import FunctionSource
-from tessella.frontends.trace.arguments import Call, Parameters, Spec
+from tessella.frontends.trace.arguments import CallArguments, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
-from tessella.frontends.trace.numbers import Step
+from tessella.frontends.trace.numbers import NumberStep
 from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
 from tessella.frontends.trace.traced import Trace, Traced
@@ -31,7 +31,7 @@ Shapes = Sequence[tuple[Size, ...]]
 
 
 def trace(
-    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+    function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
     """Run a function on traced arrays of these shapes, and record what it does. Raises
     TessellaError."""
@@ -40,7 +40,7 @@ def trace(
 
 
 def _trace(
-    function: Callable[..., Any], parameters: Parameters, call: Call, shapes: Shapes
+    function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
     specs, names = call.specs(), call.names()
     columns = zip(names, specs, shapes, strict=True)
@@ -68,12 +68,12 @@ class Interface:
     """How the arrays of a program stand for arguments and results of its function."""
 
     results: Tree
-    numbers: Sequence[Step]
+    numbers: Sequence[NumberStep]
     """Integers that are arguments, or follow from them."""
 
 
 def source(
-    graph: Callable[[Shapes], Graph], call: Call, shapes: Sequence[Dimensions]
+    graph: Callable[[Shapes], Graph], call: CallArguments, shapes: Sequence[Dimensions]
 ) -> FunctionSource:
     """A function on arrays of a call's types. Its outputs are known after the trace: the structure
     of a graph tells."""

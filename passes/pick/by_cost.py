@@ -23,12 +23,12 @@ from tessella.passes.base import is_constant
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
 from tessella.passes.pick.selection import (
-    Pair,
-    Problem,
-    Read,
+    JointCost,
+    PathStep,
+    SelectedValue,
+    SelectionProblem,
     Solution,
-    Step,
-    Value,
+    ValueReader,
     solve,
 )
 
@@ -74,12 +74,14 @@ class ProblemBuilder:
         default_factory=dict[SSAValue, dict[int, list[list[int]]]]
     )
     """The places at which each node reads a value, by the node's candidates."""
-    pairs: list[Pair] = field(default_factory=list[Pair])
+    pairs: list[JointCost] = field(default_factory=list[JointCost])
     conversions: dict[tuple[int, int], Conversions] = field(
         default_factory=dict[tuple[int, int], Conversions]
     )
 
-    def build(self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]) -> Problem:
+    def build(
+        self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]
+    ) -> SelectionProblem:
         """Return the problem of choosing a candidate for each op."""
         for argument in function.body.block.args:
             self._node(argument, [0.0])
@@ -93,7 +95,7 @@ class ProblemBuilder:
                 self._read(node, value, [self._row_major(value)])
         for op, listed in options.items():
             self._fusion(op, options, listed)
-        return Problem(self.costs, list(map(self._value, self.reads)), self.pairs)
+        return SelectionProblem(self.costs, list(map(self._value, self.reads)), self.pairs)
 
     def _node(self, key: object, costs: list[float]) -> int:
         self.nodes[key] = len(self.costs)
@@ -134,7 +136,7 @@ class ProblemBuilder:
         for form, place in zip(forms, places, strict=True):
             form.append(place)
 
-    def _value(self, value: SSAValue) -> Value:
+    def _value(self, value: SSAValue) -> SelectedValue:
         maker = value.owner if isinstance(value.owner, Operation) else value
         made, readers = self.made[value], self.reads[value]
         wanted = {place for forms in readers.values() for form in forms for place in form}
@@ -144,8 +146,8 @@ class ProblemBuilder:
             for b in wanted
             if a != b
         }
-        reads = [Read(node, forms) for node, forms in readers.items()]
-        return Value(self.nodes[maker], made, reads, paths)
+        reads = [ValueReader(node, forms) for node, forms in readers.items()]
+        return SelectedValue(self.nodes[maker], made, reads, paths)
 
     def _conversions(self, a: int, b: int) -> Conversions:
         if (a, b) not in self.conversions:
@@ -156,19 +158,19 @@ class ProblemBuilder:
             self.conversions[a, b] = tuple(zip(steps, starts, strict=False))
         return self.conversions[a, b]
 
-    def _path(self, value: SSAValue, conversions: Conversions) -> list[Step]:
+    def _path(self, value: SSAValue, conversions: Conversions) -> list[PathStep]:
         """Return the conversions of a value, each identified by its target.
 
         A conversion that undoes a cast of the program costs nothing.
         """
-        path: list[Step] = []
+        path: list[PathStep] = []
         source = widened_from(value)
         undone = None if source is None else precision_of(tensor_type(source).element_type)
         for step, start in conversions:
             kind, end = step
             is_undone = kind is CastOp and end.precision.data == undone
             cost = 0.0 if is_undone else step_seconds(step, value, start, self.prices.target)
-            path.append(Step(self._place(end), cost))
+            path.append(PathStep(self._place(end), cost))
         return path
 
     def _fusion(
@@ -185,7 +187,7 @@ class ProblemBuilder:
             for a in options[producer]
         ]
         if any(map(any, saved)):
-            self.pairs.append(Pair(self.nodes[producer], self.nodes[op], saved))
+            self.pairs.append(JointCost(self.nodes[producer], self.nodes[op], saved))
 
     def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
         """Return the producer whose group an elementwise op joins if their places agree.

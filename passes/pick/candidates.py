@@ -139,7 +139,7 @@ class Request:
 
     def candidates(self, op: NnOp) -> Candidates:
         """Return the candidates of an op."""
-        wanted, storage = requested(self.places), Storage(op)
+        wanted, storage = requested(self.places), StoredElements(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
         undecided: UndecidedSizeError | None = None
@@ -175,7 +175,7 @@ class Request:
         return Candidates(by_step[chosen], chosen, rejected)
 
     def _sites(
-        self, op: NnOp, wanted: Sequence[PlaceAttr], storage: Storage
+        self, op: NnOp, wanted: Sequence[PlaceAttr], storage: StoredElements
     ) -> Iterator[tuple[Site, bool]]:
         """Return the op's kernels with their devices, and whether its floats would be narrowed by
         choice.
@@ -195,7 +195,7 @@ class Request:
                         yield Site(kernel, device, layout, p), storage.narrows(p)
 
 
-class Storage:
+class StoredElements:
     """The elements of an op, unchanged or with its floats stored in another precision."""
 
     def __init__(self, op: NnOp) -> None:
@@ -279,7 +279,9 @@ def main_precision(op: NnOp) -> str:
     return precision_of(first or tensor_type(op.results[0]).element_type)
 
 
-def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[str, int, str | None]:
+def _step(
+    site: Site, places: Sequence[PlaceAttr], storage: StoredElements
+) -> tuple[str, int, str | None]:
     """Return the step at which a kernel serves the places, and the index of the place; or why it
     does not."""
     reason = f"no place asks for {site.device}"
@@ -299,7 +301,7 @@ def _step(site: Site, places: Sequence[PlaceAttr], storage: Storage) -> tuple[st
     return "host", len(places), None if site.device == "host" else reason
 
 
-def _wrong_precision(site: Site, place: PlaceAttr, storage: Storage) -> str | None:
+def _wrong_precision(site: Site, place: PlaceAttr, storage: StoredElements) -> str | None:
     """Return why a kernel does not serve a place's precision for an op; None if it does."""
     if storage.is_of_a_function and site.device != "host":
         return None

@@ -31,7 +31,7 @@ Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class OperandKey:
     """An operand or result; ``kind`` is `variable`, `weight` or `splat`."""
 
     element: Attribute
@@ -44,11 +44,11 @@ class CostKey:
     """The properties of an op that the cost of its kernels depends on."""
 
     properties: tuple[tuple[str, Attribute], ...]
-    operands: tuple[Value, ...]
-    results: tuple[Value, ...]
+    operands: tuple[OperandKey, ...]
+    results: tuple[OperandKey, ...]
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[OperandKey, ...]:
         return (*self.operands, *self.results)
 
 
@@ -72,7 +72,7 @@ def op_text(op: NnOp) -> str:
     return f"{op.name} {{{settings}}} ({operands}) -> {results}"
 
 
-def _value_text(value: Value) -> str:
+def _value_text(value: OperandKey) -> str:
     kind = "" if value.kind == "variable" else f"{value.kind} "
     return kind + "x".join([*map(str, value.shape), str(value.element)])
 
@@ -87,9 +87,9 @@ def cost_key(op: NnOp) -> tuple[CostKey, float]:
     return key, summands * channels
 
 
-def _value(value: SSAValue, kind: str) -> Value:
+def _value(value: SSAValue, kind: str) -> OperandKey:
     type = tensor_type(value)
-    return Value(type.element_type, type.get_shape(), kind)
+    return OperandKey(type.element_type, type.get_shape(), kind)
 
 
 def _kind(value: SSAValue) -> str:
@@ -117,10 +117,10 @@ def _flat(key: CostKey) -> tuple[CostKey, float]:
     size = math.prod(result.shape)
     count = _power(size) if size >= FLAT else size
     operands = tuple(
-        Value(x.element, (count,) if x.shape == result.shape else (1,), x.kind)
+        OperandKey(x.element, (count,) if x.shape == result.shape else (1,), x.kind)
         for x in key.operands
     )
-    return CostKey(key.properties, operands, (Value(result.element, (count,)),)), size / count
+    return CostKey(key.properties, operands, (OperandKey(result.element, (count,)),)), size / count
 
 
 def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
@@ -133,6 +133,6 @@ def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey
     for i, dim in dims.items():
         x = values[i]
         shape = (*x.shape[:dim], _power(x.shape[dim]), *x.shape[dim + 1 :])
-        values[i] = Value(x.element, shape, x.kind)
+        values[i] = OperandKey(x.element, shape, x.kind)
     rounded = CostKey(key.properties, tuple(values[:count]), tuple(values[count:]))
     return rounded, extents[0] / _power(extents[0])

@@ -35,11 +35,11 @@ from tessella.targets.database import Times, Timing
 MAX_KEPT = 1 << 16
 """The most estimates that a compilation caches."""
 
-_ESTIMATES: dict[Hashable, Estimate] = of_compilations()
+_ESTIMATES: dict[Hashable, KernelEstimate] = of_compilations()
 
 
 @dataclass(frozen=True)
-class Estimate:
+class KernelEstimate:
     """The cost of a generated kernel."""
 
     seconds: float
@@ -47,9 +47,9 @@ class Estimate:
     weights: float
     """Bytes of the constants that it reads."""
 
-    def scaled(self, factor: float) -> Estimate:
+    def scaled(self, factor: float) -> KernelEstimate:
         """Scale the estimate to an op that is larger by a factor."""
-        return Estimate(factor * self.seconds, factor * self.weights)
+        return KernelEstimate(factor * self.seconds, factor * self.weights)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class OpCost:
             saved if kernel.cost is None else min(saved, kernel.cost(self._at(place), self.target))
         )
 
-    def estimate(self, kernel: Kernel, place: PlaceAttr) -> Estimate:
+    def estimate(self, kernel: Kernel, place: PlaceAttr) -> KernelEstimate:
         """Return the cost of a generated kernel at a place."""
         (cost, scale), op = self._key, self._usual
         if place.layout.is_split:  # a rounded extent may not split into the digits
@@ -162,10 +162,10 @@ class OpCost:
         shared = self.prices.shared
         key = (cost, kernel, place, self.target, shared)
 
-        def make() -> Estimate:
+        def make() -> KernelEstimate:
             scratch = scratch_kernel(cost, op, kernel, place)
             found = cost_after(kernel_passes(shared=shared), scratch, self.target)
-            return Estimate(found.seconds, found.weights)
+            return KernelEstimate(found.seconds, found.weights)
 
         return remembered(_ESTIMATES, key, MAX_KEPT, make).scaled(scale)
 

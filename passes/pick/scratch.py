@@ -17,7 +17,7 @@ from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import KernelOp, weight_of
 from tessella.kernels.group import GroupLowering
 from tessella.kernels.registry import Kernel
-from tessella.passes.pick.cost_key import CostKey, Value
+from tessella.passes.pick.cost_key import CostKey, OperandKey
 from tessella.support.elements import FLOATS
 from tessella.support.sizes import Size
 
@@ -93,5 +93,5 @@ def picked_op(key: CostKey, op: NnOp, kernel: Kernel, place: PlaceAttr) -> NnOp:
     )
 
 
-def _row_major(value: Value, device: str) -> PlaceAttr:
+def _row_major(value: OperandKey, device: str) -> PlaceAttr:
     return PlaceAttr.get(device, precision_of(value.element), NCHW)

@@ -42,7 +42,7 @@ SMALL_TABLE = 1 << 12
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """A part of a conversion. Steps of one value with equal names are the same step."""
 
     name: Hashable
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Read:
+class ValueReader:
     """A node that reads a value: the form that each of its candidates wants."""
 
     node: int
@@ -58,7 +58,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Value:
+class SelectedValue:
     """A value: its producer, its form for each of the producer's candidates, and its readers.
 
     ``paths`` maps a produced and a read form to the steps between them; a missing pair needs none.
@@ -66,8 +66,8 @@ class Value:
 
     node: int
     made: Sequence[Form]
-    reads: Sequence[Read]
-    paths: Mapping[tuple[Form, Form], Sequence[Step]]
+    reads: Sequence[ValueReader]
+    paths: Mapping[tuple[Form, Form], Sequence[PathStep]]
 
     def steps(self, made: Form, forms: Iterable[Form]) -> dict[Hashable, float]:
         """Return the distinct steps from a form to several others, with their costs, by name."""
@@ -75,7 +75,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Pair:
+class JointCost:
     """A joint cost of two nodes' candidates, such as the saving of fusing them."""
 
     first: int
@@ -84,12 +84,12 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SelectionProblem:
     """Costs of the candidates of each node, the values between nodes, and further costs."""
 
     costs: Sequence[Sequence[float]]
-    values: Sequence[Value] = ()
-    pairs: Sequence[Pair] = ()
+    values: Sequence[SelectedValue] = ()
+    pairs: Sequence[JointCost] = ()
 
     def total(self, choice: Sequence[int]) -> float:
         """Return the cost of a choice."""
@@ -110,7 +110,7 @@ class Solution:
     exact: bool
 
 
-def solve(problem: Problem) -> Solution:
+def solve(problem: SelectionProblem) -> Solution:
     """Return the choice with the least total cost. Ties are broken deterministically."""
     network = _network(problem)
     few = sum(len(costs) > 1 for costs in problem.costs) <= FEW
@@ -125,7 +125,7 @@ def solve(problem: Problem) -> Solution:
 # ** the tables of a problem **
 
 
-def _network(problem: Problem) -> _Network:
+def _network(problem: SelectionProblem) -> _Network:
     network = _Network([len(costs) for costs in problem.costs])
     for node, costs in enumerate(problem.costs):
         network.add_costs((node,), costs)
@@ -136,7 +136,7 @@ def _network(problem: Problem) -> _Network:
     return network
 
 
-def _add_value(network: _Network, value: Value) -> None:
+def _add_value(network: _Network, value: SelectedValue) -> None:
     """Add the tables of a value.
 
     A step that only one reader may need is a joint cost of reader and producer. Any other step is a

@@ -9,7 +9,7 @@ from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.access import print_access
 from tessella.passes.plaidml.model import TileStats
 from tessella.passes.plaidml.read_plan import MergedIndex, ReadPlan
-from tessella.passes.plaidml.search import Search
+from tessella.passes.plaidml.search import SearchResult
 from tessella.passes.plaidml.stride_table import StrideTable, text_table
 
 LAYOUT_NAME_WIDTH = 4
@@ -30,7 +30,7 @@ STATS = {
 RATIOS = ("roof_ratio", "occ_ratio", "thread_ratio", "score")
 
 
-def log_lines(op: ContractOp, kernel: str, found: Search) -> Iterator[str]:
+def log_lines(op: ContractOp, kernel: str, found: SearchResult) -> Iterator[str]:
     """Yield the log of a search: the statement, each tile in search order, the choice."""
     yield f"Contraction {kernel}:"
     yield statement_line(op, found.table)
@@ -63,7 +63,7 @@ def tile_lines(stats: TileStats) -> Iterator[str]:
     yield "  " + " ".join(f"{name}={getattr(stats, name):g}" for name in RATIOS)
 
 
-def choice_lines(found: Search) -> Iterator[str]:
+def choice_lines(found: SearchResult) -> Iterator[str]:
     """Yield the chosen tile, and its layouts in local memory."""
     sizes = zip(found.table.names, found.chosen, strict=True)
     yield f"Tile size: [{', '.join(f'{name}: {size}' for name, size in sizes)}]"

@@ -22,7 +22,7 @@ MAX_TILES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchResult:
     """The result of a search."""
 
     table: StrideTable
@@ -55,7 +55,7 @@ class Search:
 
 def search(
     table: StrideTable, settings: PlaidmlSettings, *, full: bool = False, max_tiles: int = MAX_TILES
-) -> Search:
+) -> SearchResult:
     """Search the tiles of a statement; with ``full``, all that doubling reaches."""
 
     def score_of(tile: Tile) -> float:
@@ -77,7 +77,9 @@ def search(
                 last = scores[larger] = score_of(larger)
                 if last > 0:
                     heappush(queue, _entry(last, larger))
-    return Search(table, settings, scores, expanded, complete=len(scores) < max_tiles or not queue)
+    return SearchResult(
+        table, settings, scores, expanded, complete=len(scores) < max_tiles or not queue
+    )
 
 
 def _doublings(tile: Tile, ranges: Tile) -> Iterator[Tile]:

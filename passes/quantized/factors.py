@@ -24,7 +24,7 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.dialects.nn.movement import ConcatOp
 from tessella.dialects.nn.pooling import MaxPoolOp
 from tessella.dialects.nn.traits import MovesElements
-from tessella.passes.writer import Writer
+from tessella.passes.writer import OpWriter
 from tessella.targets.instructions import Elements
 
 BYTES = ("u8", "i8")
@@ -72,7 +72,7 @@ def _narrow(value: SSAValue) -> SSAValue | None:
     return op.x if element_of(op.x.type).name in BYTES else None
 
 
-def flipped(w: Writer, value: SSAValue) -> SSAValue:
+def flipped(w: OpWriter, value: SSAValue) -> SSAValue:
     """Flip the highest bit of bytes, which changes their sign type and adds or subtracts 128."""
     if element_of(value.type).name == "i8":
         return w.add(w.cast(value, "u8"), w.splat(SHIFT, "u8"))
@@ -110,13 +110,13 @@ class Bytes:
         known = None if factor.zero is None else self.constants.value(factor.zero)
         return factor.zero is None or (known is not None and not known.any())
 
-    def zero(self, w: Writer, factor: Factor) -> SSAValue | None:
+    def zero(self, w: OpWriter, factor: Factor) -> SSAValue | None:
         """Return the zero point in 32 bits; None if it is known to be 0."""
         if factor.zero is None or self.is_zero(factor):
             return None
         return w.cast(factor.zero, "i32")
 
-    def first(self, w: Writer, factor: Factor, element: str) -> Factor:
+    def first(self, w: OpWriter, factor: Factor, element: str) -> Factor:
         """Return the factor with bytes of an element, and its zero point in 32 bits.
 
         Bytes of the other sign type are produced by their quantization.
@@ -125,7 +125,7 @@ class Bytes:
             return replace(factor, zero=self.zero(w, factor))
         return replace(factor, x=self.other(factor.x), zero=self._moved(w, factor, element))
 
-    def second(self, w: Writer, factor: Factor, element: str) -> Factor:
+    def second(self, w: OpWriter, factor: Factor, element: str) -> Factor:
         """Return the factor with bytes of an element, and its zero point in 32 bits.
 
         There is no zero point if all differences are known and fit into bytes.
@@ -139,7 +139,7 @@ class Bytes:
             return replace(factor, zero=self.zero(w, factor))
         return replace(factor, x=flipped(w, factor.x), zero=self._moved(w, factor, element))
 
-    def _moved(self, w: Writer, factor: Factor, element: str) -> SSAValue:
+    def _moved(self, w: OpWriter, factor: Factor, element: str) -> SSAValue:
         """Return the zero point of the bytes of the other sign type, in 32 bits."""
         point, distance = self.zero(w, factor), SHIFT if element == "u8" else -SHIFT
         return w.splat(distance, "i32") if point is None else w.add(point, distance)
@@ -153,14 +153,14 @@ class Bytes:
         op = value.owner
         found = self._other_by(op) if isinstance(op, NnOp) else None
         if found is None:
-            here = Writer.behind(value, op if isinstance(op, NnOp) else None)
+            here = OpWriter.behind(value, op if isinstance(op, NnOp) else None)
             found = flipped(here, value)
         self.turned[value] = found
         return found
 
     def _other_by(self, op: NnOp) -> SSAValue | None:
         """Return the op on bytes of the other sign type; None if it computes with them."""
-        w = Writer(op)
+        w = OpWriter(op)
         if isinstance(op, ew.QuantizeOp):
             x, scale, zero = op.operands
             return w.op(ew.QuantizeOp, x, scale, flipped(w, zero))

@@ -22,7 +22,7 @@ from tessella.dialects.nn.linear import ConvOp, FcOp, MatmulOp
 from tessella.dialects.nn.movement import PadOp
 from tessella.passes.base import record_fusion
 from tessella.passes.quantized.factors import Bytes, Factor
-from tessella.passes.writer import Writer
+from tessella.passes.writer import OpWriter
 from tessella.support.decisions import known, known_all
 from tessella.support.sizes import Size
 from tessella.targets.instructions import Elements
@@ -31,7 +31,7 @@ Product = ConvOp | MatmulOp | FcOp
 PATTERN = "integer-products"
 
 
-def second_as_result(w: Writer, op: Product, value: SSAValue) -> SSAValue:
+def second_as_result(w: OpWriter, op: Product, value: SSAValue) -> SSAValue:
     """Return a value that broadcasts to the second operand in the shape that broadcasts to the
     result."""
     shape = shape_of(value)
@@ -66,7 +66,7 @@ def length(op: Product) -> Size:
 
 
 def product(
-    w: Writer, op: Product, a: Factor, b: Factor, bytes: Bytes, pairs: Sequence[Elements]
+    w: OpWriter, op: Product, a: Factor, b: Factor, bytes: Bytes, pairs: Sequence[Elements]
 ) -> SSAValue:
     """Return the product in bytes of one of these pairs of elements, summed in 32 bits,
     unscaled."""
@@ -90,7 +90,7 @@ def product(
     return total
 
 
-def _of_second(w: Writer, op: Product, a: Factor, b: Factor) -> SSAValue | None:
+def _of_second(w: OpWriter, op: Product, a: Factor, b: Factor) -> SSAValue | None:
     """p * (sum b - n q)"""
     if a.zero is None:
         return None
@@ -102,7 +102,7 @@ def _of_second(w: Writer, op: Product, a: Factor, b: Factor) -> SSAValue | None:
 
 
 def _sum_of_first(
-    w: Writer, op: Product, a: Factor, b: Factor, settings: Mapping[str, PyValue]
+    w: OpWriter, op: Product, a: Factor, b: Factor, settings: Mapping[str, PyValue]
 ) -> SSAValue:
     """sum a, where it broadcasts to the result."""
     if not isinstance(op, ConvOp):
@@ -116,7 +116,9 @@ def _none(op: ConvOp) -> tuple[int, ...]:
     return (0,) * len(op.settings["pads"])
 
 
-def _padded(w: Writer, op: ConvOp, a: Factor, bytes: Bytes) -> tuple[Factor, Mapping[str, PyValue]]:
+def _padded(
+    w: OpWriter, op: ConvOp, a: Factor, bytes: Bytes
+) -> tuple[Factor, Mapping[str, PyValue]]:
     """Return the image with its padding, which counts as 0, and the convolution's settings."""
     settings, pads = op.setting_properties, op.settings["pads"]
     if a.zero is None or not any(pads):

@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.evaluate import Constants
-from tessella.passes.writer import Writer
+from tessella.passes.writer import OpWriter
 
-Make = Callable[[Writer, SSAValue], SSAValue]
+Make = Callable[[OpWriter, SSAValue], SSAValue]
 """Emits a value divided by a scale."""
 
 
@@ -35,7 +35,7 @@ class Rescaler:
             return
         make = self._divided(op.x)
         if make is not None:
-            w = Writer(op)
+            w = OpWriter(op)
             op.operands[0] = make(w, op.scale)
             op.operands[1] = w.op(ew.DivOp, op.scale, op.scale)
 

@@ -20,7 +20,7 @@ from tessella.targets import Target
 
 
 @dataclass(frozen=True)
-class Conversion:
+class ConversionCost:
     """Operations to convert elements of a kind, on one type of machine."""
 
     vector: float
@@ -38,18 +38,18 @@ A group moves from a scalar register to a vector register before it is broadcast
 instruction's own element needs none.
 """
 
-FREE = Conversion(0.0, 0.0, 0.0)
+FREE = ConversionCost(0.0, 0.0, 0.0)
 _TABLE = {
-    ("f16", True): Conversion(1.0, 1.0, 1.0),
-    ("f16", False): Conversion(9.0, 9.0, 15.0),
-    ("bf16", True): Conversion(0.25, 0.1, 1.0),
-    ("bf16", False): Conversion(1.0, 2.0, 8.0),
+    ("f16", True): ConversionCost(1.0, 1.0, 1.0),
+    ("f16", False): ConversionCost(9.0, 9.0, 15.0),
+    ("bf16", True): ConversionCost(0.25, 0.1, 1.0),
+    ("bf16", False): ConversionCost(1.0, 2.0, 8.0),
 }
 """By element, and whether instructions convert it. Without instructions, bits are converted by
 arithmetic."""
 
 
-def conversion(element: Element, target: Target) -> Conversion:
+def conversion(element: Element, target: Target) -> ConversionCost:
     """Return the operations that convert an element; none if it is the arithmetic's own."""
     if not (element.narrow and element.is_native):
         return FREE

@@ -29,7 +29,7 @@ from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
-class Pair:
+class CallPair:
     """Two calls, the first before the second, and their kernels."""
 
     first: CallOp

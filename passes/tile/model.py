@@ -32,7 +32,7 @@ from tessella.passes.tile.conversions import (
     FREE,
     WIDENED_GROUP,
     WIDENED_VECTOR,
-    Conversion,
+    ConversionCost,
     conversion,
     converting_ops,
 )
@@ -349,7 +349,7 @@ class Model:
         return ops
 
     @cached_property
-    def _widened(self) -> list[Conversion]:
+    def _widened(self) -> list[ConversionCost]:
         """The conversion of each input of a product; other bodies count their own."""
         return [conversion(element_of(value.type), self.target) for value in self.op.inputs]
 

@@ -23,7 +23,7 @@ from tessella.passes.tile.cycles import runs
 from tessella.passes.tile.estimates import bytes_in
 from tessella.passes.tile.model import Model
 from tessella.passes.tile.parts import Divided, part_of
-from tessella.passes.tile.traffic import Loop, loop_nest, overlapped
+from tessella.passes.tile.traffic import NestLoop, loop_nest, overlapped
 from tessella.support.sizes import estimated
 from tessella.targets import Target
 
@@ -40,7 +40,7 @@ def busy(share: rt.Share, threads: int) -> float:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ThreadSplit:
     """An index of a statement to divide, and the size of shares."""
 
     model: Model
@@ -55,12 +55,12 @@ class Choice:
         return part_of(value, access, Divided(self.index, ranges[self.index], self.grain), ranges)
 
 
-def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[Choice]:
+def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[ThreadSplit]:
     """Return the divisions of large statements that run one after the other.
 
     Statements without a divisible index are left out.
     """
-    best: list[tuple[float, tuple[Choice, ...]]] = [(0.0, ())]
+    best: list[tuple[float, tuple[ThreadSplit, ...]]] = [(0.0, ())]
     for model, schedule in models:
         found = choices(model, schedule)
         best = [_continued(best, choice) for choice in found] or best
@@ -72,19 +72,19 @@ def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], targ
     return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
 
 
-def choices(model: Model, s: Schedule) -> list[Choice]:
+def choices(model: Model, s: Schedule) -> list[ThreadSplit]:
     """Return the possible divisions of a statement."""
     estimate = model.estimate(s)
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
     return [
-        Choice(model, loop.name, _grain(model, loop), _time(model, estimate.core, loop))
+        ThreadSplit(model, loop.name, _grain(model, loop), _time(model, estimate.core, loop))
         for loop in loops
     ]
 
 
 def _continued(
-    before: Iterable[tuple[float, tuple[Choice, ...]]], choice: Choice
-) -> tuple[float, tuple[Choice, ...]]:
+    before: Iterable[tuple[float, tuple[ThreadSplit, ...]]], choice: ThreadSplit
+) -> tuple[float, tuple[ThreadSplit, ...]]:
     """Return the fastest sequence of divisions, extended by one for the next statement."""
     found = (
         (time + sum(_crossing(last, choice) for last in chosen[-1:]), chosen)
@@ -94,7 +94,7 @@ def _continued(
     return time + choice.time, (*chosen, choice)
 
 
-def _crossing(before: Choice, after: Choice) -> float:
+def _crossing(before: ThreadSplit, after: ThreadSplit) -> float:
     """Return the cycles that threads wait for others' results and read them from other cores'
     caches.
 
@@ -157,7 +157,7 @@ def tile_of(s: Schedule, name: str) -> int:
     return sizes.get(name, 1)
 
 
-def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
+def _loops(model: Model, s: Schedule) -> Iterator[NestLoop]:
     """Yield the outermost loop of each index, outermost first, and the scattered indices."""
     seen: set[str] = set()
     for loop in loop_nest(model.flat, s):
@@ -165,10 +165,12 @@ def _loops(model: Model, s: Schedule) -> Iterator[Loop]:
             yield loop
         seen.add(loop.name)
     ranges = model.flat.ranges
-    yield from (Loop(name, ranges[name], 1) for name in model.flat.scattered if ranges[name] > 1)
+    yield from (
+        NestLoop(name, ranges[name], 1) for name in model.flat.scattered if ranges[name] > 1
+    )
 
 
-def _time(model: Model, core: float, loop: Loop) -> float:
+def _time(model: Model, core: float, loop: NestLoop) -> float:
     """Return the cycles with a loop divided. Every thread reads all data that does not move with
     it."""
     sizes = [a.size * a.element.size for a, _ in _operands(model)]
@@ -220,7 +222,7 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
     )
 
 
-def _grain(model: Model, loop: Loop) -> int:
+def _grain(model: Model, loop: NestLoop) -> int:
     """Return whole tiles that cover at least a cache line of the result."""
     size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size

@@ -48,7 +48,7 @@ LEAST = 8
 
 
 @dataclass(frozen=True)
-class Stream:
+class LoopStream:
     """Statements that stream through tensors along one loop."""
 
     extent: int
@@ -65,7 +65,7 @@ class Stream:
         return [op for op in self.inside if _is_reduced(op, self.names[op])]
 
 
-def streams(kernel: KernelOp, least: int = 2) -> Iterator[Stream]:
+def streams(kernel: KernelOp, least: int = 2) -> Iterator[LoopStream]:
     """Yield the loops that at least ``least`` statements of a kernel share, some of which sum over
     them."""
     for names in _loops(kernel.statements):
@@ -109,7 +109,7 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
     return any(index.name == name and not index.written for index in op.index_list)
 
 
-def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None:
+def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> LoopStream | None:
     """Return the statements in an order in which those of the loop are adjacent.
 
     Statements that none of them has to complete come before, statements that need their sums after.
@@ -140,7 +140,7 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> Stream | None
             before.append(op)
     name = names[inside[0]] if inside else ""
     extent = next((i.range for op in inside[:1] for i in op.index_list if i.name == name), 0)
-    return Stream(extent, names, before, inside, after) if at_most(extent, MOST) else None
+    return LoopStream(extent, names, before, inside, after) if at_most(extent, MOST) else None
 
 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
@@ -217,7 +217,7 @@ def _fits(op: ContractOp, name: str) -> bool:
 # ** long sums **
 
 
-def long_sum(kernel: KernelOp, target: Target) -> tuple[Stream, int] | None:
+def long_sum(kernel: KernelOp, target: Target) -> tuple[LoopStream, int] | None:
     """Return a loop over which a statement sums far more values than there are results, and its
     block size.
 
@@ -239,7 +239,7 @@ def _is_long(op: ContractOp, target: Target) -> bool:
 # ** what it saves **
 
 
-def saved(stream: Stream, target: Target) -> int:
+def saved(stream: LoopStream, target: Target) -> int:
     """Return the bytes of memory traffic that iterations save by finding data in cache."""
     accesses: dict[SSAValue, int] = {}
     for op in stream.inside:
@@ -250,7 +250,7 @@ def saved(stream: Stream, target: Target) -> int:
     return sum(size * (count - 1) for size, count in sizes if size > target.l2)
 
 
-def block_of(stream: Stream, fitting: int, grain: int) -> int | None:
+def block_of(stream: LoopStream, fitting: int, grain: int) -> int | None:
     """Return the number of values that an iteration sums: the largest divisor of the range that
     fits.
 
@@ -261,7 +261,7 @@ def block_of(stream: Stream, fitting: int, grain: int) -> int | None:
     return next((n for n in dividing if n % grain == 0), dividing[0] if dividing else None)
 
 
-def pays(stream: Stream, block: int, target: Target) -> bool:
+def pays(stream: LoopStream, block: int, target: Target) -> bool:
     """Return whether block sums cost much less than they save."""
     parts = sum(bytes_in(_part_type(op, stream.extent // block)) for op in stream.sums)
     return 2 * parts <= PART * saved(stream, target)
@@ -270,7 +270,7 @@ def pays(stream: Stream, block: int, target: Target) -> bool:
 # ** the rewrite **
 
 
-def in_blocks(kernel: KernelOp, stream: Stream, block: int) -> None:
+def in_blocks(kernel: KernelOp, stream: LoopStream, block: int) -> None:
     """Turn sums over the loop into sums of blocks, followed by sums of these."""
     body, last = kernel.body.block, kernel.returned
     made = {op: _split(op, stream.names[op], stream.extent // block, block) for op in stream.sums}

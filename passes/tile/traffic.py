@@ -37,7 +37,7 @@ def overlapped(*cycles: float) -> float:
 
 
 @dataclass(frozen=True)
-class Loop:
+class NestLoop:
     """A loop of the nest: an index, its number of iterations, and its step."""
 
     name: str
@@ -45,17 +45,17 @@ class Loop:
     step: int
 
 
-def loop_nest(flat: Flat[int], s: Schedule) -> list[Loop]:
+def loop_nest(flat: Flat[int], s: Schedule) -> list[NestLoop]:
     """Return the loops, outermost first."""
     extents = dict(flat.ranges)
-    loops: list[Loop] = []
+    loops: list[NestLoop] = []
     for name, size in s.blocks:
-        loops.append(Loop(name, -(-extents[name] // size), size))
+        loops.append(NestLoop(name, -(-extents[name] // size), size))
         extents[name] = size
     steps = {s.rows: s.row_tile, s.vector: s.width}
     for name in (*s.order, *s.reduction):
         step = steps.get(name, s.group(name))
-        loops.append(Loop(name, -(-extents[name] // step), step))
+        loops.append(NestLoop(name, -(-extents[name] // step), step))
     return loops
 
 
@@ -100,7 +100,7 @@ class Traffic:
             ("memory", t.l3, t.memory_bandwidth, 2),
         )
 
-    def _footprints(self, s: Schedule, loops: Sequence[Loop]) -> list[list[float]]:
+    def _footprints(self, s: Schedule, loops: Sequence[NestLoop]) -> list[list[float]]:
         """Return the bytes of each operand that the loops from a position inwards touch, by
         position."""
         extents = dict.fromkeys(self.flat.ranges, 1)
@@ -171,7 +171,7 @@ class Traffic:
 
     def _moved(
         self,
-        loops: Sequence[Loop],
+        loops: Sequence[NestLoop],
         prints: Sequence[Sequence[float]],
         capacity: float,
         written: int,

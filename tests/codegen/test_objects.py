@@ -55,7 +55,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return emit_object(text, machine)
 
     monkeypatch.setattr(objects, "emit_object", emit)
-    monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
+    monkeypatch.setattr(workers._SHARED, "_pool", workers.WorkerPool(0))
     return seen
 
 

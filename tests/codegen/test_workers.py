@@ -18,7 +18,7 @@ import pytest
 
 from tessella.codegen import objects, workers
 from tessella.codegen.llvm import Machine, emit_object
-from tessella.codegen.workers import Batch, Pool, Worker
+from tessella.codegen.workers import Batch, Worker, WorkerPool
 from tessella.support import deadline
 from tessella.support.errors import CompileTimeoutError, InternalError, ResourceError
 from tessella.targets import get, native
@@ -60,14 +60,14 @@ def long(size: int = 4000) -> str:
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    one = Pool(2)
+def pool() -> Iterator[WorkerPool]:
+    one = WorkerPool(2)
     yield one
     one.close()
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> Pool:
+def shared(monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -> WorkerPool:
     """The pool that all of the process use, for a test; nothing is compiled outside of it."""
     monkeypatch.setattr(workers._SHARED, "_pool", pool)
     monkeypatch.setattr(workers._SHARED, "_not_before", 0.0)
@@ -107,7 +107,7 @@ def wait_until_gone(pid: int, seconds: float = 20) -> bool:
     return not is_there(pid)
 
 
-def wait_for_busy(pool: Pool) -> Worker:
+def wait_for_busy(pool: WorkerPool) -> Worker:
     while True:
         for one in list(pool._busy):
             if one.modules:
@@ -118,20 +118,20 @@ def wait_for_busy(pool: Pool) -> Worker:
 # ** what comes back **
 
 
-def test_objects_are_those_of_this_process(shared: Pool) -> None:
+def test_objects_are_those_of_this_process(shared: WorkerPool) -> None:
     texts = {f"k{i}": constant(i) for i in range(5)}
     made = objects.compile_modules(texts, native())
     assert made.files == {name: emit_object(text, MACHINE) for name, text in texts.items()}
     assert 1 <= len(shared._idle) <= 2
 
 
-def test_every_module_is_told_when_it_is_ready(shared: Pool) -> None:
+def test_every_module_is_told_when_it_is_ready(shared: WorkerPool) -> None:
     seen: list[str] = []
     objects.compile_modules({f"k{i}": constant(i) for i in range(5)}, native(), done=seen.append)
     assert sorted(seen) == [f"k{i}" for i in range(5)]
 
 
-def test_a_little_is_compiled_here(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+def test_a_little_is_compiled_here(monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -> None:
     monkeypatch.setattr(workers._SHARED, "_pool", pool)
     monkeypatch.setattr(objects.Compilation, "_here", 0)
     monkeypatch.setattr(objects, "MODULES_HERE", 3)
@@ -142,7 +142,7 @@ def test_a_little_is_compiled_here(monkeypatch: pytest.MonkeyPatch, pool: Pool) 
     assert len(pool._idle) == 1
 
 
-def test_text_that_llvm_refuses(shared: Pool) -> None:
+def test_text_that_llvm_refuses(shared: WorkerPool) -> None:
     with pytest.raises(InternalError, match="does not accept") as caught:
         objects.compile_modules(
             {"a": constant(1), "b": "define void @b() {\n  nonsense\n}"}, native()
@@ -151,7 +151,7 @@ def test_text_that_llvm_refuses(shared: Pool) -> None:
     assert objects.compile_modules({"k": constant(2)}, native())
 
 
-def test_threads_share_workers(shared: Pool) -> None:
+def test_threads_share_workers(shared: WorkerPool) -> None:
     made: list[objects.Objects] = []
 
     def work(i: int) -> None:
@@ -169,7 +169,7 @@ def test_threads_share_workers(shared: Pool) -> None:
 
 
 def test_a_worker_is_replaced_after_some_modules(
-    shared: Pool, monkeypatch: pytest.MonkeyPatch
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "MODULES", 3)
     batch = Batch(shared, MACHINE)
@@ -184,13 +184,13 @@ def test_a_worker_is_replaced_after_some_modules(
 # ** deaths **
 
 
-def test_a_worker_that_was_killed_before(shared: Pool) -> None:
+def test_a_worker_that_was_killed_before(shared: WorkerPool) -> None:
     objects.compile_modules({"k": constant(1)}, native())
     os.kill(shared._idle[0].pid, signal.SIGKILL)
     assert objects.compile_modules({"k": constant(1)}, native())
 
 
-def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
+def test_a_worker_that_is_killed_in_the_midst(shared: WorkerPool) -> None:
     made: list[objects.Objects] = []
     text = long(400)
     work = threading.Thread(
@@ -204,7 +204,7 @@ def test_a_worker_that_is_killed_in_the_midst(shared: Pool) -> None:
     assert not is_there(first.pid)
 
 
-def test_a_kernel_of_which_llvm_dies(shared: Pool) -> None:
+def test_a_kernel_of_which_llvm_dies(shared: WorkerPool) -> None:
     with pytest.raises(InternalError, match="LLVM crashed on a kernel") as caught:
         Batch(shared, SSE).compile("some_kernel", FATAL)
     assert "some_kernel" in str(caught.value)
@@ -213,7 +213,7 @@ def test_a_kernel_of_which_llvm_dies(shared: Pool) -> None:
     assert not shared._idle
 
 
-def test_workers_that_are_killed_again_and_again(shared: Pool) -> None:
+def test_workers_that_are_killed_again_and_again(shared: WorkerPool) -> None:
     """The system does so where memory is short."""
     stop = threading.Event()
 
@@ -233,7 +233,7 @@ def test_workers_that_are_killed_again_and_again(shared: Pool) -> None:
         killer.join()
 
 
-def test_a_worker_without_memory(shared: Pool) -> None:
+def test_a_worker_without_memory(shared: WorkerPool) -> None:
     objects.compile_modules({"k": constant(1)}, native())
     pid = shared._idle[0].pid
     used = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
@@ -246,7 +246,9 @@ def test_a_worker_without_memory(shared: Pool) -> None:
 # ** workers that hang **
 
 
-def test_a_worker_without_an_answer_is_ended(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_an_answer_is_ended(
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pids = pids_of(monkeypatch, READY + SLEEPS)
     monkeypatch.setattr(workers, "ANSWER_SECONDS", 1.0)
     with pytest.raises(CompileTimeoutError, match="LLVM is not done with a kernel") as caught:
@@ -258,7 +260,7 @@ def test_a_worker_without_an_answer_is_ended(shared: Pool, monkeypatch: pytest.M
     assert not shared._idle
 
 
-def test_a_deadline_ends_a_worker(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_ends_a_worker(shared: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = pids_of(monkeypatch, READY + SLEEPS)
     texts = {f"k{i}": constant(i) for i in range(5)}
     with pytest.raises(CompileTimeoutError) as caught, deadline.within(2):
@@ -270,7 +272,7 @@ def test_a_deadline_ends_a_worker(shared: Pool, monkeypatch: pytest.MonkeyPatch)
     assert all(wait_until_gone(pid) for pid in pids)
 
 
-def test_a_worker_that_never_starts(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_never_starts(shared: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is as if the system refused it."""
     pids = pids_of(monkeypatch, SLEEPS)
     monkeypatch.setattr(workers, "START_SECONDS", 0.5)
@@ -280,12 +282,14 @@ def test_a_worker_that_never_starts(shared: Pool, monkeypatch: pytest.MonkeyPatc
 
 
 def test_modules_without_workers_keep_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers._SHARED, "_pool", Pool(0))
+    monkeypatch.setattr(workers._SHARED, "_pool", WorkerPool(0))
     with pytest.raises(CompileTimeoutError, match="before kernel k"), deadline.within(0):
         objects.compile_modules({"k": constant(1)}, native())
 
 
-def test_a_question_that_is_interrupted(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_that_is_interrupted(
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody takes the answer to it for that to the next one."""
 
     def interrupted(worker: Worker, until: float) -> bytes:
@@ -303,7 +307,9 @@ def test_a_question_that_is_interrupted(shared: Pool, monkeypatch: pytest.Monkey
 # ** where there can be no workers **
 
 
-def test_starting_workers_is_tried_again(shared: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_workers_is_tried_again(
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A refusal does not move LLVM into this process for good."""
     monkeypatch.setattr(workers, "AGAIN_SECONDS", 0.0)
     texts = {f"k{i}": constant(i) for i in range(3)}
@@ -318,7 +324,7 @@ def test_starting_workers_is_tried_again(shared: Pool, monkeypatch: pytest.Monke
     again.close()
 
 
-def test_a_refusal_leaves_workers_at_work(shared: Pool) -> None:
+def test_a_refusal_leaves_workers_at_work(shared: WorkerPool) -> None:
     """Another thread's module is compiled all the same."""
     made: list[objects.Objects] = []
     text = long(400)
@@ -335,7 +341,7 @@ def test_a_refusal_leaves_workers_at_work(shared: Pool) -> None:
 
 @pytest.mark.parametrize("program", ["/nowhere/python", "/bin/true", "/bin/cat", "/dev/null"])
 def test_what_cannot_be_started(
-    shared: Pool, monkeypatch: pytest.MonkeyPatch, program: str
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
     made = objects.compile_modules({f"k{i}": constant(i) for i in range(3)}, native())
@@ -345,7 +351,7 @@ def test_what_cannot_be_started(
 
 @pytest.mark.parametrize("started", [0, 1])
 def test_no_threads_can_be_started(
-    shared: Pool, monkeypatch: pytest.MonkeyPatch, started: int
+    shared: WorkerPool, monkeypatch: pytest.MonkeyPatch, started: int
 ) -> None:
     """The process limit of the container, which counts threads, is reached."""
     refuse_threads(monkeypatch, after=started)
@@ -450,7 +456,7 @@ def test_a_child_that_outlives_its_parent_keeps_no_workers() -> None:
     assert all(wait_until_gone(pid, 5) for pid in pids)
 
 
-def test_an_interrupted_compilation_leaves_workers_that_are_free(shared: Pool) -> None:
+def test_an_interrupted_compilation_leaves_workers_that_are_free(shared: WorkerPool) -> None:
     class StopError(BaseException):
         pass
 
@@ -467,7 +473,7 @@ def test_an_interrupted_compilation_leaves_workers_that_are_free(shared: Pool) -
     assert objects.compile_modules({"k": constant(1)}, native())
 
 
-def test_a_worker_without_work_ends(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+def test_a_worker_without_work_ends(monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -> None:
     monkeypatch.setattr(workers, "IDLE_SECONDS", 0.2)
     batch = Batch(pool, MACHINE)
     batch.compile("k", constant(1))

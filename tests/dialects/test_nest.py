@@ -11,7 +11,7 @@ from tessella.dialects.tile import At, AtAttr, ContractOp, KernelOp, Window
 from tessella.dialects.tile.flat import flatten
 from tessella.dialects.tile.nest import memory_shape, shared_loops, steps
 from tessella.dialects.verify import verify
-from tessella.driver.located import LocatedParser, Problem
+from tessella.driver.located import LocatedError, LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.passes.tile.storage import store_results
 
@@ -213,5 +213,5 @@ def test_windows_that_do_not_fit(old: str, new: str, message: str) -> None:
 def test_a_window_is_a_form_of_the_step() -> None:
     text = NEIGHBOURS.replace("step - 1", "j")
     found = LocatedParser(stage_context(), f"builtin.module {{{text}}}", "text").parse()
-    assert isinstance(found, Problem)
+    assert isinstance(found, LocatedError)
     assert found.message == "expected a form of the step, found j"

@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import SYMBOLS, number_of, symbols_in
-from tessella.driver.located import LocatedParser, Problem
+from tessella.driver.located import LocatedError, LocatedParser
 from tessella.driver.stage_file import stage_context
 from tessella.support.sizes import Symbol
 
@@ -24,13 +24,13 @@ builtin.module attributes {symbols = [#nn.symbol<batch, 2 to 64>, #nn.symbol<seq
 }"""
 
 
-def parsed(text: str) -> ModuleOp | Problem:
+def parsed(text: str) -> ModuleOp | LocatedError:
     return LocatedParser(stage_context(), text, "text").parse()
 
 
 def test_text_is_read_back() -> None:
     module = parsed(TEXT)
-    assert not isinstance(module, Problem)
+    assert not isinstance(module, LocatedError)
     module.verify()
     assert to_text(module, wrap=False) == TEXT
     assert symbols_in(module) == (Symbol("batch", 2, 64), Symbol("seq", 16, 512))
@@ -52,13 +52,13 @@ def test_text_is_read_back() -> None:
 )
 def test_broken_text(old: str, new: str, message: str) -> None:
     problem = parsed(TEXT.replace(old, new, 1))
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, LocatedError)
     assert re.search(message, problem.message), problem
 
 
 def test_types_disagree() -> None:
     given, arrow, rest = TEXT.partition("->")
     module = parsed(given + arrow + rest.replace("<[batch]x", "<[seq]x"))
-    assert not isinstance(module, Problem)
+    assert not isinstance(module, LocatedError)
     with pytest.raises(VerifyException, match="expected tensor<\\[batch\\]x"):
         module.verify()

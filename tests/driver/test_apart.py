@@ -210,7 +210,7 @@ def test_no_process_can_be_started(
 ) -> None:
     monkeypatch.setattr(workers.KNOBS, "workers", knob)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
+    monkeypatch.setattr(workers._SHARED, "_pool", workers.WorkerPool(0))
     assert tessella.compile(open_batch(), dims={})(normal(2, 4)).shape == (2, 3)
     assert len(compiled) == 1
 
@@ -251,7 +251,7 @@ def test_a_process_that_dies(
     """A killed worker was out of memory; this process must not repeat its work and run out as
     well."""
     pids_of(monkeypatch, f"{READY}os.read(0, 1); {end}")
-    monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
+    monkeypatch.setattr(workers._SHARED, "_pool", workers.WorkerPool(0))
     model = tessella.compile(open_batch(), dims={})
     if outcome == "here":
         assert model(normal(2, 4)).shape == (2, 3)
@@ -442,7 +442,7 @@ def test_a_function_whose_process_dies(
     own: None, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids_of(monkeypatch, f"{READY}os.read(0, 1); os._exit(3)")
-    monkeypatch.setattr(workers._SHARED, "_pool", workers.Pool(0))
+    monkeypatch.setattr(workers._SHARED, "_pool", workers.WorkerPool(0))
     x = normal(5, 256)
     np.testing.assert_allclose(tessella.jit(norm)(x), norm(x), 1e-4, 1e-4)
     assert compiled == ["program"]

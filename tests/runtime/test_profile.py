@@ -15,7 +15,7 @@ from onnx import helper
 import tessella
 from tessella import Model, targets
 from tessella.runtime import program
-from tessella.runtime.pool import Pool
+from tessella.runtime.pool import ThreadPool
 from tessella.runtime.profile import Profile, roof
 from tessella.support.errors import ExecutionError, InputError, OptionError
 from tessella.support.knobs import KNOBS
@@ -104,7 +104,7 @@ def test_json_has_what_the_table_has(profile: Profile) -> None:
 def test_a_trace_has_threads_and_barriers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # a pool of its own, whose runs have all threads on busy cores too
     monkeypatch.setattr(KNOBS, "elastic", False)
-    monkeypatch.setattr(program, "POOL", Pool())
+    monkeypatch.setattr(program, "POOL", ThreadPool())
     nodes = make(("MatMul", "x w", "h"), ("MatMul", "h h", "y"))
     size = [INNER, INNER]
     proto = model(nodes, [value("x", size)], [value("y", size)], weights=WEIGHTS)

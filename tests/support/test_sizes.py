@@ -25,7 +25,7 @@ from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access
 from tessella.dialects.tile.merge import merged
 from tessella.driver.stage_file import stage_context
-from tessella.lowering.point import Step
+from tessella.lowering.point import StepPosition
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile import problem, search
@@ -252,7 +252,7 @@ def test_loops_of_a_map() -> None:
     emitter = SymbolEmitter(block)
     schedule = Schedule(("i",), (), vector="i", lanes=16)
     buffers = {op.inputs[0]: block.args[0], op.res: block.args[1]}
-    Statement(emitter, op, flat, schedule, buffers, Step((Pos(), Pos()))).emit()
+    Statement(emitter, op, flat, schedule, buffers, StepPosition((Pos(), Pos()))).emit()
     emitter.finish()
     [loop] = [inner for inner in block.ops if isinstance(inner, scf.ForOp)]
     assert loop.ub is block.args[2]

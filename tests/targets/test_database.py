@@ -13,9 +13,9 @@ import pytest
 from tessella import targets
 from tessella.support.errors import OptionError
 from tessella.targets import database
-from tessella.targets.database import Database, Machine, Timing
+from tessella.targets.database import Database, TimedMachine, Timing
 
-HERE, THERE = Machine("a", "avx512 "), Machine("b", "avx2 ")
+HERE, THERE = TimedMachine("a", "avx512 "), TimedMachine("b", "avx2 ")
 GOOD = Timing(1000.0, 0.01, 25)
 
 
@@ -35,7 +35,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     found = database.read(path)
     assert found.of(HERE) == {"k": GOOD}
     assert found.of(THERE) == {"k": (1.0, 0.0, 1)}
-    assert found.of(Machine("c", "")) == {}
+    assert found.of(TimedMachine("c", "")) == {}
     assert [file.name for file in path.parent.iterdir()] == ["x.json"]
 
 
@@ -143,11 +143,11 @@ WRITERS, ENTRIES = 4, 25
 
 WRITER = f"""
 import sys
-from tessella.targets.database import Database, Machine, Timing, update
+from tessella.targets.database import Database, TimedMachine, Timing, update
 
 for number in range({ENTRIES}):
     times = {{sys.argv[2] + str(number): Timing(1.0, 0.0, 1)}}
-    update(sys.argv[1], Database({{Machine("a", "b"): times}}))
+    update(sys.argv[1], Database({{TimedMachine("a", "b"): times}}))
 """
 
 
@@ -156,7 +156,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names = [chr(ord("a") + i) for i in range(WRITERS)]
     running = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), n]) for n in names]
     assert [process.wait() for process in running] == [0] * WRITERS
-    found = database.read(path).of(Machine("a", "b"))
+    found = database.read(path).of(TimedMachine("a", "b"))
     assert found.keys() == {f"{name}{number}" for name in names for number in range(ENTRIES)}
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tessella.tools import measure
-from tessella.tools.measure import Timing, geometric_mean, interleave, relative_error
+from tessella.tools.measure import CallTimes, geometric_mean, interleave, relative_error
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_turns_alternate_and_are_untimed_first(clock: Clock) -> None:
     contestants = {"a": clock.contestant("a", 2.0), "b": clock.contestant("b", 3.0)}
     timings = interleave(contestants, repeat=2, warmup=1)
     assert clock.log == ["a", "a", "b", "b"] * 3
-    assert timings == {"a": Timing((2.0, 2.0)), "b": Timing((3.0, 3.0))}
+    assert timings == {"a": CallTimes((2.0, 2.0)), "b": CallTimes((3.0, 3.0))}
 
 
 def test_short_calls_are_timed_together(clock: Clock) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Attribute
 
-from tessella.driver.located import Problem
+from tessella.driver.located import LocatedError
 from tessella.runtime.weights import WeightStore
 from tessella.tools.expectations import read_expectations
 from tessella.tools.opt import main
@@ -171,14 +171,14 @@ def test_the_lines_that_comments_mean() -> None:
 
 def test_each_comment_stands_for_one_error() -> None:
     expectations = read_expectations("// expected-error {{wrong}}", 1)
-    problem = Problem(1, "all\n  wrong")
+    problem = LocatedError(1, "all\n  wrong")
     assert expectations.compare([problem]) == []
     assert [p.message for p in expectations.compare([])] == [
         'expected error "wrong" was not produced'
     ]
     (extra,) = expectations.compare([problem, problem])
     assert extra.message.startswith("unexpected error")
-    assert len(expectations.compare([Problem(2, "wrong")])) == 2
+    assert len(expectations.compare([LocatedError(2, "wrong")])) == 2
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tessella.tools.commands.shared import (
     options_of,
 )
 from tessella.tools.commands.useless import COMPILED
-from tessella.tools.measure import Timing, interleave, machine
+from tessella.tools.measure import CallTimes, interleave, machine
 from tessella.tools.progress import shown
 
 EPILOG = """\
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Row:
+class RuntimeTimes:
     """Times of a runtime."""
 
     runtime: str
@@ -94,7 +94,7 @@ class Row:
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     _check(args)
-    rows: list[Row] = []
+    rows: list[RuntimeTimes] = []
     profiles: list[Profile] = []
     for threads in args.threads:
         model, feeds = _opened(args, threads)
@@ -145,7 +145,7 @@ def _opened(
 
 def _rows(
     model: Model | LoadedModel, feeds: Mapping[str, Array], args: argparse.Namespace
-) -> Sequence[Row]:
+) -> Sequence[RuntimeTimes]:
     calls: dict[str, Callable[[], object]] = {"tessella": partial(model.run, None, feeds)}
     for name in args.against:
         calls[name] = partial(_peer(name, Path(args.model), model.threads), feeds)
@@ -154,9 +154,9 @@ def _rows(
     return [_row(name, model.threads, each, ours) for name, each in times.items()]
 
 
-def _row(name: str, threads: int, timing: Timing, ours: float) -> Row:
+def _row(name: str, threads: int, timing: CallTimes, ours: float) -> RuntimeTimes:
     median = timing.median
-    return Row(name, threads, median, timing.p90, timing.spread, median / ours)
+    return RuntimeTimes(name, threads, median, timing.p90, timing.spread, median / ours)
 
 
 def _peer(name: str, path: Path, threads: int) -> peers.Run:
@@ -168,7 +168,7 @@ def _peer(name: str, path: Path, threads: int) -> peers.Run:
         ) from error
 
 
-def _print(rows: Sequence[Row], profiles: Sequence[Profile]) -> None:
+def _print(rows: Sequence[RuntimeTimes], profiles: Sequence[Profile]) -> None:
     cells = [
         (
             row.runtime,

@@ -21,7 +21,7 @@ from tessella.support.names import did_you_mean
 from tessella.tools.onnx_values import OnnxGraph, OnnxNode
 from tessella.tools.quantize.errors import Comparison
 from tessella.tools.quantize.prepare import prepared
-from tessella.tools.quantize.report import Report, Row, seconds_by_node
+from tessella.tools.quantize.report import NodeReport, Report, seconds_by_node
 from tessella.tools.quantize.samples import Sample, checked
 from tessella.tools.quantize.scheme import Quantizer, Scheme
 
@@ -83,7 +83,7 @@ class Quantized:
         after, conversions = seconds_by_node(narrow, names)
         quantized = narrow_nodes(graph, OnnxGraph(self.model))
         rows = (
-            Row(
+            NodeReport(
                 name,
                 node.op,
                 "int8" if name in quantized else "f32",

@@ -16,7 +16,7 @@ _LEFT = 3
 
 
 @dataclass(frozen=True)
-class Row:
+class NodeReport:
     """A node of the model. Unknown figures are None."""
 
     node: str
@@ -41,7 +41,7 @@ class Report:
     An error is the norm of the difference over the norm of the float32 value.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[NodeReport, ...]
     """In model order."""
     error: float
     """The largest error of an output."""
@@ -73,7 +73,7 @@ class Report:
         )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: NodeReport) -> tuple[str, ...]:
     ratio = None if row.wide is None or not row.narrow else row.wide / row.narrow
     return (
         row.node,

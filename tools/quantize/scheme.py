@@ -85,7 +85,7 @@ class Quantizer:
         self._quantization.quantize_static(
             self._wide,
             self._narrow,
-            _Reader(self._samples),
+            _SampleReader(self._samples),
             quant_format=self._quantization.QuantFormat.QDQ,
             per_channel=self._scheme.per_channel,
             activation_type=getattr(kinds, ACTIVATIONS[self._scheme.activations]),
@@ -105,7 +105,7 @@ class Quantizer:
         )
 
 
-class _Reader:
+class _SampleReader:
     """Samples in the form that ONNX Runtime expects: one by one, then None."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:

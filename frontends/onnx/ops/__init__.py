@@ -28,7 +28,7 @@ from tessella.frontends.onnx.ops import (
     shapes,
 )
 from tessella.frontends.onnx.registry import (
-    Entry,
+    VersionedConverter,
     contributed_ops,
     covers,
     entries,
@@ -38,7 +38,7 @@ from tessella.frontends.onnx.registry import (
 
 __all__ = [
     "FAMILIES",
-    "Entry",
+    "VersionedConverter",
     "contributed_ops",
     "covers",
     "entries",

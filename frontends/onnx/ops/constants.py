@@ -12,7 +12,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
-from tessella.frontends.ranges import Steps
+from tessella.frontends.ranges import StridedIndices
 from tessella.runtime.elements import converted, widened
 from tessella.support.conditions import decided
 from tessella.support.decisions import known
@@ -96,7 +96,7 @@ def range_(call: Call) -> Value:
 
 def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
     """Return a range of symbolic length."""
-    count = Steps.between(start, limit, known(delta)).count
+    count = StridedIndices.between(start, limit, known(delta)).count
     numbers = call.positions(count, 0, 1)
     if delta != 1:
         numbers = numbers * delta

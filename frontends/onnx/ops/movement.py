@@ -7,7 +7,7 @@ from tessella.dialects.nn.core import broadcast_shapes
 from tessella.frontends.emitter import Value, concat
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
-from tessella.frontends.ranges import Steps
+from tessella.frontends.ranges import StridedIndices
 from tessella.frontends.shapes import resolved_shape
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_max, decided_min, decided_zero, differs
@@ -108,7 +108,7 @@ def slice(call: Call) -> Value:
             "starts, ends, axes and steps differ in length",
             found=f"{list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}",
         )
-    ranges = [Steps(0, size, 1) for size in shape]
+    ranges = [StridedIndices(0, size, 1) for size in shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise ShapeError("a step is 0")
@@ -121,7 +121,7 @@ def slice(call: Call) -> Value:
     )
 
 
-def _range(start: Size, end: Size, step: int, size: Size) -> Steps:
+def _range(start: Size, end: Size, step: int, size: Size) -> StridedIndices:
     """Return the selected indices, clamped as ONNX's text says.
 
     Going backwards, a start before the first element is the first one, where NumPy takes nothing.
@@ -129,7 +129,9 @@ def _range(start: Size, end: Size, step: int, size: Size) -> Steps:
     start, end = (bound + size if decided(bound < 0) else bound for bound in (start, end))
     most = size if step > 0 else size - 1
     first = decided_min(decided_max(start, 0), most)
-    return Steps.between(first, decided_min(decided_max(end, 0 if step > 0 else -1), most), step)
+    return StridedIndices.between(
+        first, decided_min(decided_max(end, 0 if step > 0 else -1), most), step
+    )
 
 
 @converts("Expand", 8, 13, note="shape known at import")

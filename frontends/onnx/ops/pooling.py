@@ -11,7 +11,7 @@ from tessella.dialects import nn
 from tessella.dialects.nn.pooling import pool_extent
 from tessella.frontends.emitter import Array, Value, Values, where
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.ops.windows import Window, window
+from tessella.frontends.onnx.ops.windows import SpatialWindow, window
 from tessella.frontends.onnx.registry import converts
 from tessella.support.decisions import decided_max, known, known_all
 from tessella.support.errors import ShapeError
@@ -21,7 +21,7 @@ MOST_POINTS = 64
 """Limit on the elements of a window whose positions are computed: each takes a comparison."""
 
 
-def _pool_window(call: Call) -> Window:
+def _pool_window(call: Call) -> SpatialWindow:
     kernel, sizes = call.integers("kernel_shape") or (), call.x.shape[2:]
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
@@ -173,7 +173,7 @@ def lp_pool(call: Call) -> Value:
     return sums ** (1 / p)
 
 
-def _ceil_pads(call: Call, settings: Window, sizes: Sequence[Size]) -> tuple[Size, ...]:
+def _ceil_pads(call: Call, settings: SpatialWindow, sizes: Sequence[Size]) -> tuple[Size, ...]:
     """Return the padding that makes room for a last window beyond the end."""
     if not _ceil_mode(call):
         return settings.pads

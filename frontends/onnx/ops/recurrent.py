@@ -96,7 +96,7 @@ def _rnn(cell: _Cell, x: Value, state: State) -> State:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _CellKind:
     gates: int
     states: int
     activations: tuple[str, ...]
@@ -104,13 +104,13 @@ class _Kind:
 
 
 _KINDS = {
-    "LSTM": _Kind(4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm),
-    "GRU": _Kind(3, 1, ("Sigmoid", "Tanh"), _gru),
-    "RNN": _Kind(1, 1, ("Tanh",), _rnn),
+    "LSTM": _CellKind(4, 2, ("Sigmoid", "Tanh", "Tanh"), _lstm),
+    "GRU": _CellKind(3, 1, ("Sigmoid", "Tanh"), _gru),
+    "RNN": _CellKind(1, 1, ("Tanh",), _rnn),
 }
 
 
-def _layer(call: Call, kind: _Kind) -> list[Value | None]:
+def _layer(call: Call, kind: _CellKind) -> list[Value | None]:
     call.check_ranks(3, 3, 3, 2, 1, 3, 3, 2)
     x, batch_first = call.x, call.flag("layout")
     if batch_first:
@@ -140,7 +140,7 @@ def _direction(call: Call, index: int, d: int) -> Value | None:
     return value.part(0, d, 1).reshape(value.shape[1:])
 
 
-def _cell(call: Call, x: Value, kind: _Kind, d: int, chosen: Sequence[Activation]) -> _Cell:
+def _cell(call: Call, x: Value, kind: _CellKind, d: int, chosen: Sequence[Activation]) -> _Cell:
     w, r = _direction(call, 1, d), _direction(call, 2, d)
     assert w is not None
     assert r is not None
@@ -163,7 +163,7 @@ def _cell(call: Call, x: Value, kind: _Kind, d: int, chosen: Sequence[Activation
     return _Cell(call, hidden, inputs, r, recurrent, peepholes, chosen)
 
 
-def _initial(call: Call, kind: _Kind, x: Value, d: int, batch_first: bool) -> State:
+def _initial(call: Call, kind: _CellKind, x: Value, d: int, batch_first: bool) -> State:
     shape, states = (x.shape[1], call.operand(2).shape[-1]), list[Value]()
     for index in range(5, 5 + kind.states):
         value = call.optional(index)
@@ -174,7 +174,7 @@ def _initial(call: Call, kind: _Kind, x: Value, d: int, batch_first: bool) -> St
     return tuple(states)
 
 
-def _run(cell: _Cell, kind: _Kind, first: State, backward: bool) -> tuple[Value, State]:
+def _run(cell: _Cell, kind: _CellKind, first: State, backward: bool) -> tuple[Value, State]:
     """Return the outputs [S, B, H] in sequence order, and the last state."""
     call, (steps, batch, _) = cell.call, cell.inputs.shape
     lengths, sequences = call.optional(4), [cell.inputs]
@@ -210,7 +210,7 @@ def _results(outputs: list[Value], finals: list[State], batch_first: bool) -> li
     return [y.transpose((2, 0, 1, 3)), *(s.transpose((1, 0, 2)) for s in states)]
 
 
-def _converter(kind: _Kind) -> Converter:
+def _converter(kind: _CellKind) -> Converter:
     return lambda call: _layer(call, kind)
 
 

@@ -37,7 +37,7 @@ _COPIES = 8
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _ResizePlan:
     """The change of each dimension; ``regions`` are start and end as fractions of the dimension."""
 
     sizes: tuple[Size, ...]
@@ -101,7 +101,7 @@ def _numbers(call: Call, index: int, what: str) -> tuple[float, ...]:
     return tuple(float(x) for x in call.static(index, what).reshape(-1))
 
 
-def _plan(call: Call) -> _Plan:
+def _plan(call: Call) -> _ResizePlan:
     shape = call.x.shape
     axes = [front_axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
     if len(set(axes)) != len(axes):
@@ -125,7 +125,7 @@ def _plan(call: Call) -> _Plan:
             )
         for i, axis in enumerate(axes):
             regions[axis] = (roi[i], roi[len(axes) + i])
-    return _Plan(
+    return _ResizePlan(
         tuple(sizes),
         tuple(scales),
         tuple(regions),
@@ -151,7 +151,7 @@ def _apply_sizes(call: Call, axes: Sequence[int], sizes: list[Size], scales: lis
         sizes[axis], scales[axis] = size, factor
 
 
-def _resized(call: Call, plan: _Plan, x: Value) -> Value:
+def _resized(call: Call, plan: _ResizePlan, x: Value) -> Value:
     if _is_plain(call, plan, x.shape):
         for axis, size in enumerate(x.shape):
             if plan.touches(axis, size) and is_static((size, plan.sizes[axis])):
@@ -170,7 +170,7 @@ def _resized(call: Call, plan: _Plan, x: Value) -> Value:
     return x
 
 
-def _is_plain(call: Call, plan: _Plan, shape: Sequence[Size]) -> bool:
+def _is_plain(call: Call, plan: _ResizePlan, shape: Sequence[Size]) -> bool:
     """Return whether `nn.resize` computes this."""
     if call.flag("antialias") or call.flag("exclude_outside"):
         return False
@@ -181,7 +181,7 @@ def _is_plain(call: Call, plan: _Plan, shape: Sequence[Size]) -> bool:
     return plan.mode != "cubic" and plan.coordinates in COORDINATES
 
 
-def _resized_axis(call: Call, plan: _Plan, x: Value, axis: int) -> Value:
+def _resized_axis(call: Call, plan: _ResizePlan, x: Value, axis: int) -> Value:
     old, scale = known(x.shape[axis]), plan.scales[axis]
     [new] = call.build.limited(plan.sizes[axis], copies=_COPIES)
     places = positions(plan.coordinates, old, new, scale, plan.regions[axis])

@@ -13,7 +13,7 @@ from tessella.support.sizes import Size
 
 
 @dataclass(frozen=True)
-class Window:
+class SpatialWindow:
     """A window over spatial dimensions; ``pads`` lists the amounts before each one, then after
     each."""
 
@@ -23,7 +23,7 @@ class Window:
     pads: tuple[Size, ...]
 
 
-def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
+def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> SpatialWindow:
     """Return the node's window with this kernel over dimensions of these sizes; padding is
     resolved."""
     rank = len(sizes)
@@ -40,7 +40,7 @@ def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Window:
         pads = call.integers("pads") if mode == "NOTSET" else None
         pads = pads or (0,) * (2 * rank)
     check_length("pads", pads, 2 * rank)
-    return Window(tuple(kernel), strides, dilations, pads)
+    return SpatialWindow(tuple(kernel), strides, dilations, pads)
 
 
 def kernel_of(call: Call, w: Value) -> tuple[Size, ...]:

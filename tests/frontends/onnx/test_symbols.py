@@ -20,7 +20,7 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import symbols_in
-from tessella.driver.located import LocatedParser, Problem
+from tessella.driver.located import LocatedError, LocatedParser
 from tessella.driver.options import make_options
 from tessella.driver.pipeline import pipeline
 from tessella.driver.stage_file import stage_context
@@ -90,7 +90,7 @@ def read_back(graph: Graph) -> None:
     """The text of a program is read as the same program."""
     text = to_text(graph.module)
     module = LocatedParser(stage_context(graph.weights), text, "text").parse()
-    assert not isinstance(module, Problem), module
+    assert not isinstance(module, LocatedError), module
     assert to_text(module) == text
 
 

@@ -35,7 +35,7 @@ def run(program: str, *arrays: Array) -> dict[str, Array]:
     return of_function(parse(Source(program)), *arrays)
 
 
-def of_function(function: syntax.Function, *arrays: Array) -> dict[str, Array]:
+def of_function(function: syntax.TileFunction, *arrays: Array) -> dict[str, Array]:
     """The outputs of a program or step, by name."""
     scope: Scope = {}
     for parameter, array in zip(function.inputs, arrays, strict=True):

@@ -11,14 +11,14 @@ from tessella.frontends.tile.syntax import (
     Assignment,
     Contraction,
     Expr,
-    Function,
     Literal,
+    TileFunction,
     postorder,
 )
 from tessella.support.errors import TileError
 
 
-def program(text: str) -> Function:
+def program(text: str) -> TileFunction:
     return parse(Source(text))
 
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tessella.passes.pick.selection import FEW, Pair, Problem, Read, Solution, Step, Value, solve
+from tessella.passes.pick.selection import (
+    FEW,
+    JointCost,
+    PathStep,
+    SelectedValue,
+    SelectionProblem,
+    Solution,
+    ValueReader,
+    solve,
+)
 from tests.sampling import sampled
 
 FORMS = "abcd"
@@ -19,7 +28,7 @@ Draw = st.DrawFn
 
 
 @st.composite
-def problems(draw: Draw, most: int = FEW, *, pairs: bool = False) -> Problem:
+def problems(draw: Draw, most: int = FEW, *, pairs: bool = False) -> SelectionProblem:
     """Nodes that read up to three of those before them, at one or two forms each; conversions of
     one or two steps, of which the first are shared between forms."""
     count = draw(st.sampled_from([*range(1, most + 1), *[most] * 4]))
@@ -33,38 +42,38 @@ def problems(draw: Draw, most: int = FEW, *, pairs: bool = False) -> Problem:
     values = [draw(_values(source, found, costs)) for source, found in readers.items()]
     count = draw(st.integers(0, 3)) if pairs and len(costs) > 1 else 0
     further = [draw(_pairs(costs)) for _ in range(count)]
-    return Problem(costs, values, further)
+    return SelectionProblem(costs, values, further)
 
 
 @st.composite
-def _values(draw: Draw, source: int, readers: list[int], costs: list[list[float]]) -> Value:
+def _values(draw: Draw, source: int, readers: list[int], costs: list[list[float]]) -> SelectedValue:
     form = st.sampled_from(FORMS)
     wanted = st.lists(form, min_size=1, max_size=2)
-    reads = [Read(node, [draw(wanted) for _ in costs[node]]) for node in readers]
+    reads = [ValueReader(node, [draw(wanted) for _ in costs[node]]) for node in readers]
     cost = st.integers(0, 9).map(float)
-    first = {f: Step(("from", f), draw(cost)) for f in FORMS}
-    last = {f: Step(("to", f), draw(cost)) for f in FORMS}
+    first = {f: PathStep(("from", f), draw(cost)) for f in FORMS}
+    last = {f: PathStep(("to", f), draw(cost)) for f in FORMS}
     direct = draw(st.sets(st.tuples(form, form)))
     paths = {
         (a, b): [last[b]] if (a, b) in direct else [first[a], last[b]]
         for a, b in itertools.permutations(FORMS, 2)
     }
-    return Value(source, [draw(form) for _ in costs[source]], reads, paths)
+    return SelectedValue(source, [draw(form) for _ in costs[source]], reads, paths)
 
 
 @st.composite
-def _pairs(draw: Draw, costs: list[list[float]]) -> Pair:
+def _pairs(draw: Draw, costs: list[list[float]]) -> JointCost:
     first, second = (draw(st.integers(0, len(costs) - 1)) for _ in range(2))
     second = (second + 1) % len(costs) if first == second else second
     cell = st.integers(-5, 5).map(float)
     table = [[draw(cell) for _ in costs[second]] for _ in costs[first]]
-    return Pair(first, second, table)
+    return JointCost(first, second, table)
 
 
-def exhaustive(problem: Problem) -> float:
+def exhaustive(problem: SelectionProblem) -> float:
     """The least cost of all choices. A beginning that costs no less than the best choice so far is
     not continued: no cost is negative."""
-    reads: dict[int, list[tuple[int, Value, Read]]] = {}
+    reads: dict[int, list[tuple[int, SelectedValue, ValueReader]]] = {}
     for number, value in enumerate(problem.values):
         for read in value.reads:
             reads.setdefault(read.node, []).append((number, value, read))
@@ -91,12 +100,12 @@ def exhaustive(problem: Problem) -> float:
     return best
 
 
-def by_product(problem: Problem) -> float:
+def by_product(problem: SelectionProblem) -> float:
     """The least cost, by trying all choices."""
     return min(map(problem.total, itertools.product(*(range(len(c)) for c in problem.costs))))
 
 
-def checked(problem: Problem) -> Solution:
+def checked(problem: SelectionProblem) -> Solution:
     """The solution; its choice costs what it says, and it is exact."""
     solution = solve(problem)
     assert solution.cost == problem.total(solution.choice)
@@ -106,36 +115,41 @@ def checked(problem: Problem) -> Solution:
 
 @settings(max_examples=sampled(150))
 @given(problem=problems())
-def test_equals_exhaustive_search(problem: Problem) -> None:
+def test_equals_exhaustive_search(problem: SelectionProblem) -> None:
     assert checked(problem).cost == exhaustive(problem)
 
 
 @settings(max_examples=sampled(80))
 @given(problem=problems(6, pairs=True))
-def test_costs_of_pairs(problem: Problem) -> None:
+def test_costs_of_pairs(problem: SelectionProblem) -> None:
     assert checked(problem).cost == by_product(problem)
 
 
 @settings(max_examples=sampled(30))
 @given(problem=problems(6))
-def test_the_two_searches_agree(problem: Problem) -> None:
+def test_the_two_searches_agree(problem: SelectionProblem) -> None:
     assert exhaustive(problem) == by_product(problem)
 
 
-def dense(nodes: int, candidates: int = CANDIDATES) -> Problem:
+def dense(nodes: int, candidates: int = CANDIDATES) -> SelectionProblem:
     """Every node reads every one before it."""
     costs = [[float(3 * n + 5 * c) % 7 for c in range(candidates)] for n in range(nodes)]
-    steps = {f: Step(f, 1.0 + i) for i, f in enumerate(FORMS)}
+    steps = {f: PathStep(f, 1.0 + i) for i, f in enumerate(FORMS)}
     paths = {(a, b): [steps[b]] for a, b in itertools.permutations(FORMS, 2)}
 
     def forms(node: int) -> list[str]:
         return [FORMS[(node + c) % len(FORMS)] for c in range(candidates)]
 
     values = [
-        Value(node, forms(node), [Read(r, list(forms(r))) for r in range(node + 1, nodes)], paths)
+        SelectedValue(
+            node,
+            forms(node),
+            [ValueReader(r, list(forms(r))) for r in range(node + 1, nodes)],
+            paths,
+        )
         for node in range(nodes - 1)
     ]
-    return Problem(costs, values)
+    return SelectionProblem(costs, values)
 
 
 def test_exact_where_every_node_reads_every_other() -> None:
@@ -150,35 +164,41 @@ def test_exact_however_few_nodes_are_connected() -> None:
 
 
 def test_a_step_that_several_need_is_paid_once() -> None:
-    paths = {("a", "b"): [Step("b", 5.0)]}
+    paths = {("a", "b"): [PathStep("b", 5.0)]}
     # each reader alone had better take its dear candidate that reads `a`; together they convert
-    value = Value(0, ["a"], [Read(n, [["a"], ["b"]]) for n in (1, 2)], paths)
-    problem = Problem([[0.0], [4.0, 0.0], [4.0, 0.0]], [value])
+    value = SelectedValue(0, ["a"], [ValueReader(n, [["a"], ["b"]]) for n in (1, 2)], paths)
+    problem = SelectionProblem([[0.0], [4.0, 0.0], [4.0, 0.0]], [value])
     assert checked(problem).choice == (0, 1, 1)
-    alone = Problem([[0.0], [4.0, 0.0]], [Value(0, ["a"], [Read(1, [["a"], ["b"]])], paths)])
+    alone = SelectionProblem(
+        [[0.0], [4.0, 0.0]], [SelectedValue(0, ["a"], [ValueReader(1, [["a"], ["b"]])], paths)]
+    )
     assert checked(alone).choice == (0, 0)
 
 
 def test_a_long_chain_with_shortcuts_is_exact_and_fast() -> None:
-    steps = {f: Step(f, 2.0) for f in "ab"}
+    steps = {f: PathStep(f, 2.0) for f in "ab"}
     paths = {("a", "b"): [steps["b"]], ("b", "a"): [steps["a"]]}
     count = 600
     costs = [[float(7 * n % 5), float(3 * n % 4)] for n in range(count)]
     both = [["a"], ["b"]]
     values = [
-        Value(n, ["a", "b"], [Read(m, both) for m in (n + 1, n + 3) if m < count], paths)
+        SelectedValue(
+            n, ["a", "b"], [ValueReader(m, both) for m in (n + 1, n + 3) if m < count], paths
+        )
         for n in range(count - 1)
     ]
-    problem = Problem(costs, values)
+    problem = SelectionProblem(costs, values)
     solution = checked(problem)  # trying all choices would take years
     # each way through the first nodes, continued in the best way, costs no less
-    short = Problem(costs[:10], [_cut(value, 10) for value in values[:9]])
+    short = SelectionProblem(costs[:10], [_cut(value, 10) for value in values[:9]])
     assert checked(short).cost == by_product(short)
     assert solution.cost <= min(problem.total([c] * count) for c in (0, 1))
 
 
-def _cut(value: Value, count: int) -> Value:
-    return Value(value.node, value.made, [r for r in value.reads if r.node < count], value.paths)
+def _cut(value: SelectedValue, count: int) -> SelectedValue:
+    return SelectedValue(
+        value.node, value.made, [r for r in value.reads if r.node < count], value.paths
+    )
 
 
 @pytest.mark.parametrize("nodes", [40, 60])

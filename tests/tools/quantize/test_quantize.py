@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.runtime.profile import Profile, Row
+from tessella.runtime.profile import Profile, ProfileRow
 from tessella.support.errors import InputError, OptionError, TessellaError
 from tessella.tools import quantize as package
 from tessella.tools.onnx_values import OnnxGraph, OnnxRuntime
@@ -159,8 +159,8 @@ def test_other_forms_have_errors_and_times(settings: dict[str, Any]) -> None:
 
 
 def test_times_belong_to_the_first_known_node_of_a_kernel() -> None:
-    def row(seconds: float, *nodes: str, kind: str = "kernel") -> Row:
-        return Row(kind, "k", nodes, "", 1, seconds, (seconds,))
+    def row(seconds: float, *nodes: str, kind: str = "kernel") -> ProfileRow:
+        return ProfileRow(kind, "k", nodes, "", 1, seconds, (seconds,))
 
     rows = (
         row(1.0, "x_QuantizeLinear"),
