@@ -9,13 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i1, i8, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, shown, tensor_type
-from tessella.kernels.builder import KernelBuilder, Scalars, retyped
+from tessella.dialects.elements import element_of
+from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, shown, tensor, tensor_type
+from tessella.dialects.place import place_of, placed
+from tessella.dialects.tile.aggregations import aggregation_of
+from tessella.kernels.builder import Form, KernelBuilder, Scalars, retyped
 from tessella.kernels.indexing import clamped, gathered, scattered
 from tessella.kernels.movement import rearranged
 from tessella.runtime.specs import TensorSpec
+from tessella.support.sizes import Size
 
 MAX_RANK = 64
 """NumPy's limit."""
@@ -135,13 +139,52 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
     return TensorSpec((like.shape[0], *values.shape[rank:]), values.dtype)
 
 
-def _scatter(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
-    """R[I[i..], b..] += V[i.., b..], from zeros."""
-    values, indices, _like = operands
-    zeros = k.map([], type, lambda s, _: s.constant(0, type.element_type))
-    if 0 in shape_of(values):
-        return zeros
-    return scattered(k, "+", zeros, (indices, [[]]), values, clamped)
+def _scatter(aggregation: str) -> TensorFunction:
+    """R[I[i..], b..] op= V[i.., b..]; an element without values is 0, as in a contraction."""
+
+    def build(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
+        values, indices, _like = operands
+        if 0 in shape_of(values):
+            return _filled(k, type, 0)
+        first = _before_any(aggregation, type.element_type)
+        start = _filled(k, type, first)
+        written = scattered(k, aggregation, start, (indices, [[]]), values, clamped)
+        return written if first == 0 else _zero_where_unwritten(k, indices, written, type)
+
+    return TensorFunction(3, (0, 0), _scattered, build)
+
+
+def _before_any(aggregation: str, element: Attribute) -> float:
+    """What an element holds before its first value."""
+    if aggregation == "=":
+        return 0
+    return aggregation_of(aggregation, element).identity(element_of(element).bits)
+
+
+def _filled(k: KernelBuilder, type: Tensor, value: float) -> SSAValue:
+    return k.map([], type, lambda s, _: s.constant(value, type.element_type))
+
+
+def _zero_where_unwritten(
+    k: KernelBuilder, indices: SSAValue, written: SSAValue, type: Tensor
+) -> SSAValue:
+    """The rows that an index names, and zeros."""
+    names, shape = _names(len(shape_of(type))), shape_of(type)
+    nowhere = _filled(k, _flags(type, shape[:1]), 0)
+    ones = _filled(k, _flags(type, shape_of(indices)), 1)
+    reached = scattered(k, "=", nowhere, (indices, [[]]), ones, clamped)
+
+    def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
+        return s.op(arith.SelectOp(a[1], a[0], s.like(0, a[0])))
+
+    reads: list[tuple[SSAValue, Sequence[Form]]] = [(written, names), (reached, names[:1])]
+    return k.contract("=", dict(zip(names, shape, strict=True)), {}, reads, (type, names), body)
+
+
+def _flags(like: Tensor, shape: Sequence[Size]) -> Tensor:
+    """The type of booleans of a shape, where another tensor is."""
+    place, flags = place_of(retyped(like, i1)), tensor(i1, shape)
+    return flags if place is None else placed(flags, place)
 
 
 # ** places **
@@ -240,7 +283,11 @@ def _argsort(
 
 TENSOR_FUNCTIONS: Mapping[str, TensorFunction] = {
     "gather": TensorFunction(2, (0, 0), _gathered, _gather),
-    "scatter": TensorFunction(3, (0, 0), _scattered, _scatter),
+    "scatter": _scatter("+"),
+    "scatter_mul": _scatter("*"),
+    "scatter_max": _scatter(">"),
+    "scatter_min": _scatter("<"),
+    "scatter_last": _scatter("="),
     "index": TensorFunction(1, (1, 1), _indexed, _index),
     "shape": TensorFunction(1, (0, 0), _shaped, _shape),
     "reshape": TensorFunction(1, (0, MAX_RANK), _reshaped, _reshape),

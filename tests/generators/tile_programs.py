@@ -219,7 +219,8 @@ class Sketch(Choices):
                 rows = self.between(1, self.largest)
                 places = self._places(shape[: self.between(0, rank)], rows)
                 like = self.input((rows, *self._shape()), "int8")
-                return self._assign(f"scatter({name}, {places}, {like})")
+                write = self.one_of("scatter", "scatter_max", "scatter_min", "scatter_last")
+                return self._assign(f"{write}({name}, {places}, {like})")
             case "reshape":
                 sizes = self.random.sample(shape, rank)
                 joined = [math.prod(sizes[:2]), *sizes[2:]] if self.chance(50) else sizes

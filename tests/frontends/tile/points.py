@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -209,9 +210,31 @@ def gather(data: Array, indices: Array) -> Array:
 
 def scatter(values: Array, indices: Array, like: Array) -> Array:
     """The rows of the values, added to those of zeros."""
+    return scattered("+", values, indices, like)
+
+
+def scattered(aggregation: str, values: Array, indices: Array, like: Array) -> Array:
+    """The rows of the values one after the other: the first one for a row replaces its zeros."""
     result = np.zeros((len(like), *values.shape[indices.ndim :]), values.dtype)
-    np.add.at(result, np.clip(indices, 0, max(len(like) - 1, 0)), values)
+    seen: set[int] = set()
+    for at in np.ndindex(indices.shape):
+        row = min(max(int(indices[at]), 0), len(like) - 1)
+        value = values[at]
+        if row in seen:
+            value = SCATTERED[aggregation](result[row], value)
+        result[row] = value
+        seen.add(row)
     return result
+
+
+SCATTERED: dict[str, Callable[[Array, Array], Array]] = {
+    "+": np.add,
+    "*": np.multiply,
+    ">": np.maximum,
+    "<": np.minimum,
+    "=": lambda _, new: new,
+}
+"""What an aggregation makes of an element and of one more value."""
 
 
 def argsort(x: Array, axis: int = -1, descending: int = 0, count: int | None = None) -> Array:
@@ -224,6 +247,10 @@ def argsort(x: Array, axis: int = -1, descending: int = 0, count: int | None = N
 WHOLE: dict[str, Callable[..., Any]] = {
     "gather": gather,
     "scatter": scatter,
+    "scatter_mul": partial(scattered, "*"),
+    "scatter_max": partial(scattered, ">"),
+    "scatter_min": partial(scattered, "<"),
+    "scatter_last": partial(scattered, "="),
     "index": lambda x, axis: np.indices(x.shape, np.int32)[axis],
     "shape": lambda x: np.asarray(x.shape, np.int32),
     "reshape": lambda x, *shape: x.reshape(shape),

@@ -39,6 +39,24 @@ PROGRAMS: dict[str, tuple[str, list[Array]]] = {
     "scatter to one row": ("R = scatter(A, I, L);", [numbers(4), PLACES[0, 0], numbers(1)]),
     "scatter nothing": ("R = scatter(A, I, L);", [numbers(0, 4), PLACES[0, :0], numbers(5)]),
     "scatter no columns": ("R = scatter(A, I, L);", [numbers(3, 0), PLACES[0], numbers(5)]),
+    "products": ("R = scatter_mul(A, I, L);", [numbers(2, 3, 4), PLACES, numbers(5)]),
+    "greatest": ("R = scatter_max(A - 5, I, L);", [numbers(2, 3, 4), PLACES, numbers(9)]),
+    "least": ("R = scatter_min(A + 5, I, L);", [numbers(2, 3, 4), PLACES, numbers(9)]),
+    "last": ("R = scatter_last(A, I, L);", [numbers(2, 3, 4), PLACES, numbers(9)]),
+    "greatest of scalars": ("R = scatter_max(A - 9, I, L);", [numbers(3), PLACES[0], numbers(9)]),
+    "least to one row": ("R = scatter_min(A, I, L);", [numbers(4), PLACES[0, 0], numbers(1)]),
+    "greatest of nothing": (
+        "R = scatter_max(A, I, L);",
+        [numbers(0, 4), PLACES[0, :0], numbers(5)],
+    ),
+    "product of no columns": (
+        "R = scatter_mul(A, I, L);",
+        [numbers(3, 0), PLACES[0], numbers(5)],
+    ),
+    "last of expressions": (
+        "R = 2*scatter_last(A*A, I + 1, L) - 1;",
+        [numbers(2, 3, 4), PLACES, numbers(9)],
+    ),
     "count": ("R = scatter(0*I + 1, I, L);", [PLACES, numbers(5)]),
     "index": ("R = index(A, 0) - index(A, 1);", [numbers(3, 4)]),
     "index from the back": ("R = as_float(index(A, 0-1), 32) * A;", [numbers(3, 4)]),
@@ -91,9 +109,13 @@ def test_every_function_is_tested() -> None:
 def test_every_type(dtype: str) -> None:
     x = numbers(5, 4, dtype=dtype)
     values = numbers(2, 3, 4, dtype=dtype, seed=1)
-    text = """function (A, I, V) -> (G, S, P, R) {
+    text = """function (A, I, V) -> (G, S, M, H, L, W, P, R) {
         G = gather(A, I);
         S = scatter(V, I, A);
+        M = scatter_mul(V, I, A);
+        H = scatter_max(V, I, A);
+        L = scatter_min(V, I, A);
+        W = scatter_last(V, I, A);
         P = argsort(A, 1, 1);
         R = reshape(A, 20);
     }"""
@@ -123,6 +145,36 @@ def test_threads_add_in_order(threads: int) -> None:
     got = tessella.tile(text, threads=threads)(values, places, np.zeros(50, np.float32))
     want = np.zeros((50, 8), np.float32)
     np.add.at(want, places, values)
+    same(got, want)
+
+
+ONE_BY_ONE = {
+    "scatter_mul": np.multiply,
+    "scatter_max": np.maximum,
+    "scatter_min": np.minimum,
+    "scatter_last": None,
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name, ufunc", ONE_BY_ONE.items(), ids=list(ONE_BY_ONE))
+def test_threads_write_in_order(name: str, ufunc: np.ufunc | None, threads: int) -> None:
+    """Duplicates have the bits of a loop; a row that no index names is 0, and NaN stays."""
+    rng = np.random.default_rng(0)
+    values = 1 + rng.standard_normal((20_000, 8)).astype(np.float32) / 64
+    values[[5, 700], 3] = np.nan
+    places = rng.integers(0, 50, 20_000).astype(np.int32)
+    places[places == 17] = 18
+    text = f"function (A, I, L) -> (R) {{ R = {name}(A, I, L); }}"
+    got = tessella.tile(text, threads=threads)(values, places, np.zeros(50, np.float32))
+    want = np.zeros((50, 8), np.float32)
+    rows, first = np.unique(places, return_index=True)
+    want[rows] = values[first]
+    rest = np.setdiff1d(np.arange(len(places)), first)
+    if ufunc is None:
+        want[places] = values
+    else:
+        ufunc.at(want, places[rest], values[rest])
     same(got, want)
 
 
@@ -186,6 +238,8 @@ MISFITS: list[tuple[str, list[Array], str, str, str]] = [
     ("R = scatter(A, B, A);", [MATRIX, ROWS[:2]], "A, B", "the first dimensions", "3x4"),
     ("R = scatter(A, B, A);", [VECTOR, ROWS[:, None]], "A, B", "the first dimensions", "3"),
     ("R = scatter(A, A, B);", [VECTOR, ROWS], "A, B", "integers", "float32"),
+    ("R = scatter_max(A, A, B);", [VECTOR, ROWS], "A, B", "integers", "float32"),
+    ("R = scatter_last(A, B, C);", [MATRIX, ROWS, numbers(0)], "C)", "no rows", "0"),
     ("R = scatter(A, B, C);", [MATRIX, ROWS, numbers()], "C)", "has no rows", "a scalar"),
     ("R = scatter(A, B, C);", [MATRIX, ROWS, numbers(0)], "C)", "no rows to add to", "0"),
     ("R = index(A, 2);", [MATRIX], "2)", "no such dimension", "2, and a tensor of shape 3x4"),
