@@ -1,5 +1,5 @@
-"""New arrays: NumPy arrays, also in traced functions, where they become constants unless their
-shapes are symbolic."""
+"""New arrays. In traced functions, those of equal elements are traced: they can be stored into.
+`arange` gives a NumPy array there, too, which becomes a constant, unless its length is open."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.dialects import nn
+from tessella.frontends.emitter import Value
 from tessella.frontends.ranges import Steps
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import Result, function
 from tessella.frontends.trace.movement import Shape, as_sizes
+from tessella.frontends.trace.promote import cast as converted
 from tessella.frontends.trace.promote import check_fits
 from tessella.frontends.trace.size import TracedSize, as_size
-from tessella.frontends.trace.traced import Array, Trace
-from tessella.support.decisions import known
-from tessella.support.sizes import symbols_of
+from tessella.frontends.trace.traced import Array, Trace, Traced, current_trace
+from tessella.support.decisions import known, known_all
+from tessella.support.sizes import Size
 
 _FLOAT = np.dtype(np.float32)
 
@@ -32,14 +34,24 @@ def ones(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
     return full(shape, 1, dtype)
 
 
-@function
-def full(trace: Trace, shape: Shape, value: float, dtype: npt.DTypeLike | None = None) -> Result:
-    """Return equal elements: of float32 for a Python float, unless another dtype is given."""
-    sizes, dtype = as_sizes(shape), _default(dtype, value)
-    if not symbols_of(sizes):
-        return np.full(sizes, value, dtype)
-    one = np.full((), value, dtype)
-    return trace.emitter.splat(one.item(), sizes, one.dtype)
+def full(shape: Shape, value: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """Equal elements, or those of an array that is broadcast: of float32 for a Python float, unless
+    another dtype is given."""
+    trace, dtype = current_trace(), _default(dtype, value)
+    if trace is None:
+        return np.full(known_all(as_sizes(shape)), value, dtype)
+    return trace.decided(lambda: Traced(trace, _filled(trace, as_sizes(shape), value, dtype)))
+
+
+def _filled(
+    trace: Trace, sizes: tuple[Size, ...], value: npt.ArrayLike, dtype: npt.DTypeLike | None
+) -> Value:
+    if isinstance(value, Traced):
+        return converted(trace, value, np.dtype(dtype or value.dtype)).expand(sizes)
+    array = np.full(np.shape(value), value, dtype)
+    if array.shape:
+        return trace.lift(array).expand(sizes)
+    return trace.emitter.splat(array.item(), sizes, array.dtype)
 
 
 @function
@@ -66,7 +78,7 @@ def arange(
     return (numbers * by + first).cast(wanted)
 
 
-def _default(dtype: npt.DTypeLike | None, *numbers: float) -> npt.DTypeLike | None:
+def _default(dtype: npt.DTypeLike | None, *numbers: npt.ArrayLike) -> npt.DTypeLike | None:
     return _FLOAT if dtype is None and any(type(x) is float for x in numbers) else dtype
 
 
@@ -83,5 +95,10 @@ def _full_like(x: Any, fill_value: float, dtype: Any = None, shape: Any = None) 
 
 
 FUNCTIONS.update(
-    {np.zeros_like: _filled_like(0), np.ones_like: _filled_like(1), np.full_like: _full_like}
+    {
+        np.zeros_like: _filled_like(0),
+        np.empty_like: _filled_like(0),
+        np.ones_like: _filled_like(1),
+        np.full_like: _full_like,
+    }
 )

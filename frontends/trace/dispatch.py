@@ -19,11 +19,13 @@ Function = Callable[..., Any]
 UFUNCS: dict[np.ufunc, Function] = {}
 ACCUMULATIONS: dict[np.ufunc, Function] = {}
 """The meaning of ufuncs' method ``accumulate``."""
+STORES: dict[np.ufunc, Function] = {}
+"""The meaning of ufuncs' method ``at``, for arrays that a traced function has made."""
 FUNCTIONS: dict[Function | str, Function] = {}
 
 VIEWS: frozenset[Function | str] = frozenset(
-    {"indexing", np.reshape, np.transpose, np.swapaxes, np.squeeze, np.expand_dims}
-    | {np.ravel, np.broadcast_to}
+    {"indexing", np.reshape, np.transpose, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims}
+    | {np.ravel, np.broadcast_to, np.flip}
 )
 """Functions whose results may share the memory of their first argument."""
 
@@ -78,7 +80,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Ma
     if method == "accumulate" and ufunc in ACCUMULATIONS:
         return _called(f"np.{ufunc.__name__}.accumulate", ACCUMULATIONS[ufunc], inputs, kwargs)
     if method == "at":
-        raise _writes(ufunc)
+        if ufunc not in STORES or not isinstance(inputs[0], Dispatched):
+            raise _writes(ufunc)
+        return _called(f"np.{ufunc.__name__}.at", STORES[ufunc], inputs, kwargs)
     known = UFUNCS.get(ufunc)
     if known is None or method != "__call__":
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -168,7 +172,7 @@ def _writes(ufunc: np.ufunc) -> TessellaError:
     if instead is not None:
         symbol, function = instead
         values = f"tessella.{function}(values, indices, len(y))"
-        hint = f"write y = {symbol.format(values)}"
+        hint = f"make y with tessella.zeros(shape), or write y = {symbol.format(values)}"
     return TessellaError(f"{name} changes an array, which a trace cannot follow", hint=hint)
 
 

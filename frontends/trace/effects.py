@@ -1,7 +1,7 @@
 """What a traced function may not do: a trace would lose it, or repeat its result.
 
 x += 1                      with x an argument, or a view: the caller's array would not change
-z = y;  y += 1;  z          z would have its old elements
+z = y[1:];  y += 1;  z      z would have its old elements
 
 `frontends/trace/outside.py` has the effects on what is outside of the trace.
 """
@@ -22,13 +22,12 @@ _COPY = "write x = x.copy() first, or x = x + .. in place of x += .."
 
 
 def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    """The method of an operator such as ``+=``. The array that it changes is not used again: the
-    name that it is assigned to has the result."""
+    """The method of an operator such as ``+=``."""
 
     def method(self: Any, other: Any) -> Any:
         if not self.sizes:  # what NumPy computes of no dimension is a number, and not changed
             return call_ufunc(ufunc, "__call__", (self, other), {})
-        _check_owned(self)
+        check_owned(self)
         result = call_ufunc(ufunc, "__call__", (self, other), {})
         if result.sizes != self.sizes:
             raise self.trace.failed(
@@ -38,20 +37,22 @@ def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
                     found=repr(result),
                 )
             )
-        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-            raise self.trace.failed(
-                TessellaError(
-                    f"{result.dtype} cannot be stored in an array of {self.dtype}", hint=_COPY
-                )
-            )
-        result = type(self)(self.trace, result.value.cast(self.dtype))
-        self.changed = str(caller() or "an earlier line")
-        return result
+        check_castable(result.dtype, self)
+        self.store(result.value.cast(self.dtype))
+        return self
 
     return method
 
 
-def _check_owned(x: Any) -> None:
+def check_castable(dtype: np.dtype[Any], x: Any) -> None:
+    """Raise TessellaError for elements that NumPy does not store in an array."""
+    if not np.can_cast(dtype, x.dtype, "same_kind"):
+        raise x.trace.failed(
+            TessellaError(f"{dtype} cannot be stored in an array of {x.dtype}", hint=_COPY)
+        )
+
+
+def check_owned(x: Any) -> None:
     """Raise TessellaError for an array whose memory others have."""
     if x.base is not None:
         what = "a view of another array"
@@ -64,15 +65,15 @@ def _check_owned(x: Any) -> None:
 
 
 def check_unchanged(x: Any, used: str | None = None) -> None:
-    """Raise TessellaError for an array, or a view of one, that was changed in place since. The
-    error is at the line that changes it; ``used`` tells where the other name is used."""
+    """Raise TessellaError for a view of an array that was changed since. The error is at the line
+    that changes it; ``used`` tells where the view is used."""
     each = x
-    while each is not None:
-        if each.changed is not None:
+    while each.base is not None:
+        if each.base.stores != each.seen:
             error = TessellaError(
-                "an array that was changed in place is used by another name, which a trace cannot "
+                "a view of an array is used that was changed in place since, which a trace cannot "
                 "follow",
-                where=each.changed,
+                where=each.base.stored_at,
                 found=f"{x!r}, used {used or f'at {caller()}'}",
                 hint=_COPY,
             )

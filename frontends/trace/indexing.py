@@ -75,7 +75,8 @@ class _Plan:
 
 
 @function
-def _indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Value:
+def indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Value:
+    """What ``x[key]`` is."""
     value = trace.lift(x)
     plan = _Plan(value.shape)
     for each in _checked(_expanded([_index(trace, k) for k in _keys(key)], value.rank)):
@@ -219,4 +220,4 @@ def _np_take(x: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any
     return take(x, indices, axis)
 
 
-FUNCTIONS.update({"indexing": _indexing, np.take: _np_take, np.take_along_axis: _take_along_axis})
+FUNCTIONS.update({"indexing": indexing, np.take: _np_take, np.take_along_axis: _take_along_axis})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -80,10 +81,11 @@ def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
 class Traced(Dispatched):
     """An array inside a traced function: its shape and dtype are known, its elements are not.
 
-    It computes as a NumPy array does, with NumPy's functions too, but it cannot be written to.
+    It computes as a NumPy array does, with NumPy's functions too. One that the function has made
+    can be stored into.
     """
 
-    __slots__ = ("base", "changed", "is_copy", "trace", "value", "weak")
+    __slots__ = ("base", "is_copy", "seen", "stored_at", "stores", "trace", "value", "weak")
 
     def __init__(self, trace: Trace, value: Value, weak: bool = False) -> None:
         self.trace = trace
@@ -92,8 +94,11 @@ class Traced(Dispatched):
         """Whether it stands for a Python number, whose type gives way to that of arrays."""
         self.base: Traced | None = None
         """The array that it is a view of."""
-        self.changed: str | None = None
-        """The line that has changed it in place."""
+        self.seen = 0
+        """The stores into the array that it is a view of, when it was made."""
+        self.stores = 0
+        """How often it was changed in place, and the line of the latest time."""
+        self.stored_at: str | None = None
         self.is_copy = False
         """Whether it is a copy, which has the value of what was copied."""
 
@@ -140,8 +145,14 @@ class Traced(Dispatched):
         if not isinstance(result, Traced):
             return result
         view = Traced(self.trace, result.value, result.weak)
-        view.base = self
+        view.base, view.seen = self, self.stores
         return view
+
+    def store(self, value: Value) -> None:
+        """Let the array have other elements, of its type."""
+        self.value = value
+        self.stores += 1
+        self.stored_at = str(caller() or "an earlier line")
 
     def __repr__(self) -> str:
         return f"Traced({self.dtype.name}[{', '.join(map(str, self.sizes))}])"
@@ -169,7 +180,8 @@ class Traced(Dispatched):
             "a traced array cannot become a NumPy array: its elements are not known while tracing",
             found=repr(self),
             hint="for np.array([x, y]) write tessella.stack([x, y]), for table[x] "
-            "tessella.take(table, x, axis=0); assign to parts of an array with tessella.where",
+            "tessella.take(table, x, axis=0), for np.zeros(n) whose elements are assigned "
+            "tessella.zeros(n)",
         )
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
@@ -220,6 +232,7 @@ class Traced(Dispatched):
     __invert__ = _unary(np.invert)
 
     __getitem__ = _method("indexing")
+    __setitem__ = _method("store")
     astype = _method("astype")
     copy = _method(np.copy)
     sum = _method(np.sum)
@@ -253,16 +266,13 @@ class Traced(Dispatched):
     __int__ = _unknowable("int()", f"convert with x.astype(int); if a number is meant, {_STATIC}")
     __float__ = _unknowable(
         "float()",
-        f"use tessella.exp and such in place of math.exp, x.astype(float) in place of float(x); "
+        f"use tessella.exp and such in place of math.exp, x.astype(float) in place of float(x), "
+        f"tessella.zeros(n) in place of np.zeros(n) where elements are assigned; "
         f"if a number is meant, {_STATIC}",
     )
     __complex__ = _unknowable("complex()", "there are no complex numbers")
     __index__ = _unknowable("a shape, an axis or the bound of a slice", _STATIC)
     __iter__ = _unknowable("a for loop over an array, or unpacking it,", "index it: x[0], x[1]")
-    __setitem__ = _unknowable(
-        "assignment to a part of an array",
-        "make a new array with tessella.where(condition, a, b) or tessella.concatenate",
-    )
     sort = _unknowable("sort(), which changes an array,", "sort the result, in NumPy")
     partition = _unknowable("partition(), which changes an array,", "apply it to the result")
     fill = _unknowable("fill()", "make a new array with tessella.full_like(x, value)")
@@ -294,10 +304,12 @@ class Trace:
 
     @contextmanager
     def opened(self) -> Generator[None]:
-        """After the block, nothing more can be recorded."""
+        """Within the block the trace is the current one; after it, nothing more can be recorded."""
+        token = _CURRENT.set(self)
         try:
             yield
         finally:
+            _CURRENT.reset(token)
             self.is_open = False
 
     def lift(self, value: Any) -> Value:
@@ -358,6 +370,14 @@ class Trace:
         value = self.emitter.constant(kept, name)
         self._captured[id(array)] = array, kept, value
         return value
+
+
+_CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+def current_trace() -> Trace | None:
+    """The trace of the function that is running."""
+    return _CURRENT.get()
 
 
 def _line() -> str | None:

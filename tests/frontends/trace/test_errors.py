@@ -79,7 +79,7 @@ def indexes_an_array(x: Any) -> Any:
         ),
         (loops, "a for loop over an array", r"index it: x\[0\]"),
         (unpacks, "unpacking it", "index it"),
-        (assigns, "assignment to a part", "tessella.where"),
+        (assigns, "an argument, which belongs to the caller", "x.copy"),
         (assigns_into_an_array, r"float\(\) needs the elements", r"x.astype\(float\)"),
         (converts_to_int, r"int\(\) needs the elements", r"x.astype\(int\)"),
         (

@@ -186,7 +186,11 @@ CHANGES: list[tuple[Callable[..., Any], str, str]] = [
         "np.add.at changes an array",
         r"y = y \+ tessella.segment_sum\(values, indices, len\(y\)\)",
     ),
-    (lambda x, i: np.maximum.at(x, i, x), "np.maximum.at changes", "tessella.segment_max"),
+    (
+        lambda x, i: np.maximum.at(np.ones(7), i, x),
+        "np.maximum.at changes",
+        "tessella.zeros.*tessella.segment_max",
+    ),
     (lambda x, i: np.divide.at(x, i, x), "np.divide.at changes", "tessella.where"),
     (
         lambda x, i: np.put_along_axis(x, i, 0, 0),

@@ -1,0 +1,100 @@
+"""Stores into arrays that a traced function has made: ``x[key] = y`` and ``np.add.at(x, key, y)``.
+
+An array stands for its new elements from then on, by all of its names. Several values for one
+element are combined with it in order; an assignment keeps the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Value
+from tessella.frontends.trace.dispatch import FUNCTIONS, STORES
+from tessella.frontends.trace.effects import check_castable, check_owned
+from tessella.frontends.trace.function import function
+from tessella.frontends.trace.indexing import as_indices, indexing
+from tessella.frontends.trace.promote import as_operand, cast, common_dtype
+from tessella.frontends.trace.traced import DType, Trace, Traced
+from tessella.frontends.trace.ufuncs import BOOL
+from tessella.support.errors import TessellaError
+from tessella.support.sizes import product
+
+_BYTE = np.dtype(np.uint8)
+
+
+@function
+def _assigned(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
+    """The elements of x, with values at a key."""
+    return _written(trace, x.value, key, cast(trace, as_operand(values), x.dtype), "none")
+
+
+def _combined(ufunc: np.ufunc) -> Callable[..., Value]:
+    """The elements of x, those at a key combined with values by a ufunc."""
+
+    @function
+    def combined(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
+        dtype = common_dtype([x, values])
+        check_castable(dtype, x)
+        start, given = x.value.cast(dtype), cast(trace, as_operand(values), dtype)
+        return _reduced(trace, (start, given), key, ufunc, dtype).cast(x.dtype)
+
+    return combined
+
+
+def _reduced(
+    trace: Trace, operands: tuple[Value, Value], key: Any, ufunc: np.ufunc, dtype: DType
+) -> Value:
+    if ufunc is np.subtract:
+        if dtype == BOOL:
+            raise TessellaError("np.subtract does not take bool", hint="use np.logical_xor")
+        start, given = operands
+        operands, ufunc = (start, 0 - given), np.add
+    if dtype != BOOL:
+        return _written(trace, operands[0], key, operands[1], _REDUCTIONS[ufunc])
+    start, given = (operand.cast(_BYTE) for operand in operands)
+    return _written(trace, start, key, given, _OF_BOOLEANS[ufunc])
+
+
+_REDUCTIONS = {np.add: "add", np.multiply: "mul", np.maximum: "max", np.minimum: "min"}
+_OF_BOOLEANS = {np.add: "max", np.multiply: "min", np.maximum: "max", np.minimum: "min"}
+"""The reductions of booleans as bytes."""
+
+
+def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str) -> Value:
+    """An indexed write: of whole slices, where the key is one array of indices, else of elements
+    whose places in row-major order are those that the key selects."""
+    if start.rank and _is_indices(key):
+        places, target = as_indices(trace, key), start
+    else:
+        every = trace.emitter.emit(nn.IotaOp, count=product(start.shape))[0]
+        places, target = (
+            indexing(Traced(trace, every.reshape(start.shape)), key).value,
+            start.flat(),
+        )
+    given = values.expand((*places.shape, *target.shape[1:]))
+    tuples = places.reshape((*places.shape, 1))
+    return target.op(nn.ScatterNdOp, tuples, given, reduction=reduction).reshape(start.shape)
+
+
+def _is_indices(key: Any) -> bool:
+    array = key if isinstance(key, Traced) else np.asarray(key) if isinstance(key, list) else key
+    return isinstance(array, Traced | np.ndarray) and array.dtype.kind in "iu"
+
+
+def _stores(elements: Callable[..., Any]) -> Callable[[Traced, Any, Any], None]:
+    """The function that stores into an array what another one computes."""
+
+    def store(x: Traced, key: Any, values: Any) -> None:
+        check_owned(x)
+        x.store(elements(x, key, values).value)
+
+    return store
+
+
+FUNCTIONS["store"] = _stores(_assigned)
+STORES.update({ufunc: _stores(_combined(ufunc)) for ufunc in (*_REDUCTIONS, np.subtract)})
