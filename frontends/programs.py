@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
 from tessella.driver import build
-from tessella.driver.compiling import memory_to_compile
+from tessella.driver.compiling import memory_to_compile, total
 from tessella.driver.explain import explain
+from tessella.driver.key import Key
 from tessella.driver.model import Model
+from tessella.driver.open_sizes import OF_ARRAYS, Bounds
 from tessella.driver.options import CheckedOptions
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
+from tessella.runtime.model import Shapes
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
@@ -54,6 +57,55 @@ class FixedProgram:
     def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
         """A model for the one signature that the program has. Raises TessellaError."""
         return Model(self, options, in_call=in_call)
+
+
+USUAL = 8
+"""Programs of one function that are compiled in calls without a warning."""
+
+TellCompiled = Callable[[Sequence[str], float], None]
+"""Tells of a compilation: the types of the inputs, and seconds."""
+
+
+class FunctionSource:
+    """A function of arrays of certain types, some of whose sizes may have names."""
+
+    fingerprint: str | None = None
+    symbols: Sequence[Symbol] = ()
+    outputs: Sequence[ValueInfo] = ()
+    """Not known beforehand; a graph tells."""
+
+    def __init__(
+        self, graph: Callable[[Sequence[tuple[Size, ...]]], Graph], inputs: Sequence[ValueInfo]
+    ) -> None:
+        self._graph = graph
+        self.inputs = inputs
+
+    def graph(
+        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The program for these shapes."""
+        return self._graph([shapes[info.name] for info in self.inputs])
+
+
+class FunctionModel(Model):
+    """The programs of a function for arrays of certain types, some of whose sizes are open."""
+
+    def __init__(
+        self,
+        source: FunctionSource,
+        options: CheckedOptions,
+        bounds: Mapping[str, Bounds],
+        tell: TellCompiled,
+    ) -> None:
+        self._tell_compiled = tell
+        super().__init__(
+            source, options, openness=bounds, in_call=True, most=MAX_PROGRAMS, starts=OF_ARRAYS
+        )
+
+    def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
+        columns = zip(self.inputs, key.made, strict=True)
+        inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
+        self._tell_compiled(inputs, total(timings))
 
 
 class Lowered:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TypeGuard
 
-from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.conditions import UndecidedSizeError, always, decided
 from tessella.support.sizes import Expr, Size, bounds_of, expression, symbols_of
 
 
@@ -36,13 +36,13 @@ def decided_zero(size: Size) -> bool:
 def decided_max(*sizes: Size) -> Size:
     """Return the largest size. Raises UndecidedSizeError if symbols' values decide which one that
     is."""
-    return reduce(lambda a, b: b if decided(a < b) else a, sizes)
+    return reduce(lambda a, b: b if always(a <= b) or decided(a < b) else a, sizes)
 
 
 def decided_min(*sizes: Size) -> Size:
     """Return the smallest size. Raises UndecidedSizeError if symbols' values decide which one that
     is."""
-    return reduce(lambda a, b: b if decided(b < a) else a, sizes)
+    return reduce(lambda a, b: b if always(b <= a) or decided(b < a) else a, sizes)
 
 
 def are_ordered(a: Size, b: Size) -> bool:

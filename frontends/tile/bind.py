@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, zip_longest
 
-from tessella.dialects.nn.core import broadcast_shapes, shown
+from tessella.dialects.nn.core import broadcast_shapes, shapes_differ, shown
 from tessella.dialects.tile.maths import Affine, Bounded, Normal, normalize
 from tessella.dialects.tile.maths.variables import names_of
 from tessella.frontends.tile.expression import (
@@ -46,13 +46,18 @@ from tessella.frontends.tile.tensor_functions import (
     TENSOR_FUNCTIONS,
     MisfitError,
     TensorFunction,
+    has_no_elements,
 )
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import TensorSpec
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero, differs
 from tessella.support.errors import ResourceError, ShapeError, TileError, UnboundedIndexError
+from tessella.support.sizes import Expr as OpenSize
+from tessella.support.sizes import Size, bounds_of
 
 MAX_BYTES = 16 << 30
-"""Limit on the size of a tensor."""
+"""Limit on the size of a tensor, by the least sizes of its dynamic dimensions."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ class BoundFunction:
     spec: TensorSpec
     function: TensorFunction
     inputs: tuple[str, ...]
-    numbers: tuple[int, ...]
+    numbers: tuple[Size, ...]
     label: str
 
     @property
@@ -174,6 +179,18 @@ def bind(function: Function, source: Source, specs: Sequence[TensorSpec]) -> Bou
     )
 
 
+def check_type(parameter: Input, dtype: DType, source: Source) -> None:
+    """Raise TileError for arrays of a type that an input cannot have."""
+    if not supported(dtype):
+        raise source.error(
+            f"there is no native code for the type of the input {parameter.name.name!r}",
+            parameter.name.span,
+            expected="bool, float32, float64, or an integer of 8 to 64 bits",
+            found=str(dtype),
+            hint="convert it with x.astype(...)",
+        )
+
+
 @dataclass
 class _Binder:
     source: Source
@@ -183,14 +200,7 @@ class _Binder:
 
     def input(self, parameter: Input, spec: TensorSpec) -> None:
         name = parameter.name
-        if not supported(spec.dtype):
-            raise self.source.error(
-                f"there is no native code for the type of the input {name.name!r}",
-                name.span,
-                expected="bool, float32, float64, or an integer of 8 to 64 bits",
-                found=str(spec.dtype),
-                hint="convert it with x.astype(...)",
-            )
+        check_type(parameter, spec.dtype, self.source)
         self.scope[name.name] = spec
         if parameter.dims is None:
             return
@@ -201,13 +211,14 @@ class _Binder:
                 expected=str(len(parameter.dims)),
                 found=f"{len(spec.shape)} in an array of shape {spec.shape}",
             )
-        for dim, size in zip(parameter.dims, spec.numbers, strict=True):
+        for dim, size in zip(parameter.dims, spec.shape, strict=True):
             self._dimension(dim, size, name.name)
 
-    def _dimension(self, dim: Name, size: int, tensor: str) -> None:
+    def _dimension(self, dim: Name, size: Size, tensor: str) -> None:
         first = self.sized_by.setdefault(dim.name, tensor)
         known = self.scope.setdefault(dim.name, size)
-        if known != size:
+        assert isinstance(known, int | OpenSize)
+        if differs(known, size):
             raise self.source.error(
                 f"the dimension {dim.name!r} has two sizes",
                 dim.span,
@@ -309,8 +320,9 @@ class _Binder:
         return BoundMap(output.name, scalars, output.name)
 
     def _check_size(self, name: str, span: Span, spec: TensorSpec) -> None:
-        # a dimension counts even if another one is 0
-        size = max(math.prod(spec.numbers), *spec.numbers, 0) * spec.dtype.itemsize
+        # a dimension counts even if another one is 0; the least size of a dynamic one counts
+        least = [max(0, bounds_of(size)[0]) for size in spec.shape]
+        size = max(math.prod(least), *least, 0) * spec.dtype.itemsize
         if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
             raise self.source.error(
                 f"the tensor {name!r} is too large",
@@ -334,7 +346,7 @@ class _Binder:
         stacked = [TensorSpec((steps, *spec.shape), spec.dtype) for spec in given[carried:]]
         names = [target.name.name for target in statement.targets]
         results = dict(zip(names, [*given[:carried], *stacked], strict=True))
-        if not steps:
+        if decided_zero(steps):
             return self._no_steps(statement, results)
         ends = (*statement.sequences, *statement.targets[carried:])
         backward = tuple(i for i, sequence in enumerate(ends) if sequence.backward)
@@ -342,11 +354,11 @@ class _Binder:
         loop = Loop(carried, scanned, backward)
         return [BoundScan(results, body, loop, reads, statement.label)]
 
-    def _steps(self, statement: Scan) -> int:
+    def _steps(self, statement: Scan) -> Size:
         """Return the common length of the sequences."""
-        first, *_ = shapes = [self._tensor(each.name).numbers for each in statement.sequences]
+        first, *_ = shapes = [self._tensor(each.name).shape for each in statement.sequences]
         for sequence, shape in zip(statement.sequences, shapes, strict=True):
-            if not shape or shape[0] != first[0]:
+            if not shape or differs(shape[0], first[0]):
                 raise self.source.error(
                     f"the sequence {sequence.name.name!r} has another length than the first one"
                     if shape
@@ -360,7 +372,7 @@ class _Binder:
     def _check_carried(
         self, statement: Scan, name: Name, spec: TensorSpec, new: TensorSpec
     ) -> None:
-        if spec != new:
+        if spec.dtype != new.dtype or shapes_differ(spec.shape, new.shape):
             raise self.source.error(
                 f"{name.name!r} changes its type or shape from step to step",
                 name.span,
@@ -394,7 +406,7 @@ class _Binder:
             statement.combination,
             tuple(tensor.name.name for tensor in statement.inputs),
             compared,
-            self._normal(statement, [shape, *(spec.numbers for spec in inputs)]),
+            self._normal(statement, [shape, *(spec.shape for spec in inputs)]),
             default,
             statement.label,
         )
@@ -417,7 +429,7 @@ class _Binder:
             case _:
                 return common_dtype(dtypes), common_dtype(dtypes)
 
-    def _shape(self, statement: Contraction) -> tuple[int, ...]:
+    def _shape(self, statement: Contraction) -> tuple[Size, ...]:
         target = statement.target
         if statement.sizes is None:
             if statement.default is None:
@@ -426,7 +438,7 @@ class _Binder:
                     target.name.span,
                     expected=f"{target.name.name}[indices : sizes], or a default tensor",
                 )
-            return self._tensor(statement.default).numbers
+            return self._tensor(statement.default).shape
         if len(statement.sizes) != len(target.forms):
             raise self.source.error(
                 f"the output {target.name.name!r} has another number of indices than of sizes",
@@ -436,7 +448,7 @@ class _Binder:
             )
         sizes = [number(size, self.scope, self.source) for size in statement.sizes]
         for size, node in zip(sizes, statement.sizes, strict=True):
-            if size < 0:
+            if decided(size < 0):
                 raise self.source.error("a size is negative", node.span, found=str(size))
         return tuple(sizes)
 
@@ -446,7 +458,7 @@ class _Binder:
             return None
         found = self._tensor(name)
         try:
-            fits = broadcast_shapes([found.shape, spec.shape]) == spec.shape
+            fits = not shapes_differ(broadcast_shapes([found.shape, spec.shape]), spec.shape)
         except ShapeError:
             fits = False
         if not fits or found.dtype != spec.dtype:
@@ -458,13 +470,13 @@ class _Binder:
             )
         return name.name
 
-    def _normal(self, statement: Contraction, shapes: Sequence[Sequence[int]]) -> Normal | None:
+    def _normal(self, statement: Contraction, shapes: Sequence[Sequence[Size]]) -> Normal | None:
         refs = (statement.target, *statement.inputs)
         tensors = [
             (self._forms(ref, shape), shape) for ref, shape in zip(refs, shapes, strict=True)
         ]
         constraints = [self._constraint(c) for c in statement.constraints]
-        if any(0 in shape for shape in shapes) or any(c.extent <= 0 for c in constraints):
+        if any(map(has_no_elements, shapes)) or any(decided(c.extent <= 0) for c in constraints):
             return None
         try:
             normal = normalize(tensors, constraints)
@@ -477,7 +489,7 @@ class _Binder:
             raise self._ambiguous(statement, tensors[0][0])
         return None if normal.empty else normal
 
-    def _forms(self, ref: TensorRef, shape: Sequence[int]) -> tuple[Affine, ...]:
+    def _forms(self, ref: TensorRef, shape: Sequence[Size]) -> tuple[Affine, ...]:
         if len(ref.forms) != len(shape):
             raise self.source.error(
                 f"{ref.name.name!r} has another number of dimensions than of indices",

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 
+from xdsl.dialects.arith import IndexCastOp
 from xdsl.dialects.builtin import (
     FunctionType,
     ModuleOp,
     StringAttr,
     i1,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
@@ -27,6 +29,7 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import Tensor, element_type, number, shape_of, tensor, tensor_type
 from tessella.dialects.place import PlaceAttr, placed, precision_of
+from tessella.dialects.sizes import declare_symbols
 from tessella.dialects.tile import (
     Access,
     CallOp,
@@ -53,12 +56,13 @@ from tessella.frontends.tile.bind import (
 from tessella.frontends.tile.expression import BOOL, Cast, Compute, Constant, Read
 from tessella.frontends.tile.functions import FUNCTIONS, Body
 from tessella.frontends.tile.reach import Space
+from tessella.frontends.tile.tensor_functions import has_no_elements
 from tessella.kernels.builder import KernelBuilder, Scalars, broadcast_access
 from tessella.kernels.registry import LOOP_KERNEL
 from tessella.runtime.specs import TensorSpec
 from tessella.runtime.weights import WeightStore
-from tessella.support.decisions import known
-from tessella.support.sizes import Size
+from tessella.support.conditions import always
+from tessella.support.sizes import Expr, Size, symbols_of
 
 Operand = tuple[SSAValue, Access]
 
@@ -71,7 +75,10 @@ def build(program: BoundProgram, arch: str) -> Graph:
     main = make_main(list(types), list(types.values()))
     functions = _Functions(arch)
     finish_main(main, program.outputs, functions.fill(program, main.body.block))
-    return Graph(ModuleOp([*functions.ops, main]), WeightStore(), "placed")
+    module = ModuleOp([*functions.ops, main])
+    sizes = (size for spec in program.inputs.values() for size in spec.shape)
+    declare_symbols(module, sorted(symbols_of(sizes)))
+    return Graph(module, WeightStore(), "placed")
 
 
 def _placed(spec: TensorSpec, arch: str) -> Tensor:
@@ -192,17 +199,16 @@ class _Reduction:
         return [constraint for constraint in self.space.constraints if constraint not in implied]
 
     @property
-    def box(self) -> list[tuple[int, int]]:
+    def box(self) -> list[tuple[Size, Size]]:
         """The bounds of each coordinate of the output's access."""
         ranges = {index.name: index.range for index in self.space.indices}
-        ends = (form.bounds(ranges) for form in self.out)
-        return [(known(low), known(high)) for low, high in ends]
+        return [form.bounds(ranges) for form in self.out]
 
     @property
     def stays_inside(self) -> bool:
         """Whether the output's access stays in bounds, also at invalid points."""
-        ends = zip(self.box, self.spec.numbers, strict=True)
-        return all(low >= 0 and high < size for (low, high), size in ends)
+        ends = zip(self.box, self.spec.shape, strict=True)
+        return all(always(low >= 0) and always(high < size) for (low, high), size in ends)
 
     @property
     def covers(self) -> bool:
@@ -232,7 +238,7 @@ class _Builder:
 
     def statement(self, statement: BoundTensor) -> None:
         """Add a statement of the program, and define its tensor."""
-        if 0 in statement.spec.shape:
+        if has_no_elements(statement.spec.shape):
             value = self._add(EmptyOp(self._type(statement.spec)))
         elif isinstance(statement, BoundMap):
             value = self._assignment(statement)
@@ -277,7 +283,7 @@ class _Builder:
                     case Read():
                         values.append(elements[step.tensor])
                     case Constant():
-                        values.append(s.constant(step.value, element_type(step.dtype)))
+                        values.append(_constant(s, step))
                     case Cast():
                         to = element_type(step.dtype)
                         values.append(s.cast(values[step.argument], to))
@@ -386,12 +392,19 @@ class _Builder:
         operands = [(v, broadcast_access(shape_of(v), r.spec.shape)) for v in values]
         return self._map(operands, self._type(r.spec), _choose)
 
-    def _crop(self, value: SSAValue, starts: Sequence[int], spec: TensorSpec) -> SSAValue:
+    def _crop(self, value: SSAValue, starts: Sequence[Size], spec: TensorSpec) -> SSAValue:
         """Return the elements after these starts, and zeros out of bounds."""
         type = self._type(spec)
         access = identity_access(len(spec.shape))
         shifted = tuple(form - start for form, start in zip(access, starts, strict=True))
         return self._map([(value, shifted)], type, _same, number(0, type.element_type))
+
+
+def _constant(s: Scalars, step: Constant) -> SSAValue:
+    to = element_type(step.dtype)
+    if not isinstance(step.value, Expr):
+        return s.constant(step.value, to)
+    return s.cast(s.op(IndexCastOp(s.size(step.value), i64)), to)
 
 
 def _element(value: SSAValue) -> Attribute:

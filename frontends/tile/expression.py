@@ -12,15 +12,19 @@ from tessella.dialects.nn.core import broadcast_shapes
 from tessella.dialects.tile.maths import Affine
 from tessella.dialects.tile.maths.limits import MAX_INDICES
 from tessella.frontends.tile.folding import folded
-from tessella.frontends.tile.functions import CASTS, FUNCTIONS, Number, ScalarFunction
+from tessella.frontends.tile.functions import CASTS, FUNCTIONS, ScalarFunction
+from tessella.frontends.tile.of_sizes import Known, of_sizes
 from tessella.frontends.tile.source import Source, Span
 from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
 from tessella.runtime.specs import TensorSpec
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import decided_zero, known
 from tessella.support.errors import InternalError, ShapeError
+from tessella.support.sizes import Expr as OpenSize
 from tessella.support.sizes import Size
 
 DType = np.dtype[Any]
-Value = TensorSpec | Number
+Value = TensorSpec | Known
 Scope = Mapping[str, Value]
 """What names stand for: tensors, and known numbers."""
 
@@ -45,7 +49,7 @@ class Read:
 class Constant:
     """A number."""
 
-    value: Number
+    value: Known
     dtype: DType
 
 
@@ -87,7 +91,7 @@ class Scalars:
 class _Operand:
     """A part of an expression: a number, or a step's value."""
 
-    number: Number | None
+    number: Known | None
     dtype: DType | None = None
     shape: tuple[Size, ...] = ()
     step: int = -1
@@ -103,12 +107,12 @@ def common_dtype(dtypes: Sequence[DType]) -> DType:
     return max(dtypes, key=_WIDER.index)
 
 
-def evaluate(expr: Expr, scope: Scope, source: Source) -> Number | Scalars:
+def evaluate(expr: Expr, scope: Scope, source: Source) -> Known | Scalars:
     """Return the value of an expression, or the steps that compute it. Raises TileError."""
     return _Evaluation(scope, source).run(expr)
 
 
-def number(expr: Expr, scope: Scope, source: Source) -> int:
+def number(expr: Expr, scope: Scope, source: Source) -> Size:
     """Return the value of a size or a bound. Raises TileError if it is no integer."""
     value = evaluate(expr, scope, source)
     if isinstance(value, Scalars):
@@ -116,7 +120,9 @@ def number(expr: Expr, scope: Scope, source: Source) -> int:
     return _integer(value, expr, source)
 
 
-def _integer(value: Value, expr: Expr, source: Source) -> int:
+def _integer(value: Value, expr: Expr, source: Source) -> Size:
+    if isinstance(value, OpenSize):
+        return value
     if isinstance(value, TensorSpec) or value != int(value):
         raise source.error("not an integer", expr.span, found=str(value))
     return int(value)
@@ -155,7 +161,7 @@ def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine
             what, found = "a product of two indices is not affine", f"({first}) * ({last})"
         case _ if last.terms:
             what, found = "a quotient by an index is not affine", f"({first}) / ({last})"
-        case _ if not last.constant:
+        case _ if last.constant == 0:
             what, found = "division by zero", f"({first}) / 0"
         case _:
             return first / last.constant
@@ -167,7 +173,8 @@ def _check_size(affine: Affine, node: Expr, source: Source) -> None:
     if len(affine.terms) > MAX_INDICES:
         raise source.error("too many indices", node.span, expected=f"at most {MAX_INDICES}")
     numbers = [affine.constant, *(c for _, c in affine.terms)]
-    if any(max(abs(x.numerator), x.denominator) >> (_BITS - 1) for x in numbers):
+    plain = [x for x in numbers if not isinstance(x, OpenSize)]
+    if any(max(abs(x.numerator), x.denominator) >> (_BITS - 1) for x in plain):
         raise source.error(
             "a coefficient is too large", node.span, expected=f"numbers of {_BITS} bits"
         )
@@ -180,7 +187,7 @@ class _Evaluation:
     steps: list[Step] = field(default_factory=list[Step])
     reads: dict[str, int] = field(default_factory=dict[str, int])
 
-    def run(self, expr: Expr) -> Number | Scalars:
+    def run(self, expr: Expr) -> Known | Scalars:
         stack: list[_Operand] = []
         for node in postorder(expr):
             arguments: list[_Operand] = []
@@ -221,17 +228,20 @@ class _Evaluation:
             self.reads[node.name] = self._add(Read(node.name))
         return _Operand(None, value.dtype, value.shape, self.reads[node.name])
 
-    def _folded(self, node: Apply, arguments: Sequence[_Operand]) -> Number:
+    def _folded(self, node: Apply, arguments: Sequence[_Operand]) -> Known:
         function = FUNCTIONS[node.function]
         dtype = self._computing(node, function, arguments[function.conditions :])
-        numbers = [a.number for a in arguments if a.number is not None]
+        given = [a.number for a in arguments if a.number is not None]
+        numbers = [x for x in given if not isinstance(x, OpenSize)]
         try:
+            if len(numbers) < len(given):
+                return of_sizes(node.function, given)
             return folded(function, numbers, dtype.kind)
         except ValueError as error:
             raise self.source.error(
                 f"{self._shown(node.at)!r} cannot be computed: {error}",
                 node.at,
-                found=", ".join(map(str, numbers)),
+                found=", ".join(map(str, given)),
             ) from None
 
     def _cast(self, node: Apply, arguments: Sequence[_Operand]) -> _Operand:
@@ -240,6 +250,7 @@ class _Evaluation:
             dtype = BOOL
         else:
             bits = arguments[1].number
+            bits = known(bits) if isinstance(bits, OpenSize) else bits
             if bits is None or bits not in types:
                 raise self.source.error(
                     f"{node.function!r} to a type that there is no code for",
@@ -298,9 +309,9 @@ class _Evaluation:
             return operand.step
         return self._add(Cast(operand.step, dtype))
 
-    def _fitting(self, value: Number, dtype: DType, node: Expr) -> Number:
+    def _fitting(self, value: Known, dtype: DType, node: Expr) -> Known:
         if dtype == BOOL:
-            return int(value != 0)
+            return int(not decided_zero(value) if isinstance(value, OpenSize) else value != 0)
         error = misfit(value, dtype)
         if error is not None:
             raise self.source.error(error, node.span, found=str(value))
@@ -313,23 +324,29 @@ class _Evaluation:
 _KINDS = {"b": "booleans", "i": "integers", "f": "floats"}
 
 
-def _dtype_of(value: Number) -> DType:
+def _dtype_of(value: Known) -> DType:
     """Return the type of a number on its own."""
     if isinstance(value, bool):
         return BOOL
-    return INT if isinstance(value, int) else FLOAT
+    return INT if isinstance(value, int | OpenSize) else FLOAT
 
 
-def constant(value: Number) -> Scalars:
+def constant(value: Known) -> Scalars:
     """Return a number as a tensor of rank 0: of bool, int32 or float32."""
     dtype = _dtype_of(value)
     return Scalars((Constant(value, dtype),), 0, TensorSpec((), dtype))
 
 
-def misfit(value: Number, dtype: DType) -> str | None:
-    """Return why a number is no element of a type, or None."""
+def misfit(value: Known, dtype: DType) -> str | None:
+    """Return why a number is no element of a type, or None. Raises UndecidedSizeError for a size
+    that fits for some values of symbols only."""
     if dtype == BOOL:
         return None
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    fits = float(limits.min) <= value <= float(limits.max)
-    return None if fits else f"a number does not fit into {dtype.name}"
+    least, most = float(limits.min), float(limits.max)
+    if isinstance(value, OpenSize):
+        low, high = value.bounds
+        if not least <= low <= high <= most:
+            raise UndecidedSizeError(f"{value} may not fit into {dtype.name}", value.names)
+        return None
+    return None if least <= value <= most else f"a number does not fit into {dtype.name}"

@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import Array, element_type
 from tessella.dialects.place import parse_place, precision_of
-from tessella.driver.model import Model
+from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.open_sizes import Dims
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.programs import ProgramTable
-from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
-from tessella.frontends.tile.bind import BoundProgram, bind
+from tessella.frontends.programs import (
+    MAX_PROGRAMS,
+    USUAL,
+    FixedProgram,
+    FunctionModel,
+    FunctionSource,
+    Lowered,
+)
+from tessella.frontends.tile.bind import BoundProgram, bind, check_type
 from tessella.frontends.tile.build import build
 from tessella.frontends.tile.check import check
 from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
+from tessella.frontends.trace.dims import ArgumentDims, DimNames
+from tessella.runtime.elements import dtype_name
+from tessella.runtime.explanation import Explanation
+from tessella.runtime.model import MAX_KNOWN
+from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.specs import TensorSpec
-from tessella.support import deadline
 from tessella.support.copies import Compiled
-from tessella.support.errors import InputError, OptionError
+from tessella.support.errors import InputError, OptionError, ShapeError
+from tessella.support.sizes import Size
+from tessella.support.tables import remembered
 
 _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
 """The types of Python numbers in a program."""
 
 
-class TileProgram(Compiled):
-    """A program, compiled for the shapes and dtypes of the arrays it is called with."""
+DType = np.dtype[Any]
+Types = tuple[tuple[tuple[int, ...], DType], ...]
+"""Shapes and dtypes of arguments."""
+Key = tuple[tuple[DType, ...], tuple[Dimensions, ...]]
+"""What a model is for: dtypes, and shapes as far as they are numbers."""
 
-    def __init__(self, source: str, options: CheckedOptions) -> None:
+_HINT = (
+    "Each dtype has programs of its own, and so has each shape where sizes cannot stay open, as "
+    "explain() of the program tells: pad arrays to a few shapes"
+)
+
+
+class TileProgram(Compiled):
+    """A program that is compiled for the dtypes and shapes of the arrays it is called with."""
+
+    def __init__(
+        self, source: str, dims: object, dim_names: object, options: CheckedOptions
+    ) -> None:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
                 "a Tile program must be a string", expected="str", found=type(source).__name__
@@ -43,8 +73,11 @@ class TileProgram(Compiled):
         check(self._function, self._source)
         self.inputs: tuple[str, ...] = tuple(i.name.name for i in self._function.inputs)
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._function.outputs)
+        self._dims = ArgumentDims(dims, dim_names, self.inputs)
         self._options = options
-        self._programs: ProgramTable[Model] = ProgramTable(MAX_PROGRAMS)
+        self._programs: ProgramTable[FunctionModel] = ProgramTable(MAX_PROGRAMS)
+        self._keys: dict[Types, Key] = {}
+        self._in_calls = CompilesInCalls(expected=USUAL)
 
     def __call__(self, *args: npt.ArrayLike, **kwargs: npt.ArrayLike) -> Any:
         """Run the program.
@@ -70,11 +103,19 @@ class TileProgram(Compiled):
         """
         arguments = self._arguments(args, kwargs)
         arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
-        specs = [TensorSpec(a.shape, a.dtype) for a in arrays]
-        key = tuple((spec.shape, spec.dtype) for spec in specs)
-        model = self._programs.get(key, lambda: self._compiled(specs))
+        types = tuple((a.shape, a.dtype) for a in arrays)
+        key = remembered(self._keys, types, MAX_KNOWN, lambda: self._key(types))
+        model = self._programs.get(key, lambda: self._model(key))
         results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
+
+    def explain(self) -> Explanation:
+        """What `Model.explain` tells of the program that ran last, with its open dimensions. Raises
+        ShapeError before the first call."""
+        latest = self._programs.latest()
+        if latest is None:
+            raise ShapeError("the program was not called yet", hint="call it once")
+        return latest.explain()
 
     def lower(self, *args: npt.ArrayLike | Spec, **kwargs: npt.ArrayLike | Spec) -> Lowered:
         """Bind the program to arguments, without running it.
@@ -110,15 +151,36 @@ class TileProgram(Compiled):
     def __repr__(self) -> str:
         return f"tile({self.source!r})"
 
-    def _compiled(self, specs: Sequence[TensorSpec]) -> Model:
-        with deadline.within(self._options.timeout):
-            return self._program(specs).compile(self._options, in_call=True)
+    def _key(self, types: Types) -> Key:
+        shapes, dtypes = tuple(shape for shape, _ in types), tuple(dtype for _, dtype in types)
+        kind = tuple(map(len, shapes)), dtypes
+        return dtypes, self._dims.of(kind, self.inputs, shapes)
 
-    def _program(self, specs: Sequence[TensorSpec]) -> FixedProgram:
+    def _model(self, key: Key) -> FunctionModel:
+        dtypes, dims = key
+        for name, dtype in zip(self._function.inputs, dtypes, strict=True):
+            check_type(name, dtype, self._source)
+        inputs = [
+            ValueInfo(name, dtype_name(dtype), shape)
+            for name, dtype, shape in zip(self.inputs, dtypes, dims, strict=True)
+        ]
+        graph = functools.partial(self._graph, dtypes)
+        bounds = self._dims.bounds_in(dims)
+        return FunctionModel(FunctionSource(graph, inputs), self._options, bounds, self._tell)
+
+    def _graph(self, dtypes: Sequence[DType], shapes: Sequence[tuple[Size, ...]]) -> Graph:
+        specs = [TensorSpec(s, dtype) for s, dtype in zip(shapes, dtypes, strict=True)]
         bound = bind(self._function, self._source, specs)
         arch = self._options.arch
         _check_places(bound, self._options.places, arch)
-        return FixedProgram(build(bound, arch))
+        return build(bound, arch)
+
+    def _program(self, specs: Sequence[TensorSpec]) -> FixedProgram:
+        return FixedProgram(self._graph([s.dtype for s in specs], [s.shape for s in specs]))
+
+    def _tell(self, inputs: Sequence[str], seconds: float) -> None:
+        why = f"it was called with {', '.join(inputs)}"
+        self._in_calls.tell("a Tile program", seconds, why, _HINT)
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in input order."""
@@ -168,16 +230,26 @@ def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> No
 
 def tile(
     source: str,
+    *,
+    dims: Dims | Literal["auto", "fixed"] = "auto",
+    dim_names: DimNames | None = None,
     **options: Unpack[CompileOptions],
 ) -> TileProgram:
     """Compile a program in the Tile language, written as in PlaidML: see docs/tile-language.md.
 
-    The program is compiled once for each set of shapes and dtypes of its arguments.
+    The first shapes have a program of their own. Dimensions whose size varies are dynamic from
+    then on, as far as the program does not need their numbers.
 
     Parameters
     ----------
     source : str
         The program.
+    dims : dict, "auto" or "fixed"
+        As ``jit`` takes it: sizes or bounds by the names that ``dim_names`` gives; with "fixed",
+        each set of shapes has a program.
+    dim_names : dict
+        The names of dimensions that are dynamic from the first call on, by input and dimension:
+        ``{"A": {0: "n"}}``.
     **options
         ``places``, ``target``, ``threads``, ``fallback``, ``timeout`` and ``options``, as
         ``tessella.compile`` takes them. A Tile program has one kernel for each statement, so
@@ -202,4 +274,4 @@ def tile(
     ... )
     >>> c = matmul(a, b)
     """
-    return TileProgram(source, make_options(**options))
+    return TileProgram(source, dims, dim_names, make_options(**options))

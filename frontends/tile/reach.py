@@ -7,17 +7,23 @@ product over groups of tied indices, and a group is small enough to enumerate.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice, product
 
 import numpy as np
 
 from tessella.dialects.tile import Index, Linear
 from tessella.dialects.tile.maths import Normal
 from tessella.dialects.tile.maths.intervals import Constraint, bounds
-from tessella.support.decisions import known, known_all
+from tessella.support.conditions import UndecidedSizeError, always
+from tessella.support.decisions import at_most, known, known_all
+from tessella.support.sizes import Size, symbols_of
 
 MOST_POINTS = 1 << 20
 """The most points of a group that are enumerated."""
+_FEW = 16
+"""Values of a reduced index that are all tried if sizes are dynamic; of more, the ends are."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,11 @@ class Space:
 
     def is_reached(self) -> bool:
         """Compute `reaches_all` by enumerating points; False if there are too many."""
-        shape = known_all(index.range for index in self.indices)
         if not self.constraints:
             return True
+        if self._is_open:
+            return any(map(self._is_reached_at, self._choices()))
+        shape = known_all(index.range for index in self.indices)
         if math.prod(shape) > MOST_POINTS:
             return False
         axes = np.indices(shape, np.int64, sparse=True)
@@ -62,21 +70,56 @@ class Space:
         valid = np.ones(shape, bool)
         for form, extent in self.constraints:
             value = known(form.constant) + sum(c * values[name] for name, c in form.terms)
-            valid &= (value >= 0) & (value < extent)
+            valid &= (value >= 0) & (value < known(extent))
         reduced = tuple(axis for axis, index in enumerate(self.indices) if index.reduced)
         return bool(valid.any(axis=reduced).all())
+
+    @property
+    def _is_open(self) -> bool:
+        sizes = chain((index.range for index in self.indices), _sizes(self.constraints))
+        return bool(symbols_of(sizes))
+
+    def _choices(self) -> Iterator[Mapping[str, Linear]]:
+        """Values of the reduced indices, which are the same for all values of the free ones."""
+        reduced = [index for index in self.indices if index.reduced]
+        values = (
+            range(index.range) if at_most(index.range, _FEW) else (0, 1, index.range - 1)
+            for index in reduced
+        )
+        for choice in islice(product(*values), MOST_POINTS >> 10):
+            numbers = (Linear((), value) for value in choice)
+            yield dict(zip((index.name for index in reduced), numbers, strict=True))
+
+    def _is_reached_at(self, choice: Mapping[str, Linear]) -> bool:
+        """Whether the constraints hold for all values of the free indices."""
+        ranges = {index.name: index.range for index in self.indices}
+        return all(
+            always(low >= 0) and always(high < extent)
+            for form, extent in self.constraints
+            for low, high in [form.substitute(choice).bounds(ranges)]
+        )
+
+
+def _sizes(constraints: Iterable[Constraint]) -> Iterator[Size]:
+    return chain.from_iterable((form.constant, extent) for form, extent in constraints)
 
 
 def is_determined(normal: Normal) -> bool:
     """Return whether no two points write the same element of the output.
 
     Such points would differ only in reduced indices, and in the form of each constraint by less
-    than its extent. Raises ResourceError if the search for such a difference takes too long.
+    than its extent. Raises ResourceError if the search for such a difference takes too long, and
+    UndecidedSizeError if the answer is not known for all values of symbols.
     """
-    reduced = {index.name: known(index.range) for index in normal.indices if index.reduced}
+    reduced = {index.name: index.range for index in normal.indices if index.reduced}
     differences = [(Linear.of(name), size) for name, size in reduced.items()]
     for form, extent in normal.constraints:
         terms = tuple((name, c) for name, c in form.terms if name in reduced)
         differences.append((Linear(terms), extent))
     around_zero = [(form + (extent - 1), 2 * extent - 1) for form, extent in differences]
-    return set((bounds(around_zero) or {}).values()) <= {(0, 0)}
+    is_found = set((bounds(around_zero) or {}).values()) <= {(0, 0)}
+    symbols = symbols_of(chain(reduced.values(), _sizes(normal.constraints)))
+    if not is_found and symbols:
+        what = "whether elements are assigned once needs the numbers"
+        raise UndecidedSizeError(what, (symbol.name for symbol in symbols))
+    return is_found

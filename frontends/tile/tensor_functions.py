@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,14 +11,24 @@ from xdsl.dialects.builtin import i1, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.nn.core import Tensor, dtype_of, shape_of, shown, tensor, tensor_type
+from tessella.dialects.nn.core import (
+    Tensor,
+    dtype_of,
+    shape_of,
+    shapes_differ,
+    shown,
+    tensor,
+    tensor_type,
+)
 from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile.aggregations import aggregation_of
 from tessella.kernels.builder import Form, KernelBuilder, Scalars, retyped
 from tessella.kernels.indexing import clamped, gathered, scattered
 from tessella.kernels.movement import rearranged
 from tessella.runtime.specs import TensorSpec
-from tessella.support.sizes import Size
+from tessella.support.conditions import decided
+from tessella.support.decisions import decided_zero, differs, known
+from tessella.support.sizes import Size, product
 
 MAX_RANK = 64
 """NumPy's limit."""
@@ -27,7 +36,7 @@ MAX_RANK = 64
 _INT32 = np.dtype(np.int32)
 
 Specs = Sequence[TensorSpec]
-Numbers = Sequence[int]
+Numbers = Sequence[Size]
 
 
 class MisfitError(ValueError):
@@ -80,9 +89,14 @@ def _check_indices(spec: TensorSpec, argument: int) -> None:
         )
 
 
-def _axis(spec: TensorSpec, axis: int, argument: int) -> int:
+def has_no_elements(shape: Sequence[Size]) -> bool:
+    """Whether a tensor of this shape is empty."""
+    return any(map(decided_zero, shape))
+
+
+def _axis(spec: TensorSpec, number: Size, argument: int) -> int:
     """A dimension counted from the front."""
-    rank = len(spec.shape)
+    rank, axis = len(spec.shape), known(number)
     if not -rank <= axis < rank:
         raise MisfitError(
             argument,
@@ -99,12 +113,12 @@ def _axis(spec: TensorSpec, axis: int, argument: int) -> int:
 def _gathered(specs: Specs, _: Numbers) -> TensorSpec:
     data, indices = specs
     _check_indices(indices, 1)
-    chosen = indices.numbers
+    chosen = indices.shape
     if not data.shape:
         raise MisfitError(
             0, "the tensor has no rows", expected="at least one dimension", found="a scalar"
         )
-    if data.shape[0] == 0 and 0 not in chosen:
+    if decided_zero(data.shape[0]) and not has_no_elements(chosen):
         raise MisfitError(
             0, "the tensor has no rows", expected="at least one", found=shown(data.shape)
         )
@@ -121,7 +135,7 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
     values, indices, like = specs
     _check_indices(indices, 1)
     rank = len(indices.shape)
-    if values.shape[:rank] != indices.shape:
+    if shapes_differ(values.shape[:rank], indices.shape):
         raise MisfitError(
             0,
             "the first dimensions of the values are those of the indices",
@@ -132,7 +146,7 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
         raise MisfitError(
             2, "the tensor has no rows", expected="at least one dimension", found="a scalar"
         )
-    if like.shape[0] == 0 and 0 not in values.shape:
+    if decided_zero(like.shape[0]) and not has_no_elements(values.shape):
         raise MisfitError(
             2, "there are no rows to add to", expected="at least one", found=shown(like.shape)
         )
@@ -144,7 +158,7 @@ def _scatter(aggregation: str) -> TensorFunction:
 
     def build(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
         values, indices, _like = operands
-        if 0 in shape_of(values):
+        if has_no_elements(shape_of(values)):
             return _filled(k, type, 0)
         first = _before_any(aggregation, type.element_type)
         start = _filled(k, type, first)
@@ -169,7 +183,8 @@ def _zero_where_unwritten(
     k: KernelBuilder, indices: SSAValue, written: SSAValue, type: Tensor
 ) -> SSAValue:
     """The rows that an index names, and zeros."""
-    names, shape = _names(len(shape_of(type))), shape_of(type)
+    shape = shape_of(type)
+    names = [f"d{i}" for i in range(len(shape))]
     nowhere = _filled(k, _flags(type, shape[:1]), 0)
     ones = _filled(k, _flags(type, shape_of(indices)), 1)
     reached = scattered(k, "=", nowhere, (indices, [[]]), ones, clamped)
@@ -199,7 +214,7 @@ def _index(
     k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
 ) -> SSAValue:
     """R[.., d, ..] = d."""
-    name = f"d{numbers[0] % len(shape_of(operands[0]))}"
+    name = f"d{known(numbers[0]) % len(shape_of(operands[0]))}"
     return k.map([], type, lambda s, _: s.op(arith.IndexCastOp(s.index(name), i32)))
 
 
@@ -222,16 +237,16 @@ def _shape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Ten
 
 
 def _reshaped(specs: Specs, numbers: Numbers) -> TensorSpec:
-    shape = specs[0].numbers
+    shape = specs[0].shape
     for i, size in enumerate(numbers, 1):
-        if size < 0:
+        if decided(size < 0):
             raise MisfitError(i, "a size is negative", expected="0 or more", found=str(size))
-    if math.prod(numbers) != math.prod(shape):
+    if differs(product(numbers), product(shape)):
         raise MisfitError(
             0,
             "the shapes have different numbers of elements",
-            expected=f"{math.prod(numbers)}, as {shown(numbers)} has",
-            found=f"{math.prod(shape)} in {shown(shape)}",
+            expected=f"{product(numbers)}, as {shown(numbers)} has",
+            found=f"{product(shape)} in {shown(shape)}",
         )
     return TensorSpec(tuple(numbers), specs[0].dtype)
 
@@ -245,11 +260,11 @@ def _reshape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: T
 
 def _sorted(specs: Specs, numbers: Numbers) -> TensorSpec:
     """Of `argsort(x, axis, descending, count)`."""
-    shape, (along, _, count) = specs[0].numbers, _of_sort(specs[0], numbers)
+    shape, (along, _, count) = specs[0].shape, _of_sort(specs[0], numbers)
     return TensorSpec((*shape[:along], count, *shape[along + 1 :]), _INT32)
 
 
-def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, int]:
+def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
     """The dimension, whether the greatest come first, and how many elements are selected."""
     axis, descending, count = (*numbers, *(None,) * (3 - len(numbers)))
     along = _axis(spec, -1 if axis is None else axis, 0 if axis is None else 1)
@@ -257,8 +272,8 @@ def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, int]:
         raise MisfitError(
             2, "there is no such order", expected="0 for ascending, or 1", found=str(descending)
         )
-    size = spec.numbers[along]
-    if count is not None and not 0 <= count <= size:
+    size = spec.shape[along]
+    if count is not None and not (decided(count >= 0) and decided(count <= size)):
         raise MisfitError(
             3, "there are not so many elements", expected=f"in [0, {size}]", found=str(count)
         )

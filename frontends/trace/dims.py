@@ -12,6 +12,9 @@ from tessella.runtime.signature import Dimensions
 from tessella.support.errors import InputError, OptionError
 from tessella.support.tables import remembered
 
+DimNames = Mapping[str, Mapping[int, str]]
+"""Names of dimensions that are open, by argument and dimension."""
+
 _MOST = 64
 """Kinds of calls whose shapes are recorded."""
 

@@ -10,29 +10,29 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, over
 import numpy as np
 
 from tessella.dialects.graph import Graph
-from tessella.driver.compiling import total
 from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.key import Key as ModelKey
-from tessella.driver.model import Model
-from tessella.driver.open_sizes import OF_ARRAYS, Bounds, Dims
+from tessella.driver.open_sizes import Dims
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.programs import ProgramTable
-from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
+from tessella.frontends.programs import (
+    MAX_PROGRAMS,
+    USUAL,
+    FixedProgram,
+    FunctionModel,
+    Lowered,
+)
 from tessella.frontends.trace import numbers
 from tessella.frontends.trace.arguments import Call, Parameters, plain_types
-from tessella.frontends.trace.dims import ArgumentDims
-from tessella.frontends.trace.program import Interface, TracedSource, trace
+from tessella.frontends.trace.dims import ArgumentDims, DimNames
+from tessella.frontends.trace.program import Interface, source, trace
 from tessella.frontends.trace.traced import Array
 from tessella.runtime.explanation import Explanation
-from tessella.runtime.model import MAX_KNOWN, Shapes
+from tessella.runtime.model import MAX_KNOWN
 from tessella.runtime.signature import Dimensions
 from tessella.support.copies import Compiled
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 from tessella.support.tables import remembered
-
-USUAL = 8
-"""Programs of one function that are compiled in calls without a warning."""
 
 _HINT = (
     "Each dtype and static value has programs of its own, and so has each shape where sizes cannot "
@@ -40,27 +40,12 @@ _HINT = (
     "that change as arrays and not by static_argnames"
 )
 
-DimNames = Mapping[str, Mapping[int, str]]
-"""Names of dimensions that are open, by argument and dimension."""
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class TracedModel(Model):
-    """The programs of a function for arrays of certain types, some of whose sizes are open."""
-
-    def __init__(
-        self,
-        source: TracedSource,
-        options: CheckedOptions,
-        bounds: Mapping[str, Bounds],
-        tell: Callable[[Sequence[str], float], None],
-    ) -> None:
-        self._tell_compiled = tell
-        super().__init__(
-            source, options, openness=bounds, in_call=True, most=MAX_PROGRAMS, starts=OF_ARRAYS
-        )
+class TracedModel(FunctionModel):
+    """The programs of a traced function for arrays of certain types."""
 
     def call(self, arrays: Sequence[Array]) -> Any:
         """The function's result for arrays of its types."""
@@ -72,11 +57,6 @@ class TracedModel(Model):
             numbers.check(interface.numbers, [info.name for info in self.inputs], ready)
         results = executable.run(ready, self.threads)
         return interface.results.unflatten(iter(results))
-
-    def _tell(self, key: ModelKey, timings: Mapping[str, float], call: Shapes | None) -> None:
-        columns = zip(self.inputs, key.made, strict=True)
-        inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
-        self._tell_compiled(inputs, total(timings))
 
 
 Key = tuple[Hashable, tuple[Dimensions, ...]]
@@ -189,9 +169,9 @@ class Jitted(Compiled, Generic[P, R]):
     def _model(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
         call = self._parameters.call(args, kwargs).without_elements()
         bounds = self._dims.bounds_in(key[1])
-        source = TracedSource(functools.partial(self._traced, call), call, key[1])
+        made = source(functools.partial(self._traced, call), call, key[1])
         tell = functools.partial(self._tell, call.static)
-        return TracedModel(source, self._options, bounds, tell)
+        return TracedModel(made, self._options, bounds, tell)
 
     def _traced(self, call: Call, shapes: Sequence[tuple[Size, ...]]) -> Graph:
         return trace(self._function, self._parameters, call, shapes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -13,18 +13,19 @@ from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import Tensor, dtype_of, element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.emitter import Value
+from tessella.frontends.programs import FunctionSource
 from tessella.frontends.trace.arguments import Call, Parameters, Spec
 from tessella.frontends.trace.effects import check_unchanged
 from tessella.frontends.trace.location import located
 from tessella.frontends.trace.numbers import Step
 from tessella.frontends.trace.outside import without_effects
 from tessella.frontends.trace.size import TracedNumber
-from tessella.frontends.trace.traced import Array, Trace, Traced
+from tessella.frontends.trace.traced import Trace, Traced
 from tessella.frontends.trace.tree import Tree, flatten
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.errors import InputError, ShapeError
-from tessella.support.sizes import Size, Symbol, symbols_of
+from tessella.support.sizes import Size, symbols_of
 
 Shapes = Sequence[tuple[Size, ...]]
 
@@ -71,29 +72,19 @@ class Interface:
     """Integers that are arguments, or follow from them."""
 
 
-class TracedSource:
-    """A function on arrays of certain types, some of whose sizes may have names."""
-
-    fingerprint: str | None = None
-    symbols: Sequence[Symbol] = ()
-    outputs: Sequence[ValueInfo] = ()
-    """Not known before the trace; the structure of a graph tells."""
-
-    def __init__(
-        self, graph: Callable[[Shapes], Graph], call: Call, shapes: Sequence[Dimensions]
-    ) -> None:
-        self._graph = graph
-        columns = zip(call.names(), call.specs(), shapes, strict=True)
-        self.inputs: Sequence[ValueInfo] = [
+def source(
+    graph: Callable[[Shapes], Graph], call: Call, shapes: Sequence[Dimensions]
+) -> FunctionSource:
+    """A function on arrays of a call's types. Its outputs are known after the trace: the structure
+    of a graph tells."""
+    columns = zip(call.names(), call.specs(), shapes, strict=True)
+    return FunctionSource(
+        graph,
+        [
             ValueInfo(name, dtype_name(dtype_of(_tensor(name, spec, ()))), shape)
             for name, spec, shape in columns
-        ]
-
-    def graph(
-        self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
-    ) -> Graph:
-        """The program for these shapes."""
-        return self._graph([shapes[info.name] for info in self.inputs])
+        ],
+    )
 
 
 def _tensor(name: str, spec: Spec, shape: tuple[Size, ...]) -> Tensor:

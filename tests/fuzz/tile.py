@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import tessella
 from tessella import targets
 from tessella.dialects.printing import to_text
 from tessella.support.conditions import UndecidedSizeError
+from tessella.support.errors import ResourceError, TileError
 from tests.codegen.harness import EMULATED
 from tests.frontends.tile import points
 from tests.frontends.tile.checks import same
@@ -37,25 +39,45 @@ class Trial:
 
     sketch: Sketch
     target: str
+    more: Sequence[int] = ()
+    """How much longer the dimensions are in further calls."""
 
 
 def draw_program(random: Random) -> Trial:
     """A program on small tensors, or on some that are longer than vectors."""
     seed, target = random.getrandbits(32), random.choice(TARGETS)
+    more = random.sample((1, 2, 3, 5), random.choice((0, 0, 3)))
     if random.random() < 0.25:
-        return Trial(sketch(seed, random.choice((1, 2)), 40), target)
-    return Trial(sketch(seed, random.choice((1, 2, 3, 4))), target)
+        return Trial(sketch(seed, random.choice((1, 2)), 40), target, more)
+    return Trial(sketch(seed, random.choice((1, 2, 3, 4))), target, more)
 
 
 def check_program(trial: Trial) -> str:
-    """Compiled, it gives what the trying of all points gives, to the bit."""
-    source, arrays = trial.sketch.source, trial.sketch.arrays
+    """Compiled, it gives what the trying of all points gives, to the bit; so it does for other
+    sizes of its inputs, which are open from the second ones on."""
+    program = tessella.tile(trial.sketch.source, target=trial.target)
+    _check_call(program, trial.sketch.arrays)
+    for more in trial.more:
+        arrays = [_resized(array, more) for array in trial.sketch.arrays]
+        try:
+            program.lower(*arrays)
+        except (TileError, ResourceError):
+            continue
+        _check_call(program, arrays)
+    return "right"
+
+
+def _check_call(program: tessella.TileProgram, arrays: Sequence[points.Array]) -> None:
     with np.errstate(all="ignore"):
-        wanted = list(points.run(source, *arrays).values())
-    got = tessella.tile(source, target=trial.target)(*arrays)
+        wanted = list(points.run(program.source, *arrays).values())
+    got = program(*arrays)
     for result, want in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
         same(result, want)
-    return "right"
+
+
+def _resized(array: points.Array, more: int) -> points.Array:
+    """The elements again and again, in dimensions that are so much longer; those of 1 stay."""
+    return np.resize(array, [size + more if size > 1 else size for size in array.shape])
 
 
 def save_program(trial: Trial, folder: Path) -> None:

@@ -1,4 +1,8 @@
-"""Affine forms with rational coefficients over named indices: the index expressions of Tile."""
+"""Affine forms with rational coefficients over named indices: the index expressions of Tile.
+
+The constant may be a size that depends on symbols. Where a form would need to know it, or a part of
+it, UndecidedSizeError is raised.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,48 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tessella.dialects.tile.access import Linear
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.decisions import is_multiple, known
 from tessella.support.errors import InternalError, InvalidModelError
+from tessella.support.sizes import Expr, Size
 
 Number = int | Fraction
+Constant = Fraction | Expr
 
 _ZERO = Fraction(0)
+
+
+def constant(value: Number | Size) -> Constant:
+    """A number or a size as the constant of a form."""
+    return value if isinstance(value, Expr) else Fraction(value)
+
+
+def _sum(a: Constant, b: Constant) -> Constant:
+    if isinstance(a, Fraction) and isinstance(b, Fraction):
+        return a + b
+    return constant(_whole(a) + _whole(b))
+
+
+def _product(a: Constant, b: Constant) -> Constant:
+    if isinstance(a, Expr):
+        a, b = b, a
+    if isinstance(a, Expr):
+        return constant(a * b)
+    if not isinstance(b, Expr):
+        return a * b
+    times = b * a.numerator
+    if not is_multiple(times, a.denominator):
+        raise UndecidedSizeError(f"{times} is no known multiple of {a.denominator}", b.names)
+    return constant(times // a.denominator)
+
+
+def _whole(a: Constant) -> Size:
+    """An integer that is added to a size."""
+    if isinstance(a, Expr):
+        return a
+    if a.denominator != 1:
+        raise UndecidedSizeError(f"{a} is added to a size", ())
+    return a.numerator
 
 
 @dataclass(frozen=True)
@@ -23,7 +64,7 @@ class Affine:
 
     terms: tuple[tuple[str, Fraction], ...] = ()
     """Each index occurs once, with a nonzero coefficient."""
-    constant: Fraction = _ZERO
+    constant: Constant = _ZERO
 
     @staticmethod
     def of(name: str, coefficient: Number = 1) -> Affine:
@@ -31,9 +72,9 @@ class Affine:
         return Affine(((name, Fraction(coefficient)),)) if coefficient else Affine()
 
     @staticmethod
-    def number(value: Number) -> Affine:
+    def number(value: Number | Size) -> Affine:
         """The form of a constant."""
-        return Affine((), Fraction(value))
+        return Affine((), constant(value))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,37 +85,41 @@ class Affine:
         """The coefficient of an index; 0 if it does not occur."""
         return next((c for n, c in self.terms if n == name), _ZERO)
 
-    def __add__(self, other: Affine | Number) -> Affine:
+    def __add__(self, other: Affine | Number | Size) -> Affine:
         if not isinstance(other, Affine):
-            return Affine(self.terms, self.constant + other)
+            return Affine(self.terms, _sum(self.constant, constant(other)))
         sums = dict(self.terms)
         for name, c in other.terms:
             sums[name] = sums.get(name, _ZERO) + c
         terms = tuple((n, c) for n, c in sums.items() if c)
-        return Affine(terms, self.constant + other.constant)
+        return Affine(terms, _sum(self.constant, other.constant))
 
     __radd__ = __add__
 
     def __neg__(self) -> Affine:
         return self * -1
 
-    def __sub__(self, other: Affine | Number) -> Affine:
+    def __sub__(self, other: Affine | Number | Size) -> Affine:
         return self + -other
 
-    def __rsub__(self, other: Number) -> Affine:
+    def __rsub__(self, other: Number | Size) -> Affine:
         return -self + other
 
-    def __mul__(self, factor: Number) -> Affine:
-        if not factor:
+    def __mul__(self, factor: Number | Size) -> Affine:
+        scale = constant(factor)
+        if scale == 0:
             return Affine()
-        return Affine(tuple((n, c * factor) for n, c in self.terms), self.constant * factor)
+        by = Fraction(known(scale)) if isinstance(scale, Expr) and self.terms else scale
+        terms = tuple((n, c * by) for n, c in self.terms if isinstance(by, Fraction))
+        return Affine(terms, _product(self.constant, by))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Number) -> Affine:
-        if not divisor:
+    def __truediv__(self, divisor: Number | Size) -> Affine:
+        if divisor == 0:
             raise InvalidModelError(f"the index expression {self} is divided by 0")
-        return self * Fraction(1, divisor)
+        scale = divisor if isinstance(divisor, Fraction) else known(divisor)
+        return self * Fraction(1, scale)
 
     def substitute(self, forms: Mapping[str, Affine]) -> Affine:
         """The form with some indices replaced by forms."""
@@ -87,18 +132,21 @@ class Affine:
     def integral(self) -> bool:
         """Whether all coefficients are integers. The form is then an integer at all integer
         points."""
-        return self.constant.denominator == 1 and all(c.denominator == 1 for _, c in self.terms)
+        whole = isinstance(self.constant, Expr) or self.constant.denominator == 1
+        return whole and all(c.denominator == 1 for _, c in self.terms)
 
     def linear(self) -> Linear:
         """The same form as a `Linear`, if it is integral."""
         if not self.integral:
             raise InternalError(f"{self} is not integral")
         terms = tuple((name, c.numerator) for name, c in self.terms)
-        return Linear(terms, self.constant.numerator)
+        return Linear(terms, _whole(self.constant))
 
     def __str__(self) -> str:
         parts = [(c, _monomial(name, abs(c))) for name, c in self.terms]
-        if self.constant or not parts:
+        if isinstance(self.constant, Expr):
+            parts.append((Fraction(1), f"[{self.constant}]"))
+        elif self.constant or not parts:
             parts.append((self.constant, str(abs(self.constant))))
         (first, head), *rest = parts
         text = f"-{head}" if first < 0 else head

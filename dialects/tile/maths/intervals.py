@@ -9,12 +9,13 @@ from math import gcd
 
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths.limits import Budget
-from tessella.dialects.tile.maths.propagation import Bound
+from tessella.dialects.tile.maths.propagation import Bound, inequalities, propagate
 from tessella.dialects.tile.maths.simplex import Simplex
-from tessella.support.conditions import decided
-from tessella.support.decisions import known
+from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import decided_max, decided_min, known
+from tessella.support.sizes import Size, symbols_of
 
-Constraint = tuple[Linear, int]
+Constraint = tuple[Linear, Size]
 """``0 <= form < extent``."""
 
 
@@ -23,8 +24,8 @@ class Interval:
     """``low <= form <= high`` for a form of coprime coefficients, without a constant."""
 
     form: Linear
-    low: int
-    high: int
+    low: Size
+    high: Size
 
     @property
     def constraint(self) -> Constraint:
@@ -37,8 +38,8 @@ class Interval:
         name, c = self.form.terms[0]
         if other.form.coefficient(name) != c:
             low, high = -high, -low
-        low, high = max(self.low, low), min(self.high, high)
-        return Interval(self.form, low, high) if low <= high else None
+        low, high = decided_max(self.low, low), decided_min(self.high, high)
+        return Interval(self.form, low, high) if decided(low <= high) else None
 
 
 def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
@@ -56,18 +57,17 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
         interval = _interval(form, extent)
         key = _direction(interval.form)
         both = merged[key].intersect(interval) if key in merged else interval
-        if both is None or both.low > both.high:
+        if both is None or decided(both.low > both.high):
             return None
         merged[key] = both
     return tuple(merged.values())
 
 
-def _interval(form: Linear, extent: int) -> Interval:
+def _interval(form: Linear, extent: Size) -> Interval:
     """The form only takes multiples of the greatest common divisor of its coefficients."""
     divisor = gcd(*(c for _, c in form.terms))
-    constant = known(form.constant)
-    low = -(constant // divisor)
-    high = (extent - 1 - constant) // divisor
+    low = -(form.constant // divisor)
+    high = (extent - 1 - form.constant) // divisor
     return Interval(Linear(tuple((n, c // divisor) for n, c in form.terms)), low, high)
 
 
@@ -77,24 +77,63 @@ def _direction(form: Linear) -> frozenset[tuple[str, int]]:
     return frozenset((n, c if first > 0 else -c) for n, c in form.terms)
 
 
-def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[int, int]] | None:
-    """The least and the greatest value of each variable at the integer points of the constraints.
+def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[Size, Size]] | None:
+    """The least and the greatest value of each variable at the integer points of the constraints;
+    where these depend on symbols, values that no point is below and above.
 
-    None if there are no such points. Raises `ResourceError` if the search takes too long.
+    None if there are no such points. Raises `ResourceError` if the search takes too long, and
+    `UndecidedSizeError` where symbols decide too much.
     """
     intervals = merge(constraints)
     if intervals is None:
         return None
     budget = Budget()
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, tuple[Size, Size]] = {}
     for part in _independent(intervals):
         names = list(dict.fromkeys(name for x in part for name, _ in x.form.terms))
-        simplex = _simplex(names, part, budget)
-        for i, name in enumerate(names):
-            ends = simplex.range_of(i)
-            if ends is None:
-                return None
-            found[name] = ends
+        symbols = symbols_of(end for x in part for end in (x.low, x.high))
+        ranges = _propagated(names, part) if symbols else _exact(names, part, budget)
+        if ranges is None:
+            return None
+        found |= zip(names, ranges, strict=True)
+    return found
+
+
+def _exact(
+    names: Sequence[str], intervals: Sequence[Interval], budget: Budget
+) -> Sequence[tuple[int, int]] | None:
+    sides, forms = _columns(names, intervals)
+    numbers = [(row, known(low), known(high)) for row, low, high in forms]
+    simplex = Simplex([(_known(low), _known(high)) for low, high in sides], numbers, budget)
+    found: list[tuple[int, int]] = []
+    for i in range(len(names)):
+        ends = simplex.range_of(i)
+        if ends is None:
+            return None
+        found.append(ends)
+    return found
+
+
+def _known(bound: Bound) -> int | None:
+    return None if bound is None else known(bound)
+
+
+def _propagated(
+    names: Sequence[str], intervals: Sequence[Interval]
+) -> Sequence[tuple[Size, Size]] | None:
+    """The ranges that each form alone implies."""
+    sides, forms = _columns(names, intervals)
+    low: list[Bound] = [*(least for least, _ in sides), *(least for _, least, _ in forms)]
+    high: list[Bound] = [*(most for _, most in sides), *(most for _, _, most in forms)]
+    if not propagate(inequalities([row for row, _, _ in forms]), low, high):
+        return None
+    found: list[tuple[Size, Size]] = []
+    for name, least, most in zip(names, low, high, strict=False):
+        if least is None or most is None:
+            symbols = symbols_of(end for x in intervals for end in (x.low, x.high))
+            what = f"the range of the index {name!r} needs the numbers"
+            raise UndecidedSizeError(what, (symbol.name for symbol in symbols))
+        found.append((least, most))
     return found
 
 
@@ -115,13 +154,20 @@ def _independent(intervals: Sequence[Interval]) -> list[list[Interval]]:
     return [members for _, members in groups]
 
 
-def _simplex(names: Sequence[str], intervals: Sequence[Interval], budget: Budget) -> Simplex:
+Form = tuple[list[int], Size, Size]
+"""The coefficients of a form by variable, its least and its greatest value."""
+
+
+def _columns(
+    names: Sequence[str], intervals: Sequence[Interval]
+) -> tuple[list[tuple[Bound, Bound]], list[Form]]:
+    """The bounds of each variable alone, and the forms of several."""
     sides: dict[str, tuple[Bound, Bound]] = dict.fromkeys(names, (None, None))
-    forms: list[tuple[list[int], int, int]] = []
+    forms: list[Form] = []
     for x in intervals:
         if len(x.form.terms) > 1:
             forms.append(([x.form.coefficient(n) for n in names], x.low, x.high))
             continue
         for name, c in x.form.terms:
             sides[name] = (x.low, x.high) if c > 0 else (-x.high, -x.low)
-    return Simplex([sides[name] for name in names], forms, budget)
+    return [sides[name] for name in names], forms

@@ -27,11 +27,11 @@ from tessella.dialects.tile.maths.limits import (
     check_numbers,
 )
 from tessella.dialects.tile.maths.variables import Bounded, Variables, names_of, reduced, split
-from tessella.support.conditions import decided
-from tessella.support.decisions import known
+from tessella.support.conditions import always
 from tessella.support.errors import InvalidModelError
+from tessella.support.sizes import Expr, Size
 
-TensorAccess = tuple[Sequence[Affine], Sequence[int]]
+TensorAccess = tuple[Sequence[Affine], Sequence[Size]]
 """One form for each dimension of a tensor, and its shape."""
 
 _NEVER: Constraint = (Linear((), -1), 1)
@@ -47,8 +47,9 @@ class Normal:
     """
 
     indices: tuple[Index, ...]
-    """First the free ones, which occur in the output's access, then the reduced ones. No range is 0
-    or 1, and an index takes its first value and its last at some points of the space."""
+    """First the free ones, which occur in the output's access, then the reduced ones. No range is
+    the number 0 or 1. If its range follows from numbers alone, an index takes its first value and
+    its last at some points of the space."""
     accesses: tuple[Access, ...]
     """One form for each dimension: the output's, then the inputs' as they were given."""
     constraints: tuple[Constraint, ...]
@@ -63,10 +64,11 @@ class Normal:
 
 
 def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = ()) -> Normal:
-    """The normal form of a contraction.
+    """The normal form of a contraction, some of whose extents and constants may depend on symbols.
 
     ``tensors`` lists the output first. Raises `UnboundedIndexError`, which names the indices
-    without bounds, and `ResourceError`, which names the exceeded limit of `limits`.
+    without bounds, `ResourceError`, which names the exceeded limit of `limits`, and
+    `UndecidedSizeError` where the form is another one for some values of symbols.
     """
     output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
     others = [*constraints, *chain(*inputs)]
@@ -77,7 +79,7 @@ def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = 
     return _normal(variables, tensors, [*constraints, *output, *chain(*inputs)])
 
 
-def _dimensions(forms: Sequence[Affine], shape: Sequence[int]) -> list[Bounded]:
+def _dimensions(forms: Sequence[Affine], shape: Sequence[Size]) -> list[Bounded]:
     if len(forms) != len(shape):
         raise InvalidModelError(
             "a tensor is accessed by another number of index expressions than it has dimensions",
@@ -92,9 +94,9 @@ def _check(rows: Sequence[Bounded]) -> None:
     check_count("dimensions and constraints", len(rows), MAX_FORMS)
     check_count("indices", len(names_of(row.form for row in rows)), MAX_INDICES)
     for row in rows:
-        numbers = (row.form.constant, *(c for _, c in row.form.terms))
-        sides = chain.from_iterable((x.numerator, x.denominator) for x in numbers)
-        check_numbers((row.extent, *sides), row)
+        numbers = (row.extent, row.form.constant, *(c for _, c in row.form.terms))
+        known = (x for x in numbers if not isinstance(x, Expr))
+        check_numbers(chain.from_iterable((x.numerator, x.denominator) for x in known), row)
 
 
 def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
@@ -114,12 +116,13 @@ def _normal(
     constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
     constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
     for form, _ in constraints:
-        check_numbers((known(form.constant), *(c for _, c in form.terms)), form)
+        numbers = (form.constant, *(c for _, c in form.terms))
+        check_numbers((x for x in numbers if not isinstance(x, Expr)), form)
     ranges = bounds(constraints)
     if ranges is None:
         return _nothing(tensors)
     shifted = {name: _from_zero(name, *ends) for name, ends in ranges.items()}
-    box = {name: high - low + 1 for name, (low, high) in ranges.items() if low < high}
+    box = {n: high - low + 1 for n, (low, high) in ranges.items() if not always(low >= high)}
     accesses = [tuple(form.substitute(shifted) for form in access) for access in accesses]
     kept = _kept(((f.substitute(shifted), extent) for f, extent in constraints), box)
     free = {name for form in accesses[0] for name, _ in form.terms}
@@ -127,21 +130,21 @@ def _normal(
     return Normal(tuple(indices), tuple(accesses), kept)
 
 
-def _from_zero(name: str, low: int, high: int) -> Linear:
+def _from_zero(name: str, low: Size, high: Size) -> Linear:
     """A variable in terms of one that starts at 0; a constant if it has a single value."""
-    return Linear.of(name) + low if low < high else Linear((), low)
+    return Linear((), low) if always(low >= high) else Linear.of(name) + low
 
 
-def _kept(constraints: Iterable[Constraint], box: Mapping[str, int]) -> tuple[Constraint, ...]:
+def _kept(constraints: Iterable[Constraint], box: Mapping[str, Size]) -> tuple[Constraint, ...]:
     """The constraints that do not hold in the whole box."""
     merged = merge(constraints)
     assert merged is not None, "a space that has points has none"
     return tuple(x.constraint for x in merged if not _implied(x, box))
 
 
-def _implied(interval: Interval, box: Mapping[str, int]) -> bool:
+def _implied(interval: Interval, box: Mapping[str, Size]) -> bool:
     low, high = interval.form.bounds(box)
-    return decided(interval.low <= low) and decided(high <= interval.high)
+    return always(interval.low <= low) and always(high <= interval.high)
 
 
 def _nothing(tensors: Sequence[TensorAccess]) -> Normal:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-Bound = int | None
+from tessella.support.conditions import always, decided
+from tessella.support.sizes import Size
+
+Bound = Size | None
 """None without a bound."""
 Inequality = Mapping[int, int]
 """``sum(coefficient * variable) <= 0``, by variable."""
 
 MAX_ROUNDS = 16
 """Some bounds approach a limit for ever, and others move one step at a time."""
+
+
+def inequalities(forms: Sequence[Sequence[int]]) -> list[Inequality]:
+    """Those that tie forms, which are numbered after the variables, to their coefficients."""
+    found: list[Inequality] = []
+    for i, row in enumerate(forms, len(forms[0]) if forms else 0):
+        equation = {j: c for j, c in enumerate(row) if c} | {i: -1}
+        found += [equation, {j: -c for j, c in equation.items()}]
+    return found
 
 
 def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool:
@@ -29,7 +41,7 @@ def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[B
 
 def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> bool:
     """``c * x <= -(the least that the other terms add up to)``, for each variable ``x``."""
-    total = 0
+    total: Size = 0
     unbounded: int | None = None
     for x, c in inequality.items():
         bound = low[x] if c > 0 else high[x]
@@ -54,14 +66,14 @@ def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> boo
 
 def _holds(low: Bound, high: Bound) -> bool:
     """Return whether there is an integer between two bounds."""
-    return low is None or high is None or low <= high
+    return low is None or high is None or decided(low <= high)
 
 
-def _smaller(a: Bound, b: int) -> int:
-    """The tighter of two upper bounds."""
-    return b if a is None else min(a, b)
+def _smaller(a: Bound, b: Size) -> Size:
+    """The tighter of two upper bounds; the first where that is not known."""
+    return b if a is None or always(b < a) else a
 
 
-def _greater(a: Bound, b: int) -> int:
-    """The tighter of two lower bounds."""
-    return b if a is None else max(a, b)
+def _greater(a: Bound, b: Size) -> Size:
+    """The tighter of two lower bounds; the first where that is not known."""
+    return b if a is None or always(b > a) else a

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 
-from tessella.dialects.tile.maths.forms import Affine
+from tessella.dialects.tile.maths.forms import Affine, Constant
 from tessella.dialects.tile.maths.lattice import Digit, digits
 from tessella.dialects.tile.maths.rowspace import RowSpace
 from tessella.support.errors import UnboundedIndexError
+from tessella.support.sizes import Expr, Size, estimated
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Bounded:
     """A constraint: ``0 <= form < extent``, and the form is an integer."""
 
     form: Affine
-    extent: int
+    extent: Size
 
     def __str__(self) -> str:
         return f"0 <= {self.form} < {self.extent}"
@@ -64,7 +65,7 @@ def reduced(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables:
     """
     free = names_of(row.form for row in output)
     names = tuple(dict.fromkeys((*free, *names_of(row.form for row in others))))
-    candidates = [*output, *sorted(others, key=lambda row: row.extent)]
+    candidates = [*output, *sorted(others, key=lambda row: estimated(row.extent))]
     space, chosen = _independent([row.form for row in candidates], names)
     unbounded = [name for i, name in enumerate(names) if not space.determines(i)]
     if unbounded:
@@ -110,7 +111,7 @@ def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
     its lower digits. None if no integers make all forms integers.
     """
     columns = _columns(variables, forms)
-    rows = [[*map(form.coefficient, columns), form.constant] for form in forms]
+    rows = [[*map(form.coefficient, columns), _fraction(form.constant)] for form in forms]
     found = digits(rows, len(columns) + 1)
     # The last coordinate stands for the constants: it has to be 1, which its first digit makes.
     steps = [d for d in found if d.coordinate < len(columns)]
@@ -118,6 +119,11 @@ def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
     if offset[-1] != 1:
         return None
     return _from_digits(variables, columns, steps, offset)
+
+
+def _fraction(constant: Constant) -> Fraction:
+    """A constant, as far as it matters to whether a form is an integer."""
+    return Fraction(0) if isinstance(constant, Expr) else constant
 
 
 def _columns(variables: Variables, forms: Sequence[Affine]) -> list[str]:

@@ -10,14 +10,14 @@ import pytest
 
 import tessella
 from tessella.dialects.graph import Graph
+from tessella.dialects.nn.core import shown
 from tessella.driver.build import lower
 from tessella.driver.compile_graph import compile_graph
-from tessella.driver.model import Model
-from tessella.driver.options import CheckedOptions, make_options
+from tessella.driver.options import make_options
 from tessella.driver.stage_file import load_stage, save_stage
 from tessella.frontends import tile as frontend
-from tessella.frontends.programs import FixedProgram
 from tessella.frontends.tile import program as tile_program
+from tessella.frontends.tile.bind import BoundProgram
 from tessella.support.errors import OptionError
 from tests.frontends.tile.checks import numbers, same
 
@@ -62,24 +62,29 @@ def test_several_outputs_are_a_tuple() -> None:
     assert a.all()
 
 
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The shapes of the first inputs for which programs are built from now on."""
+    made: list[str] = []
+    build = tile_program.build
+
+    def recorded(program: BoundProgram, arch: str) -> Graph:
+        made.append(shown(next(iter(program.inputs.values())).shape))
+        return build(program, arch)
+
+    monkeypatch.setattr(tile_program, "build", recorded)
+    return made
+
+
 def test_a_program_is_compiled_once_for_shapes_and_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[int, ...]] = []
-    compiled = FixedProgram.compile
-
-    def compile(program: FixedProgram, options: CheckedOptions, *, in_call: bool = False) -> Model:
-        model = compiled(program, options, in_call=in_call)
-        made.append(tuple(d for d in model.inputs[0].shape if isinstance(d, int)))
-        return model
-
-    monkeypatch.setattr(FixedProgram, "compile", compile)
     monkeypatch.setattr(tile_program, "MAX_PROGRAMS", 3)
-    f = tessella.tile("function (A[N]) -> (R) { R = A + 1; }")
+    made = compiled(monkeypatch)
+    f = tessella.tile("function (A[N]) -> (R) { R = A + 1; }", dims="fixed")
     for size in (2, 3, 2, 3):
         f(numbers(size))
     f(numbers(2, dtype="int8"))
     f(numbers(4))
     f(numbers(2))
-    assert made == [(2,), (3,), (2,), (4,), (2,)]
+    assert made == ["2", "3", "2", "4", "2"]
 
 
 def test_threads_share_programs() -> None:
