@@ -41,8 +41,13 @@ def compress(inputs: Sequence[Value], *, axis: int | None) -> Sequence[Array]:
     """Return the slices along an axis, or the elements, for which a condition is true."""
     x, condition = inputs
     chosen = np.flatnonzero(condition)
-    if chosen.size and chosen[-1] >= (x.size if axis is None else x.shape[axis]):
-        raise ShapeError("the condition is longer than the data", found=str(condition.shape))
+    size = x.size if axis is None else x.shape[axis]
+    if chosen.size and chosen[-1] >= size:
+        raise ShapeError(
+            "the condition is longer than the data, and chooses beyond it",
+            expected=f"places below {size}",
+            found=str(chosen[-1]),
+        )
     return [np.take(x, chosen, axis)]
 
 

@@ -133,7 +133,7 @@ class RoiAlignOp(NnOp):
         check_same_element(self, [self.x, self.rois])
         check_choice(self, "mode", settings["mode"], ROI_MODES)
         check_length(self, "sizes", settings["sizes"], 2)
-        check_least(self, "sizes", settings["sizes"], 1)
+        check_least(self, "sizes", settings["sizes"], 0)
         check_least(self, "samples", [settings["samples"]], 0)
         if tensor_type(self.batches).element_type != i64 or len(shape_of(self.batches)) != 1:
             raise ShapeError(f"{self.name}: batches list i64", found=str(self.batches.type))

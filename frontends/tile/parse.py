@@ -403,9 +403,12 @@ class _Parser:
         if not self._take("("):
             kind = Name if token.kind == "name" else IndexName
             return kind(token.text, token.span)
-        with self._deeper():
-            arguments = self._list(self._expression)
-        closing = self._expect(")", "',' or ')' after an argument")
+        arguments: tuple[Expr, ...] = ()
+        closing = self._take(")")
+        if closing is None:
+            with self._deeper():
+                arguments = self._list(self._expression)
+            closing = self._expect(")", "',' or ')' after an argument")
         return Apply(token.text, arguments, token.span.to(closing.span), token.span)
 
     def _form_operand(self) -> Expr:

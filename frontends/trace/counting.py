@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from tessella.frontends.emitter import Value, where
 from tessella.frontends.trace.dispatch import FUNCTIONS
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.indexing import as_indices
-from tessella.frontends.trace.promote import common
+from tessella.frontends.trace.promote import as_operand, cast, common, kind_of
 from tessella.frontends.trace.segments import reduced
 from tessella.frontends.trace.size import TracedSize, as_size
 from tessella.frontends.trace.traced import DType, Trace, Traced
+from tessella.frontends.trace.ufuncs import BOOL, comparable_kinds
 from tessella.support.errors import ShapeError, TessellaError
 from tessella.support.sizes import Size, bounds_of
 
@@ -35,7 +37,10 @@ def _bincount(
     trace: Trace, x: npt.ArrayLike, weights: npt.ArrayLike | None = None, minlength: int = 0
 ) -> Value:
     """How often each number from 0 to minlength is there, or the sum of its weights."""
-    places, count = _vector("x of np.bincount", as_indices(trace, x)), as_size(minlength)
+    numbers, count = trace.lift(x), as_size(minlength)
+    if numbers.dtype == BOOL:
+        numbers = numbers.cast(_INT64)
+    places = _vector("x of np.bincount", as_indices(trace, numbers))
     if type(count) is int and count < 1:
         raise TessellaError(
             "np.bincount of a traced array needs minlength: the shape of a result cannot depend "
@@ -66,7 +71,7 @@ def _searchsorted(
     """A binary search of all elements of v at once, by as many steps as the longest a needs."""
     if side not in ("left", "right"):
         raise ShapeError("side is unknown", expected="'left' or 'right'", found=repr(side))
-    ordered, values = common(trace, a, v)
+    ordered, values = common(trace, *_comparable(trace, a, v))
     ordered = _vector("a of np.searchsorted", ordered)
     if sorter is not None:
         places = as_indices(trace, sorter)
@@ -78,6 +83,14 @@ def _searchsorted(
             )
         ordered = ordered.gather(places, 0)
     return found_places(ordered, values, side)
+
+
+def _comparable(trace: Trace, *arrays: npt.ArrayLike) -> Sequence[Any]:
+    """The arrays, and numbers that integers among them may not hold as int64."""
+    operands = [as_operand(x) for x in arrays]
+    kinds = [kind_of(x) for x in operands]
+    columns = zip(operands, kinds, comparable_kinds(operands, kinds), strict=True)
+    return [x if own is kind else cast(trace, x, np.dtype(kind)) for x, own, kind in columns]
 
 
 def found_places(ordered: Value, values: Value, side: str) -> Value:

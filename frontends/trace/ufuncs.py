@@ -75,7 +75,7 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
         operands = operands[: ufunc.nin]
     kinds = [kind_of(x) for x in operands]
     if ufunc in _COMPARISONS:
-        kinds = _comparable(operands, kinds)
+        kinds = comparable_kinds(operands, kinds)
     inputs, output = _resolved(ufunc, kinds)
     values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
     result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
@@ -103,7 +103,7 @@ def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
     return _POWERS.get((base.dtype.kind, exponent), np.power)
 
 
-def _comparable(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
+def comparable_kinds(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
     """Return the kinds, with int64 for a number that its fellow operands' integers may not
     represent."""
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]

@@ -26,7 +26,7 @@ from tessella.runtime.host import (
 )
 from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.support import plugins
-from tessella.support.errors import InternalError
+from tessella.support.errors import ExecutionError, InternalError
 
 __all__ = ["KERNELS", "Array", "HostKernel", "kernel", "run"]
 
@@ -59,8 +59,25 @@ def run(
     if name not in KERNELS:
         raise InternalError(f"no host kernel for {name}")
     with np.errstate(all="ignore"):
-        results = KERNELS[name](*(None if x is None else widened(x) for x in arrays), **settings)
+        results = KERNELS[name](*(None if x is None else _read_only(x) for x in arrays), **settings)
         listed = results if isinstance(results, tuple) else (results,)
         if dtypes is not None:
+            if len(listed) != len(dtypes):
+                raise ExecutionError(
+                    f"the kernel {name!r} returns another number of results than its op has",
+                    expected=_shown(len(dtypes)),
+                    found=_shown(len(listed)),
+                )
             listed = [converted(np.asarray(x), to) for x, to in zip(listed, dtypes, strict=True)]
     return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in listed]
+
+
+def _read_only(array: Array) -> Array:
+    """The elements as a kernel gets them, which may be those of the caller."""
+    view = widened(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _shown(count: int) -> str:
+    return "an array" if count == 1 else f"a tuple of {count} arrays"

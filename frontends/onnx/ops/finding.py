@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import shapes_differ
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call, front_axis
@@ -19,7 +20,7 @@ from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
 from tessella.frontends.onnx.registry import converts
 from tessella.support.conditions import always
 from tessella.support.decisions import are_ordered, decided_min
-from tessella.support.errors import ShapeError
+from tessella.support.errors import InvalidModelError, ShapeError
 from tessella.support.sizes import Size, product
 
 _INDEX = np.dtype(np.int64)
@@ -72,7 +73,11 @@ def compress(call: Call) -> Value:
         raise _compress(call, x, axis)
     chosen = np.flatnonzero(known)
     if chosen.size and chosen[-1] >= x.shape[axis]:
-        raise ShapeError("the condition is longer than the data", found=str(condition.type))
+        raise ShapeError(
+            "the condition is longer than the data, and chooses beyond it",
+            expected=f"places below {x.shape[axis]}",
+            found=str(chosen[-1]),
+        )
     return x.gather(call.constant(chosen.astype(np.int64)), axis)
 
 
@@ -119,7 +124,9 @@ def non_max_suppression(call: Call) -> Value:
     boxes, scores = map(call.operand, range(2))
     most = call.optional(2) or call.constant(np.array(0, np.int64))
     overlap = call.optional(3) or boxes.like(0.0)
-    numbers = [x.reshape(()) for x in (most, overlap, call.optional(4)) if x is not None]
+    given = zip((most, overlap, call.optional(4)), _NUMBERS, strict=True)
+    numbers = [_single(x, name) for x, name in given if x is not None]
+    numbers[1] = _checked_overlap(call, numbers[1])
     room = _room(call, numbers[0], scores.shape[-1])
     centered = call.flag("center_point_box")
     selected, count = call.build.emit(
@@ -129,6 +136,28 @@ def non_max_suppression(call: Call) -> Value:
     if known[0] is None or known[1] is None:
         raise _cut(call, count, [selected], [(_INDEX, ["count", 3])], (0,))
     return call.constant(known[0][: int(known[1])])
+
+
+_NUMBERS = "max_output_boxes_per_class", "iou_threshold", "score_threshold"
+
+
+def _single(value: Value, name: str) -> Value:
+    if value.rank > 1 or shapes_differ(value.shape, (1,) * value.rank):
+        raise ShapeError(f"{name} is no single number", expected="(1,)", found=str(value.shape))
+    return value.reshape(())
+
+
+def _checked_overlap(call: Call, overlap: Value) -> Value:
+    """The threshold, which is from 0 to 1. One that is computed is checked as an index is."""
+    known = call.build.static(overlap)
+    if known is None:
+        is_inside = (overlap >= 0) & (overlap <= 1)
+        return overlap.reshape((1,)).gather((~is_inside).cast(_INDEX), 0)
+    if not 0 <= known <= 1:
+        raise InvalidModelError(
+            "iou_threshold is out of range", expected="in [0, 1]", found=str(known)
+        )
+    return overlap
 
 
 def _room(call: Call, most: Value, boxes: Size) -> Size:

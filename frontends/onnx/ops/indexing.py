@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import shapes_differ
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
@@ -86,8 +87,15 @@ def reverse_sequence(call: Call) -> Value:
     time, batch = (front_axis(call.integer(n), x.rank) for n in ("time_axis", "batch_axis"))
     if time == batch:
         raise ShapeError("time_axis and batch_axis are the same", found=str(time))
-    lengths = call.operand(1).cast(np.int64)
+    lengths, most = call.operand(1).cast(np.int64), shape[time]
+    if lengths.rank != 1 or shapes_differ(lengths.shape, (shape[batch],)):
+        raise ShapeError(
+            "sequence_lens has another shape than the batch",
+            expected=str((shape[batch],)),
+            found=str(lengths.shape),
+        )
     lengths = lengths.reshape([shape[d] if d == batch else 1 for d in range(x.rank)])
     positions = call.positions(shape[time], time, x.rank)
     indices = where(positions < lengths, lengths - 1 - positions, positions)
+    indices = where(lengths < 0, most, indices)  # out of range, as those that are too long are
     return x.op(nn.GatherElementsOp, indices.expand(shape), axis=time)

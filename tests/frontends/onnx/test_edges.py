@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.support.errors import ShapeError, UnsupportedError
+from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError, UnsupportedError
 from tests.frontends.onnx.models import Array, model, one_node, value
 from tests.models import run_onnxruntime as runtime
 from tests.native import normal
@@ -366,3 +366,68 @@ def test_infinite_elements_lie_outside_of_the_padding() -> None:
     outputs = [value("y", None), value("i", None, np.int64)]
     _, places = compiled(model([node], [value("x", list(x.shape))], outputs), {"x": x})
     np.testing.assert_array_equal(places[0, 0, 0], [0, 0, 1, 2])
+
+
+BOXES = np.array([[[0, 0, 1, 1], [0, 0, 1, 1.1], [2, 2, 3, 3]]], np.float32)
+SCORES = np.array([[[0.9, 0.8, 0.7]]], np.float32)
+
+
+def _suppression(most: Any, overlap: Any, *constants: str) -> onnx.ModelProto:
+    feeds = _numbers_of_suppression(most, overlap)
+    made = one_node("NonMaxSuppression", feeds, opset=11, constants=constants)
+    made.graph.output[0].CopyFrom(value("y0", None, np.int64))
+    return made
+
+
+def _numbers_of_suppression(most: Any, overlap: Any) -> dict[str, Array]:
+    numbers = {"most": np.asarray(most, np.int64), "overlap": np.asarray(overlap, np.float32)}
+    return {"boxes": BOXES, "scores": SCORES, **numbers}
+
+
+@pytest.mark.parametrize("most, overlap", [([], [0.5]), ([2, 1], [0.5]), ([2], []), ([[2]], 0.5)])
+def test_numbers_of_a_suppression_have_one_element(most: Any, overlap: Any) -> None:
+    with pytest.raises(ShapeError, match="no single number"):
+        compiled(_suppression(most, overlap), _numbers_of_suppression(most, overlap))
+
+
+@pytest.mark.parametrize("overlap", [1.5, -0.5, NAN])
+def test_a_threshold_of_overlaps_is_from_0_to_1(overlap: float) -> None:
+    with pytest.raises(InvalidModelError, match="iou_threshold is out of range"):
+        tessella.compile(_suppression([2], [overlap], "overlap"))
+    model = tessella.compile(_suppression([2], [overlap]))
+    with pytest.raises(ExecutionError, match="out of range"):
+        model.run(None, _numbers_of_suppression([2], [overlap]))
+    for fine in (0.0, 0.5, 1.0):
+        feeds = _numbers_of_suppression([2], [fine])
+        wanted = runtime(_suppression([2], [fine]), feeds)[0]
+        np.testing.assert_array_equal(model.run(None, feeds)[0], wanted)
+
+
+@pytest.mark.parametrize("height, width", [(0, 1), (1, 0), (0, 0)])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_regions_without_elements(height: int, width: int, samples: int) -> None:
+    feeds = {
+        "x": normal(1, 2, 4, 4),
+        "rois": np.array([[0, 0, 2, 2], [1, 1, 3, 3]], np.float32),
+        "batches": np.zeros(2, np.int64),
+    }
+    sizes = {"output_height": height, "output_width": width, "sampling_ratio": samples}
+    result = compiled(one_node("RoiAlign", feeds, opset=16, **sizes), feeds)[0]
+    assert (result.shape, result.dtype) == ((2, 2, height, width), np.float32)
+
+
+@pytest.mark.parametrize("length", [-1, 5])
+def test_lengths_of_sequences_that_there_are_not(length: int) -> None:
+    x = {"x": normal(4, 3), "lengths": np.array([0, 4, 2])}
+    model = tessella.compile(one_node("ReverseSequence", x, opset=10))
+    np.testing.assert_array_equal(
+        model.run(None, x)[0], runtime(one_node("ReverseSequence", x, opset=10), x)[0]
+    )
+    with pytest.raises(ExecutionError, match="out of range"):
+        model.run(None, {**x, "lengths": np.array([1, length, 2])})
+
+
+def test_lengths_for_another_batch() -> None:
+    x = {"x": normal(4, 3), "lengths": np.array([1, 2])}
+    with pytest.raises(ShapeError, match="sequence_lens has another shape than the batch"):
+        compiled(one_node("ReverseSequence", x, opset=10), x)

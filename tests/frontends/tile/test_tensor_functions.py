@@ -210,6 +210,10 @@ def test_gather_product_and_scatter_are_one_nest() -> None:
 
 UNFIT = [
     ("R = gather(A);", "gather", "wrong number of arguments of 'gather'", "2 arguments", "1"),
+    ("R = gather();", "gather", "wrong number of arguments of 'gather'", "2 arguments", "0"),
+    ("R = shape();", "shape", "wrong number of arguments of 'shape'", "1 argument", "0"),
+    ("R = A + exp( );", "exp", "wrong number of arguments of 'exp'", "1 argument", "0"),
+    ("R[i : shape()] = +(A[i]);", "shape", "wrong number of arguments", "1 argument", "0"),
     ("R = argsort(A, 0, 0, 1, 1);", "argsort", "wrong number", "1 to 4 arguments", "5"),
     ("R[i : shape(N)] = +(A[i]);", "shape", "'shape' gives a tensor", "a number", None),
     ("R = gather(B, I);", "B, I", "unknown tensor or dimension 'B'", "one of A, I, N", None),

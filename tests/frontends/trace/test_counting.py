@@ -106,6 +106,31 @@ def test_searches_in_an_order() -> None:
     agrees(lambda a, v: np.searchsorted(a, v, sorter=a.argsort()), x, array((9,), seed=1))
 
 
+NUMBERS: list[tuple[str, Any]] = [
+    *(("int8", n) for n in (300, -300, 3, 127)),
+    *(("uint8", n) for n in (-1, 256, 2)),
+    *(("uint64", n) for n in (-1, 3)),
+    ("int32", 1 << 40),
+    ("int8", 2.5),
+    ("int8", [300, -300, 2]),
+]
+
+
+@pytest.mark.parametrize("dtype, number", NUMBERS)
+def test_a_search_for_numbers_that_the_elements_may_not_hold(dtype: str, number: Any) -> None:
+    ordered = np.arange(5).astype(dtype)
+    want = np.searchsorted(ordered, number)
+    same(tessella.jit(lambda a: np.searchsorted(a, number))(ordered), want)
+    if not isinstance(number, list):
+        same(tessella.jit(np.searchsorted)(ordered, number), want)
+
+
+def test_a_count_of_booleans() -> None:
+    x = np.array([True, False, True])
+    agrees(lambda x: np.bincount(x, minlength=3), x)
+    agrees(lambda x, w: np.bincount(x, w, 2), x, array((3,)))
+
+
 def test_an_order_of_another_length() -> None:
     with pytest.raises(ShapeError, match="sorter"):
         tessella.jit(lambda a, v: np.searchsorted(a, v, sorter=np.array([0, 1])))(
