@@ -511,7 +511,7 @@ class _NativeCall:
         raise ExecutionError(
             "an index is out of range",
             where=f"node {', '.join(map(repr, nodes)) or 'unknown'}",
-            hint="check the indices, lengths and thresholds of the node; of RoiAlign, the regions too",
+            hint="check the indices, lengths, thresholds and regions that are fed to the node",
         )
 
 

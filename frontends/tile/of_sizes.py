@@ -4,7 +4,9 @@ symbols: sizes, or decisions. UndecidedSizeError is raised where only the number
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tessella.frontends.tile.functions import Number
 from tessella.support.conditions import UndecidedSizeError, decided
@@ -28,28 +30,45 @@ def _chosen(condition: Size, a: Size, b: Size) -> Size:
     return b if decided_zero(condition) else a
 
 
+def _added(a: Size, b: Size, c: Size) -> Size:
+    return a * b + c
+
+
+def _same(a: Size) -> Size:
+    return a
+
+
+def _above_zero(a: Size) -> Size:
+    return decided_max(a, 0)
+
+
+def _is_equal(a: Size, b: Size) -> Size:
+    return not differs(a, b)
+
+
+def _compared(relation: Callable[[Any, Any], Any]) -> Callable[[Size, Size], Size]:
+    return lambda a, b: decided(relation(a, b))
+
+
 _MEANINGS: Mapping[str, Callable[..., Size]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "div": _divided,
-    "mad": lambda a, b, c: a * b + c,
-    "neg": lambda a: -a,
-    "ident": lambda a: a,
+    "mad": _added,
+    "neg": operator.neg,
     "abs": abs,
-    "relu": lambda a: decided_max(a, 0),
+    "relu": _above_zero,
     "max": decided_max,
     "min": decided_min,
-    "ceil": lambda a: a,
-    "floor": lambda a: a,
-    "round": lambda a: a,
     "cond": _chosen,
-    "cmp_eq": lambda a, b: not differs(a, b),
+    "cmp_eq": _is_equal,
     "cmp_ne": differs,
-    "cmp_lt": lambda a, b: decided(a < b),
-    "cmp_le": lambda a, b: decided(a <= b),
-    "cmp_gt": lambda a, b: decided(a > b),
-    "cmp_ge": lambda a, b: decided(a >= b),
+    "cmp_lt": _compared(operator.lt),
+    "cmp_le": _compared(operator.le),
+    "cmp_gt": _compared(operator.gt),
+    "cmp_ge": _compared(operator.ge),
+    **dict.fromkeys(("ident", "ceil", "floor", "round"), _same),
 }
 
 

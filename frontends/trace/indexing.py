@@ -122,7 +122,7 @@ def _index(trace: Trace, key: Any) -> Any:
     return as_indices(trace, key)
 
 
-def as_indices(trace: Trace, indices: npt.ArrayLike) -> Value:
+def as_indices(trace: Trace, indices: npt.ArrayLike | Value) -> Value:
     """Integers of any type as those that gathers take."""
     value = trace.lift(indices)
     if value.dtype.kind not in "iu":

@@ -6,8 +6,8 @@ element are combined with it in order; an assignment keeps the last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from tessella.frontends.trace.dispatch import FUNCTIONS, STORES
 from tessella.frontends.trace.effects import check_castable, check_owned
 from tessella.frontends.trace.function import function
 from tessella.frontends.trace.indexing import as_indices, indexing
-from tessella.frontends.trace.promote import as_operand, cast, common_dtype
+from tessella.frontends.trace.promote import as_operand, common_dtype
+from tessella.frontends.trace.promote import cast as converted
 from tessella.frontends.trace.traced import DType, Trace, Traced
 from tessella.frontends.trace.ufuncs import BOOL
 from tessella.support.errors import TessellaError
@@ -30,17 +31,17 @@ _BYTE = np.dtype(np.uint8)
 @function
 def _assigned(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
     """The elements of x, with values at a key."""
-    return _written(trace, x.value, key, cast(trace, as_operand(values), x.dtype), "none")
+    return _written(trace, x.value, key, converted(trace, as_operand(values), x.dtype), "none")
 
 
-def _combined(ufunc: np.ufunc) -> Callable[..., Value]:
+def _combined(ufunc: np.ufunc) -> Callable[..., Any]:
     """The elements of x, those at a key combined with values by a ufunc."""
 
     @function
     def combined(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
         dtype = common_dtype([x, values])
         check_castable(dtype, x)
-        start, given = x.value.cast(dtype), cast(trace, as_operand(values), dtype)
+        start, given = x.value.cast(dtype), converted(trace, as_operand(values), dtype)
         return _reduced(trace, (start, given), key, ufunc, dtype).cast(x.dtype)
 
     return combined
@@ -60,8 +61,13 @@ def _reduced(
     return _written(trace, start, key, given, _OF_BOOLEANS[ufunc])
 
 
-_REDUCTIONS = {np.add: "add", np.multiply: "mul", np.maximum: "max", np.minimum: "min"}
-_OF_BOOLEANS = {np.add: "max", np.multiply: "min", np.maximum: "max", np.minimum: "min"}
+_REDUCTIONS: Mapping[np.ufunc, str] = {
+    np.add: "add",
+    np.multiply: "mul",
+    np.maximum: "max",
+    np.minimum: "min",
+}
+_OF_BOOLEANS: Mapping[np.ufunc, str] = {**_REDUCTIONS, np.add: "max", np.multiply: "min"}
 """The reductions of booleans as bytes."""
 
 
@@ -71,18 +77,16 @@ def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str
     if start.rank and _is_indices(key):
         places, target = as_indices(trace, key), start
     else:
-        every = trace.emitter.emit(nn.IotaOp, count=product(start.shape))[0]
-        places, target = (
-            indexing(Traced(trace, every.reshape(start.shape)), key).value,
-            start.flat(),
-        )
+        numbers = trace.emitter.emit(nn.IotaOp, count=product(start.shape))[0]
+        every = Traced(trace, numbers.reshape(start.shape))
+        places, target = cast(Traced, indexing(every, key)).value, start.flat()
     given = values.expand((*places.shape, *target.shape[1:]))
     tuples = places.reshape((*places.shape, 1))
     return target.op(nn.ScatterNdOp, tuples, given, reduction=reduction).reshape(start.shape)
 
 
 def _is_indices(key: Any) -> bool:
-    array = key if isinstance(key, Traced) else np.asarray(key) if isinstance(key, list) else key
+    array: Any = np.asarray(cast("list[Any]", key)) if isinstance(key, list) else key
     return isinstance(array, Traced | np.ndarray) and array.dtype.kind in "iu"
 
 

@@ -35,15 +35,16 @@ def _sum(a: Constant, b: Constant) -> Constant:
 
 def _product(a: Constant, b: Constant) -> Constant:
     if isinstance(a, Expr):
-        a, b = b, a
-    if isinstance(a, Expr):
-        return constant(a * b)
-    if not isinstance(b, Expr):
-        return a * b
-    times = b * a.numerator
-    if not is_multiple(times, a.denominator):
-        raise UndecidedSizeError(f"{times} is no known multiple of {a.denominator}", b.names)
-    return constant(times // a.denominator)
+        return constant(a * b) if isinstance(b, Expr) else _scaled(a, b)
+    return _scaled(b, a) if isinstance(b, Expr) else a * b
+
+
+def _scaled(size: Expr, factor: Fraction) -> Constant:
+    times = size * factor.numerator
+    if not is_multiple(times, factor.denominator):
+        what = f"{times} is no known multiple of {factor.denominator}"
+        raise UndecidedSizeError(what, size.names)
+    return constant(times // factor.denominator)
 
 
 def _whole(a: Constant) -> Size:

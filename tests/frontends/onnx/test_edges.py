@@ -411,7 +411,11 @@ def test_regions_without_elements(height: int, width: int, samples: int) -> None
         "rois": np.array([[0, 0, 2, 2], [1, 1, 3, 3]], np.float32),
         "batches": np.zeros(2, np.int64),
     }
-    sizes = {"output_height": height, "output_width": width, "sampling_ratio": samples}
+    sizes: dict[str, Any] = {
+        "output_height": height,
+        "output_width": width,
+        "sampling_ratio": samples,
+    }
     result = compiled(one_node("RoiAlign", feeds, opset=16, **sizes), feeds)[0]
     assert (result.shape, result.dtype) == ((2, 2, height, width), np.float32)
 

@@ -45,9 +45,11 @@ def _products(x: Any, i: Any) -> Any:
 
 def _rows_and_columns(x: Any, i: Any) -> Any:
     y = x.copy()
-    np.add.at(y, (slice(1, 5), i[:6] % 4), x[:4, [0, 1, 2, 3, 0, 1]])
+    rows: Any = slice(1, 5)
+    back: Any = slice(None, None, -2)
+    np.add.at(y, (rows, i[:6] % 4), x[:4, [0, 1, 2, 3, 0, 1]])
     np.add.at(y, 2, 1.5)
-    np.add.at(y, (slice(None, None, -2), 1), x[::2, 0])
+    np.add.at(y, (back, 1), x[::2, 0])
     return y
 
 
