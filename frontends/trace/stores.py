@@ -80,9 +80,17 @@ def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str
         numbers = trace.emitter.emit(nn.IotaOp, count=product(start.shape))[0]
         every = Traced(trace, numbers.reshape(start.shape))
         places, target = cast(Traced, indexing(every, key)).value, start.flat()
-    given = values.expand((*places.shape, *target.shape[1:]))
+    shape = (*places.shape, *target.shape[1:])
+    given = (_stripped(values, len(shape)) if reduction == "none" else values).expand(shape)
     tuples = places.reshape((*places.shape, 1))
     return target.op(nn.ScatterNdOp, tuples, given, reduction=reduction).reshape(start.shape)
+
+
+def _stripped(values: Value, rank: int) -> Value:
+    """The values of an assignment without leading dimensions of 1, as NumPy takes them."""
+    extra = values.rank - rank
+    leading = values.shape[: max(extra, 0)]
+    return values.reshape(values.shape[extra:]) if leading and set(leading) == {1} else values
 
 
 def _is_indices(key: Any) -> bool:

@@ -88,6 +88,7 @@ def _assigned(x: Any, i: Any) -> Any:
     y[::-2, 1] = x[::2, 0]
     y[0, ::-1] = [1, 2, 3, 4]
     y[..., 2] = i
+    y[1:3] = x[None, None, 2:4]
     return y
 
 
