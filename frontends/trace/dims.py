@@ -59,7 +59,7 @@ class ArgumentDims:
         OptionError."""
         openness = check_dims(dims)
         self._is_fixed = openness == "fixed"
-        self._bounds = {} if isinstance(openness, str) else openness
+        self._bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
         self._named = _named({} if names is None else names, parameters)
         self._kinds: dict[Hashable, _Kind] = {}
         _check_used(self._bounds, self._named, is_fixed=self._is_fixed)
