@@ -36,7 +36,7 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.merge import merge_indices
 from tessella.passes.kinds import KernelPass
-from tessella.passes.tile.model import EXTRACT_OPS, body_ops
+from tessella.passes.tile.model import body_ops, extract_ops
 from tessella.passes.tile.rebuild import append_body, inputs_of, reads_points
 from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
@@ -54,7 +54,7 @@ class TileTabulateBytesPass(KernelPass):
 
     def rewrite(self, kernel: KernelOp, target: Target) -> None:
         for op in kernel.statements:
-            is_long = body_ops(op) > EXTRACT_OPS * target.lanes(32)
+            is_long = body_ops(op) > extract_ops(target.lanes(32))
             if is_long and _can_be_looked_up(op) and _pays(kernel, op, target):
                 _tabulate(op)
 

@@ -29,7 +29,7 @@ shared_kernels.share()
 machine._CACHE_ROOT = environment.RUN
 
 # Tests look into what compiles, so calls compile in this process; threads of pytest would count.
-making.NODES = sys.maxsize
+making.OPS = sys.maxsize
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)

@@ -584,6 +584,11 @@ def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:
     return replace(numbers, indices=tuple(indices))
 
 
+def extract_ops(lanes: int) -> float:
+    """Return the operations to load an element into each of the lanes of a vector."""
+    return lanes * EXTRACT_OPS
+
+
 def body_ops(op: ContractOp) -> float:
     """Return the vector operations of a statement's combine body."""
     return block_ops(op.combine.block)

@@ -9,7 +9,7 @@ from tessella.runtime.signature import ValueInfo
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.errors import InputError, OptionError, ResourceError
 from tessella.support.sizes import MOST, Expr, Size, Symbol, bounds_of
-from tessella.tools.commands.shared import dims_of
+from tessella.tools.commands.dims import dims_of
 
 SIGNATURE = (
     ValueInfo("x", "float32", ("batch", "seq", 64)),

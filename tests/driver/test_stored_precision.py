@@ -15,6 +15,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import tessella
 from tessella import targets
 from tessella.driver.explain import explain
+from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
 from tests.models import lowered_for, run_onnxruntime
 from tests.native import normal
@@ -226,7 +227,7 @@ def test_digits_are_not_lost_where_a_place_takes_them_all(name: str) -> None:
 @pytest.mark.parametrize("places", [["i8"], ["i8", "u8"], ["i8", "host"], ["bool"]])
 @pytest.mark.parametrize("fallback", ["allow", "error"])
 def test_floats_are_never_stored_in_integers(
-    places: list[str], fallback: str, tmp_path: Path
+    places: list[str], fallback: Fallback, tmp_path: Path
 ) -> None:
     onnx.save(gemm(), path := tmp_path / "model.onnx")
     listed = [p if p == "host" else f"{ARCH}/{p}" for p in places]
