@@ -129,8 +129,11 @@ def callers(case: Case, sizes: str, folder: Path) -> Iterator[tuple[str, Call]]:
     loaded = tessella.load(folder / "model.tsl", threads=1)
     yield "loaded.run", lambda x: loaded.run(None, {name: x})
     if case.function is not None:
-        dims = {"x": {0: "n"}} if is_open else "fixed"
-        yield "jit", tessella.jit(case.function(), threads=1, dims=dims)
+        function = case.function()
+        if is_open:
+            yield "jit", tessella.jit(function, threads=1, dim_names={"x": {0: "n"}})
+        else:
+            yield "jit", tessella.jit(function, threads=1, dims="fixed")
     if case.op is not None:
         yield "ops", case.op
     if importlib.util.find_spec(PEER) is not None:

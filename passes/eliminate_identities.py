@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -164,7 +165,8 @@ def _skip_inner(op: NnOp) -> Replacement:
     inner = op.operands[0].owner
     if not isinstance(inner, NnOp) or type(inner) is not type(op):
         return None
-    return [type(op).make(inner.operands, **op.setting_properties)]
+    settings: dict[str, Any] = {**op.setting_properties}
+    return [type(op).make(inner.operands, **settings)]
 
 
 def _idempotent(op: NnOp) -> Replacement:
@@ -191,8 +193,9 @@ def _neutral(op: NnOp) -> Replacement:
 def _is_number(value: SSAValue, wanted: float) -> bool:
     """Return whether a splat has this number; a floating-point zero must have the same sign."""
     found = splat_number(value)
-    signed = isinstance(found, float) and found == 0
-    return found == wanted and not (signed and math.copysign(1, found) != math.copysign(1, wanted))
+    if isinstance(found, float) and found == wanted == 0.0:
+        return math.copysign(1, found) == math.copysign(1, wanted)
+    return found == wanted
 
 
 _LAWS: Mapping[type[OpTrait], Rule] = {

@@ -264,7 +264,11 @@ def _traits(row: Row) -> Sequence[OpTrait]:
     if row.sizes is None:
         return [*laws, *neutral]
     function = row.sizes
-    counts = [CountsPositions(lambda op, *x: function(*x))] if "additive" in row.laws else []
+
+    def positions(op: NnOp, *operands: Any) -> Any:
+        return function(*operands)
+
+    counts = [CountsPositions(positions)] if "additive" in row.laws else []
     return [*laws, *neutral, ComputesSizes(function), *counts]
 
 

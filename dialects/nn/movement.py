@@ -302,6 +302,10 @@ class ConcatOp(NnOp):
         return [ConcatOp.make(filled, axis=axis)] if len(filled) < len(self.operands) else None
 
 
+def _same_positions(op: ExpandOp, x: Positions) -> Positions:
+    return x
+
+
 @irdl_op_definition
 class ExpandOp(MovementOp):
     """x broadcast to `shape`, the shape of the result."""
@@ -309,7 +313,7 @@ class ExpandOp(MovementOp):
     name = "nn.expand"
     traits = traits_def(
         *(MovesElements(), ReadAsAccess(), IdentityByType(), Overrides()),
-        CountsPositions(lambda op, x: x),
+        CountsPositions(_same_positions),
     )
     shape = sizes_def()
 

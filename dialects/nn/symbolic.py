@@ -39,12 +39,16 @@ class SizesOp(SymbolicOp):
         return [tensor(i64, [len(self.settings["values"])])]
 
 
+def _iota(op: IotaOp) -> Positions:
+    return Positions({-1: 1}, 0)
+
+
 @irdl_op_definition
 class IotaOp(SymbolicOp):
     """0, 1, 2..: `%i = nn.iota count [seq] : tensor<[seq]xi64>`."""
 
     name = "nn.iota"
-    traits = traits_def(CountsPositions(lambda op: Positions({-1: 1}, 0)))
+    traits = traits_def(CountsPositions(_iota))
     count = size_def()
 
     def infer(self) -> Sequence[Tensor]:

@@ -50,7 +50,7 @@ def _compared(relation: Callable[[Any, Any], Any]) -> Callable[[Size, Size], Siz
     return lambda a, b: decided(relation(a, b))
 
 
-_MEANINGS: Mapping[str, Callable[..., Size]] = {
+_MEANINGS: Mapping[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,

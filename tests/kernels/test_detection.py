@@ -182,7 +182,7 @@ def test_regions_of_many_points(mode: str, threads: int) -> None:
     low = rng.uniform(0, 20, (30, 2))
     rois = np.concatenate([low, low + rng.uniform(0, 29, low.shape)], 1).astype(np.float32)
     feeds = {"x": x, "rois": rois, "batches": rng.integers(0, 2, 30)}
-    sizes = {"output_height": 5, "output_width": 9}
+    sizes: dict[str, Any] = {"output_height": 5, "output_width": 9}
     proto = one_node("RoiAlign", feeds, opset=16, mode=mode, **sizes)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 from tessella.support.conditions import always, decided
 from tessella.support.sizes import Size
@@ -25,7 +26,17 @@ def inequalities(forms: Sequence[Sequence[int]]) -> list[Inequality]:
     return found
 
 
-def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool:
+@overload
+def propagate(
+    inequalities: Sequence[Inequality], low: list[int | None], high: list[int | None]
+) -> bool: ...
+
+
+@overload
+def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[Bound]) -> bool: ...
+
+
+def propagate(inequalities: Sequence[Inequality], low: list[Any], high: list[Any]) -> bool:
     """Tighten the bounds, in place, as each inequality alone allows.
 
     Returns False if nothing is left. It does not find all implied bounds.

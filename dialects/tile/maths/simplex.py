@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from math import gcd
 
 from tessella.dialects.tile.maths.limits import Budget
-from tessella.dialects.tile.maths.propagation import Bound, Inequality, propagate
+from tessella.dialects.tile.maths.propagation import Inequality, propagate
 from tessella.support.errors import InternalError
 
 _ZERO = Fraction(0)
@@ -31,15 +31,15 @@ class Simplex:
 
     def __init__(
         self,
-        variables: Sequence[tuple[Bound, Bound]],
+        variables: Sequence[tuple[int | None, int | None]],
         forms: Sequence[tuple[Sequence[int], int, int]],
         budget: Budget,
     ) -> None:
         """``forms`` are coefficients, the least and the greatest value."""
         self._count = len(variables)
         bounds = [*variables, *((low, high) for _, low, high in forms)]
-        self._low: list[Bound] = [low for low, _ in bounds]
-        self._high: list[Bound] = [high for _, high in bounds]
+        self._low: list[int | None] = [low for low, _ in bounds]
+        self._high: list[int | None] = [high for _, high in bounds]
         self._value = [_ZERO] * len(bounds)
         self._equations: dict[int, dict[int, int]] = {}
         """By basic variable: ``sum(coefficient * variable) = 0``."""
@@ -91,7 +91,7 @@ class Simplex:
         order = (first, *range(self._count))
         return next((x for x in order if self._value[x].denominator != 1), None)
 
-    def _branch(self, x: int) -> list[tuple[list[Bound], list[Bound]]]:
+    def _branch(self, x: int) -> list[tuple[list[int | None], list[int | None]]]:
         """The bounds above a variable's fractional value, and those below, which go first."""
         below = math.floor(self._value[x])
         low, high = list(self._low), list(self._high)

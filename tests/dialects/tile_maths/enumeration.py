@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tessella.dialects.tile.access import Linear
 from tessella.dialects.tile.maths import Affine, Bounded, Normal
 from tessella.support.decisions import known, known_all
+from tessella.support.sizes import Size
 
 Point = tuple[int, ...]
 Array = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -25,7 +26,7 @@ class Contraction:
     """The output, the inputs, and the constraints. Each of ``pins``, which are among them, bounds
     one index more: the points can be counted from the first to the last."""
 
-    tensors: tuple[tuple[tuple[Affine, ...], tuple[int, ...]], ...]
+    tensors: tuple[tuple[tuple[Affine, ...], tuple[Size, ...]], ...]
     constraints: tuple[Bounded, ...]
     pins: tuple[tuple[str, Bounded], ...]
 
@@ -40,10 +41,16 @@ class Contraction:
         return [*(Bounded(f, e) for f, e in pairs), *self.constraints]
 
 
-def inside(form: Affine, extent: int, point: Mapping[str, int]) -> bool:
+def constant(form: Affine) -> Fraction:
+    """Return the constant of a form without symbols."""
+    assert isinstance(form.constant, Fraction)
+    return form.constant
+
+
+def inside(form: Affine, extent: Size, point: Mapping[str, int]) -> bool:
     """Whether the form is an integer in ``0 <= form < extent``."""
-    value = form.constant + sum((c * point[n] for n, c in form.terms), Fraction(0))
-    return value.denominator == 1 and 0 <= value < extent
+    value = constant(form) + sum((c * point[n] for n, c in form.terms), Fraction(0))
+    return value.denominator == 1 and 0 <= value < known(extent)
 
 
 def integer_points(pins: Sequence[tuple[str, Bounded]]) -> Iterator[dict[str, int]]:
@@ -54,10 +61,10 @@ def integer_points(pins: Sequence[tuple[str, Bounded]]) -> Iterator[dict[str, in
     *before, (name, row) = pins
     c = row.form.coefficient(name)
     for point in integer_points(before):
-        rest = row.form.constant + sum(
+        rest = constant(row.form) + sum(
             (d * point[n] for n, d in row.form.terms if n != name), Fraction(0)
         )
-        ends = sorted((-rest / c, (row.extent - 1 - rest) / c))
+        ends = sorted((-rest / c, (known(row.extent) - 1 - rest) / c))
         for value in range(math.ceil(ends[0]), math.floor(ends[1]) + 1):
             full = point | {name: value}
             if inside(row.form, row.extent, full):
@@ -72,10 +79,11 @@ def meant(contraction: Contraction) -> Counter[Point]:
     good = np.ones(len(points), bool)
     columns: list[Array] = []
     for row in contraction.rows:
-        scale = math.lcm(*(x.denominator for _, x in row.form.terms), row.form.constant.denominator)
+        fixed = constant(row.form)
+        scale = math.lcm(*(x.denominator for _, x in row.form.terms), fixed.denominator)
         weights = np.array([int(row.form.coefficient(n) * scale) for n in names], np.int64)
-        value = at @ weights + int(row.form.constant * scale)
-        good &= (value % scale == 0) & (value >= 0) & (value < row.extent * scale)
+        value = at @ weights + int(fixed * scale)
+        good &= (value % scale == 0) & (value >= 0) & (value < known(row.extent) * scale)
         columns.append(value // scale)
     dims = sum(len(shape) for _, shape in contraction.tensors)
     elements = np.stack(columns[:dims], 1) if dims else np.zeros((len(points), 0), np.int64)
@@ -98,7 +106,7 @@ class Box:
         box = Box(normal, at, np.ones(len(at), bool))
         for form, extent in normal.constraints:
             value = box.values(form)
-            box.good[...] &= (value >= 0) & (value < extent)
+            box.good[...] &= (value >= 0) & (value < known(extent))
         return box
 
     def values(self, form: Linear) -> Array:

@@ -39,7 +39,7 @@ def stride_table(normal: Normal, shapes: Sequence[Sequence[int]]) -> StrideTable
 def _sides(constraint: Constraint) -> Iterator[tuple[Linear, int]]:
     """``0 <= form < extent`` as ``form <= bound``, twice."""
     form, extent = constraint
-    constant = known(form.constant)
+    constant, extent = known(form.constant), known(extent)
     moving = form - constant
     yield moving * -1, constant
     yield moving, extent - 1 - constant

@@ -17,6 +17,7 @@ half = Fraction(1, 2)
 
 
 def value(form: Affine, point: dict[str, Fraction]) -> Fraction:
+    assert isinstance(form.constant, Fraction)
     return form.constant + sum((c * point[n] for n, c in form.terms), Fraction(0))
 
 
