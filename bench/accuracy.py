@@ -1,10 +1,10 @@
-"""What trained networks lose in narrow numbers: the digits and the language model of `examples/`.
+"""Accuracy of trained networks in narrow numbers: the digits and the language model of `examples/`.
 
     python -m bench.accuracy [NAME ...] --json results.json
 
-Some of the held-out data calibrates the quantised models, and the rest is what is measured: how
-many digits, or characters that follow, get the largest chance, and the mean of ``-log2`` of the
-chance of the right one, in bits. The table of docs/quantize.md has the figures.
+Some of the held-out data calibrates the quantised models, and the rest is measured: how many
+digits, or next characters, get the highest probability, and the mean of ``-log2`` of the
+probability of the right one, in bits. The table of docs/quantize.md has the figures.
 """
 
 from __future__ import annotations

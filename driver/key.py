@@ -21,7 +21,7 @@ Asked = Shapes | tuple[Shapes, tuple[bytes, ...]]
 
 
 class Key(NamedTuple):
-    """What a program was compiled for."""
+    """The options and sizes that a program was compiled for."""
 
     made: ProgramShapes
     """The shapes of inputs, followed by elements that are sizes."""

@@ -1,16 +1,16 @@
-"""What a stage that was read from text must hold, beyond what verifiers see.
+"""Checks of stages that were read from text, beyond what verifiers see.
 
-Native code is made from a stage and reads and writes memory without further checks. An op's
-verifier sees the op and what it names in the module: that calls agree with kernels, segments with
-launches, buffers with the arena, and views with memory. It does not see
+Native code is made from a stage and accesses memory without further checks. An op's verifier sees
+the op and the symbols that it names: that calls agree with kernels, segments with launches, buffers
+with the arena, and views with memory. It does not see
 
-- which stage the file is of, and so which ops may be there, and that `@main` is its program;
-- the file of weights: that each is there, has the size that the text states, and has a slot of
-  its own in the table that segments read;
-- whether tensors that no kernel has touched yet have a place in memory, and those that steps
-  exchange the size that their shape states.
+- the stage of the file, which decides the ops that may be there, and that `@main` is its program;
+- the file of weights: that each weight is there, has the size that the text states, and has a slot
+  of its own in the table that segments read;
+- whether tensors that no kernel has touched yet have a place in memory, and whether tensors between
+  steps have the size that their shape states.
 
-What the loops of a kernel do inside is not checked: see ``stage_file``.
+The loops inside kernels are not checked: see ``stage_file``.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class _Profiled:
         )
 
     def spans_of(self, run: int) -> tuple[Activity, ...]:
-        """What each thread did in a run."""
+        """The spans of each thread in a run."""
         return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
     def _waiting(self, recorder: Recorder) -> Array:

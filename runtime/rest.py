@@ -44,7 +44,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Interface:
-    """What is known of a subprogram before a run."""
+    """The interface of a subprogram, known before a run."""
 
     inputs: tuple[str, ...]
     types: Mapping[str, ValueInfo]

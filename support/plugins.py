@@ -90,7 +90,8 @@ def _installed(group: str) -> Sequence[Plugin]:
 
 @cache
 def _outcome(plugin: Plugin) -> Any:
-    """What the entry point names, or the error: half a module is not imported a second time."""
+    """Import what the entry point names, or return the error: half a module is not imported a
+    second time."""
     try:
         return EntryPoint(plugin.name, plugin.value, plugin.group).load()
     except Exception as error:  # it is another's code: whatever it raises

@@ -1,4 +1,4 @@
-"""What `// expected-error@+1 {{text}}` comments expect, against what was wrong.
+"""Comments `// expected-error@+1 {{text}}`, compared with the errors that occurred.
 
 After MLIR: the comment stands for its own line, or `@+N` and `@-N` lines from it, or `@above` and
 `@below`: the next line without such a comment, or `@unknown`: an error of no known line. The text

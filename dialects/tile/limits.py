@@ -1,4 +1,4 @@
-"""Where a reduced index ends: at a computed element, beyond which the body counts nothing.
+"""Limits of reduced indices: computed elements beyond which the body contributes nothing.
 
     %s = tile.contract + [i: 8 | k: 512] (%n[i], %x[i, k]) -> [i] {
     ^bb0(%end: i64, %v: f32):
@@ -9,9 +9,9 @@
       tile.yield %y : f32
     }
 
-A zero does not change a sum, so the loop over `k` ends at `%n[i]`. The range of the index is the
-most that it may be. This is inferred from the body, which goes on to choose: a loop may run further
-than the limit, by whole vectors. No point beyond it need be computed.
+A zero does not change a sum, so the loop over `k` ends at `%n[i]`, and the range of the index is an
+upper bound. The limit is inferred from the body, which keeps its comparison: a loop may run beyond
+the limit, in whole vectors, but need not.
 """
 
 from __future__ import annotations
@@ -33,40 +33,39 @@ from tessella.dialects.tile.ops import ContractOp
 from tessella.support.conditions import UndecidedSizeError
 
 _WIDE = (IndexType(), i32, i64)
-"""Integers in which no index wraps."""
+"""Integer types that hold every index."""
 _BELOW = {"slt": 0, "sle": 1}
-"""How much more than its right operand a comparison's left one is less than, by the predicate."""
+"""For each predicate, the number ``more`` with which it means left < right + more."""
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge"}
 _NEGATED = {"sgt": "sle", "sge": "slt", "slt": "sge", "sle": "sgt"}
 _WIDENING = {"arith.extf": "+*><", "arith.extsi": "+", "arith.extui": "+"}
-"""Conversions of which values that change no aggregate are those of the operand, by the
-aggregation."""
+"""Conversions that preserve neutral values, by the aggregations for which they do."""
 
 USUAL = 4
-"""Values that an index is taken to have which ends at a computed element, where no tensor has
-elements along it: those of the grids that detectors sample regions at are 1 to 8."""
+"""The assumed number of values of an index that ends at a computed element, if no tensor has
+elements along it. Detectors sample regions at grids of 1 to 8 points."""
 
 
 Comparison = tuple[SSAValue, str, SSAValue]
-"""Two integers, and the predicate that holds for them."""
+"""Two integers and a predicate that holds for them."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """An index counts below ``value + more`` only."""
+    """An exclusive upper bound of an index, ``value + more``."""
 
     value: SSAValue
-    """An integer that the combine body computes, from the ops of ``needed``."""
+    """An integer that the ops ``needed`` of the combine body compute."""
     more: int
     needed: frozenset[Operation]
     arguments: tuple[BlockArgument, ...]
-    """The elements that it is computed from."""
+    """The elements that determine it."""
     indices: frozenset[str]
-    """Those that it depends on."""
+    """The indices that determine it."""
 
 
 def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
-    """The limits of the reduced indices of a statement, by their names."""
+    """Return the limits of the reduced indices of a statement, by name."""
     if op.is_map or op.is_scatter or op.running_index is not None:
         return {}
     shared, found = shared_loops(op), dict[str, list[Limit]]()
@@ -81,8 +80,8 @@ def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
 
 
 def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
-    """Whether a reduction of a map that is one of its operands ends where the map does not count,
-    if it computes the map: as the map compares one of these indices."""
+    """Return whether a reduction has a limit once the elementwise statement that makes this operand
+    is inlined: the statement compares one of these indices."""
     if op.is_map or op.is_scatter or op.running_index is not None:
         return False
     value, writer = yielded(op.combine.block), op.inputs[operand].owner
@@ -95,14 +94,14 @@ def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
 
 
 def usual(op: ContractOp) -> Mapping[str, int]:
-    """How many values reduced indices usually have that end at a computed element, where no tensor
-    tells."""
+    """Return the assumed number of values of reduced indices that end at computed elements, if no
+    tensor has elements along them."""
     along = {n for forms in op.input_accesses for form in forms for n, _ in form.terms}
     return {name: USUAL for name in limits(op) if name not in along}
 
 
 def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
-    """What is less than what, or at most that, where a value counts."""
+    """Yield the comparisons that hold wherever a value contributes."""
     for a, predicate, b in _comparisons(kind, value):
         for x, each, y in ((a, predicate, b), (b, _SWAPPED.get(predicate, ""), a)):
             if each in _BELOW:
@@ -110,7 +109,7 @@ def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
 
 
 def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
-    """Those without which a point's value changes no aggregate."""
+    """Yield comparisons that hold wherever a value is not neutral."""
     if (parts := _operands(value, "arith.select")) is not None:
         condition, chosen, other = parts
         if _is_neutral(kind, other):
@@ -122,7 +121,7 @@ def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
 
 
 def _inner(kind: str, value: SSAValue) -> SSAValue | None:
-    """The value where it counts, of one that is chosen or widened."""
+    """Return the operand of a select or of a conversion that contributes; None for other ops."""
     if (parts := _operands(value, "arith.select")) is not None:
         _, chosen, other = parts
         return chosen if _is_neutral(kind, other) else other if _is_neutral(kind, chosen) else None
@@ -131,7 +130,7 @@ def _inner(kind: str, value: SSAValue) -> SSAValue | None:
 
 
 def _operands(value: SSAValue, name: str) -> Sequence[SSAValue] | None:
-    """The operands of the op that makes a value, if it is that op."""
+    """Return the operands of the op that computes a value, if the op has this name."""
     owner = value.owner
     return owner.operands if isinstance(owner, Operation) and owner.name == name else None
 
@@ -146,14 +145,14 @@ def _is_neutral(kind: str, value: SSAValue) -> bool:
 
 
 def _all_of(condition: SSAValue) -> Iterator[Comparison]:
-    """What is compared where a condition holds."""
+    """Yield the comparisons that a true condition implies."""
     for part in _operands(condition, "arith.andi") or ():
         yield from _all_of(part)
     yield from _compared(condition)
 
 
 def _none_of(condition: SSAValue) -> Iterator[Comparison]:
-    """What is compared where a condition does not hold."""
+    """Yield the comparisons that a false condition implies."""
     for part in _operands(condition, "arith.ori") or ():
         yield from _none_of(part)
     for a, kind, b in _compared(condition):
@@ -171,7 +170,7 @@ def _compared(condition: SSAValue) -> Iterator[Comparison]:
 
 
 def _index(value: SSAValue) -> str | None:
-    """The index that a value is, as an integer that holds all of its values."""
+    """Return the index that a value is equal to, in a type that holds every index."""
     owner = value.owner
     while isinstance(owner, Operation) and owner.name in ("arith.index_cast", "arith.extsi"):
         if value.type not in _WIDE:
@@ -182,8 +181,8 @@ def _index(value: SSAValue) -> str | None:
 
 
 def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Limit | None:
-    """The limit that a value is; None where it may differ from point to point of the reduction, or
-    cannot be computed at all points outside of it."""
+    """Return the limit that a value is; None if it may differ between points of the reduction, or
+    cannot be computed outside the reduction."""
     if not isinstance(value.type, IntegerType | IndexType):
         return None
     ops, arguments = set[Operation](), dict[BlockArgument, None]()
@@ -210,7 +209,7 @@ def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Lim
 
 
 def _is_inside(op: ContractOp, operand: int) -> bool:
-    """Whether an operand is read inside of its tensor at all points."""
+    """Return whether an operand is in bounds at all points."""
     try:
         shape = shape_of(op.inputs[operand])
         return stays_inside(op.input_accesses[operand], shape, op.ranges)

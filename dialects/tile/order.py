@@ -1,11 +1,11 @@
-"""The order in which the shared loops of a kernel run its statements.
+"""The execution order of statements in shared loops.
 
     %m = tile.contract > [i: 512 | j: 64] (%x[i, j]) -> [i] at [i] ...
     %s = tile.contract + [j: 64 | i: 512] (%y[i, j]) -> [j] ...
     %e = tile.contract = [i: 512, j: 64] (%x[i, j], %m[i]) -> [i, j] at [i] ...
     %r = tile.contract = [i: 512, j: 64] (%e[i, j], %s[j]) -> [i, j] at [i] ...
 
-A loop runs as early, and as few times, as its statements depend on each other: here `%s` runs
+Loops run as early, and as few times, as the dependences between statements allow: here `%s` runs
 before the loop of the other statements, wherever it stands in the text.
 """
 
@@ -21,30 +21,30 @@ from tessella.dialects.tile.selection import SelectionOp
 
 Statement = ContractOp | SelectionOp
 Position = tuple[int, ...]
-"""Where a statement runs: a number for each of its shared loops, from the outermost, and one for
-itself. Even numbers count the runs of the next loop, odd ones the places between them."""
+"""The position of a statement: one number for each of its shared loops, from the outermost, and one
+for itself. Even numbers count runs of the next loop; odd numbers are positions between runs."""
 
 Positions = Mapping[Statement, Position]
-"""Of the statements of a kernel."""
+"""The positions of a kernel's statements."""
 
 
 def positions(statements: Sequence[Statement]) -> Positions:
-    """Where the statements of a kernel run. The order of those that do not depend on each other
-    changes nothing."""
+    """Return the positions of a kernel's statements. The text order of independent statements has
+    no effect."""
     found: dict[Statement, Position] = dict.fromkeys(statements, ())
     _place(statements, found)
     return found
 
 
 def in_order(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements of a kernel in the order of their positions. Those of one step of the same
-    loops stay in the order of the text."""
+    """Return the statements of a kernel by position. Statements in one step of the same loops keep
+    their text order."""
     position = positions(statements)
     return sorted(statements, key=position.__getitem__)
 
 
 def steps_in_common(first: Position, second: Position) -> int:
-    """How many shared loops run two statements in the same step."""
+    """Return the number of shared loops in which two statements run in the same step."""
     count = 0
     for a, b in zip(first, second, strict=False):
         if a != b or a % 2:
@@ -54,7 +54,7 @@ def steps_in_common(first: Position, second: Position) -> int:
 
 
 def _place(ops: Sequence[Statement], found: dict[Statement, Position]) -> None:
-    """Place statements in a step of the loops around them, in the order of the text."""
+    """Assign positions to statements in a step of the loops around them, in text order."""
     if not ops:
         return
     outer = len(found[ops[0]])
@@ -70,8 +70,8 @@ def _place(ops: Sequence[Statement], found: dict[Statement, Position]) -> None:
 
 
 def _needed(op: Statement) -> set[Operation]:
-    """The statements that run before another one: those that make what it reads, and those that
-    read the tensor that it writes over."""
+    """Return the statements that must run before another one: the writers of its operands, and the
+    readers of the tensor that it overwrites."""
     init = op.init if isinstance(op, ContractOp) else None
     values = [*reads(op), *([init] if init is not None else [])]
     needed = {value.owner for value in values if isinstance(value.owner, Operation)}

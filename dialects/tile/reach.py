@@ -1,15 +1,14 @@
-"""How far an index has to run in a step of shared loops.
+"""Reach: how far an index has to run in a step of shared loops.
 
     %s = tile.contract + [m: 512, n: 512 | k: 64] (..) post () -> [m, n] at [m]
            {select(n <= m + 3, .., -inf)}
     %x = tile.contract > [m: 512 | n: 512] (%s[m, n]) -> [m] at [m]
 
-The maximum does not depend on what is -inf, so a step of `m` reads `n` up to its last row plus 3
-only. The statement that writes the scores, whose readers all leave out the rest, need not compute
-it. This is inferred from the bodies, from the readers back to the writers, as Halide infers bounds;
-what the statements mean, over their full ranges, stays as it is. There is one exception: a product
-with 0 is taken as 0, also where the other factor is infinite or NaN (`attention` in
-docs/nn-ops.md).
+The maximum ignores -inf, so a step of `m` reads `n` up to its last row plus 3 only. No reader uses
+the rest of the scores, so the statement that writes them need not compute it. The reach is inferred
+from the bodies, from readers to writers, as in Halide's bounds inference. The statements keep their
+meaning over full ranges, with one exception: a product with 0 is taken as 0, also if the other
+factor is infinite or NaN (`attention` in docs/nn-ops.md).
 """
 
 from __future__ import annotations
@@ -34,30 +33,30 @@ from tessella.support.decisions import decided_max, known
 from tessella.support.sizes import estimated
 
 GRANULE = 128
-"""Steps end at a multiple of so many values of an index, or at its end. Tiles divide it, so that
+"""Steps end at a multiple of this number of values, or at the end of the index. Tiles divide it, so
 all statements of a step end at the same value."""
 
 SAMPLED = 64
-"""Steps of a loop that a share is estimated from, at the most."""
+"""The maximum number of steps that the estimate of a share samples."""
 
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle`."""
 _WIDE = (IndexType(), i32, i64)
-"""Integers in which no index wraps."""
+"""Integer types that hold every index."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
-"""What does not change an aggregation."""
+"""The neutral value of each aggregation."""
 
 Value = TypeVar("Value", int, AffineExpr)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """An index counts only up to a form of shared ones."""
+    """An inclusive upper bound of an index, as a form of shared indices."""
 
     last: Linear
 
     def share(self, op: ContractOp, name: str) -> float:
-        """The share of an index's values that count, on the average over the steps."""
+        """Return the share of an index's values within the bound, averaged over the steps."""
         extent = next(estimated(index.range) for index in op.index_list if index.name == name)
         loops, first = shared_loops(op), estimated(self.last.constant)
         values = [[k * v for v in _lasts(loops[shared], k)] for shared, k in self.last.terms]
@@ -65,12 +64,13 @@ class Reach:
         return sum(max(0, min(extent, end)) for end in ends) / (len(ends) * extent)
 
     def end(self, last: Value) -> Value:
-        """Where the index ends in a step in which the form is at most so much."""
+        """Return the end of the index in a step in which the form is at most ``last``."""
         return (last + GRANULE) // GRANULE * GRANULE
 
 
 def _lasts(loop: Steps, factor: int) -> Iterator[int]:
-    """The value of a loop's index in each step, or in some of many, that a form is greatest at."""
+    """Yield the index value of each step at which a form is greatest, or of a sample of the
+    steps."""
     shared = replace(loop.loop, extent=estimated(loop.loop.extent))
     loop = replace(loop, loop=shared, extent=estimated(loop.extent))
     trips = known(loop.trips)
@@ -80,7 +80,7 @@ def _lasts(loop: Steps, factor: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Outside:
-    """What a statement writes where an index is beyond a form of others."""
+    """The value that a statement writes where an index exceeds a form of others."""
 
     index: str
     last: Linear
@@ -88,8 +88,8 @@ class _Outside:
 
 
 def reaches(op: ContractOp) -> Mapping[str, Reach]:
-    """How far the indices of a statement run in a step of the shared loops: those that do not run
-    over their whole ranges."""
+    """Return the bounds of the indices that do not run over their full ranges in a step of the
+    shared loops."""
     found: dict[str, Reach] = {}
     loops = shared_loops(op)
     block = op.parent_block()
@@ -105,7 +105,7 @@ def reaches(op: ContractOp) -> Mapping[str, Reach]:
 
 
 def _as_read(op: ContractOp, name: str) -> Reach | None:
-    """The reach of a reduced index, one of whose operands does not count beyond."""
+    """Return the reach of a reduced index: an operand is neutral beyond it."""
     for number, value in enumerate(op.inputs):
         writer = value.owner
         if not isinstance(writer, ContractOp):
@@ -123,7 +123,7 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
 
 
 def _renamed(form: Linear, names: Mapping[str | None, str | None]) -> Linear | None:
-    """A form of other indices; None where an index has no other name."""
+    """Return a form with renamed indices; None if an index has no new name."""
     found = [(names.get(name), k) for name, k in form.terms]
     terms = tuple((name, k) for name, k in found if name is not None)
     return Linear(terms, form.constant) if len(terms) == len(found) else None
@@ -134,7 +134,7 @@ def _is_among(form: Linear, names: Collection[str]) -> bool:
 
 
 def _as_needed(op: ContractOp, name: str) -> Reach | None:
-    """The reach of a free index: as far as any statement reads the result."""
+    """Return the reach of a free index: the last value that any statement reads."""
     dims = [dim for dim, form in enumerate(op.out_access) if form.single == name]
     within = lives_within(op.res)
     if len(dims) != 1 or not within:
@@ -164,7 +164,7 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
 
 
 def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
-    """Whether points at which an operand has this value do not count."""
+    """Return whether points at which an operand has this value are neutral."""
     if op.is_multiply_add:
         return fill == 0.0
     number = op.greatest_number
@@ -173,8 +173,8 @@ def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
 
 
 def _outside(op: ContractOp) -> _Outside | None:
-    """What a statement writes beyond a diagonal, if its last body chooses that:
-    ``select(i <= j + offset, value, fill)``."""
+    """Return what a statement writes beyond a diagonal, if its last body is ``select(i <= j +
+    offset, value, fill)``."""
     is_last = op.is_map and op.default is None
     block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
@@ -191,7 +191,7 @@ def _outside(op: ContractOp) -> _Outside | None:
 
 
 def _form(value: SSAValue) -> Linear | None:
-    """An integer as a form of indices."""
+    """Return an integer value as a form of indices."""
     if (number := _constant(value)) is not None:
         return Linear((), int(number))
     if (name := _index(value)) is not None:
@@ -208,7 +208,8 @@ def _form(value: SSAValue) -> Linear | None:
 
 
 def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[SSAValue] | None:
-    """The operands of the op that makes a value, if it is that op."""
+    """Return the operands of the op that computes a value, if the op has this name and these
+    properties."""
     op = value.owner
     if not isinstance(op, Operation) or op.name != name:
         return None
@@ -216,7 +217,7 @@ def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[S
 
 
 def _index(value: SSAValue) -> str | None:
-    """The index that a value is, as an integer that holds all of its values."""
+    """Return the index that a value is equal to, in a type that holds every index."""
     if value.type not in _WIDE:
         return None
     cast = _operands(value, "arith.index_cast")

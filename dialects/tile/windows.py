@@ -1,10 +1,12 @@
-"""What a step of shared loops needs of a tensor that another statement of the step writes.
+"""Windows: the range of a tensor that a step of shared loops computes for the statements that read
+it in the step.
 
     %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
     %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
 
-Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 of the first one's. As
-windows move into the range, the first step runs rows 0 to 9, the last one rows 46 to 55.
+Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 rows of the first.
+Windows move into the range at its ends: the first step runs rows 0 to 9, the last one rows 46 to
+55.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ class ReadRange:
 
 
 def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> ReadRange | None:
-    """Return what a reader's iteration needs of a tensor; None if that is no window of one
-    dimension."""
+    """Return the elements that a reader's iteration needs of a tensor; None if they are no window
+    of one dimension."""
     moved, _ = _nth(writer, number)
     name, _ = _nth(reader, number)
     dim = next(d for d, form in enumerate(writer.out_access) if form.coefficient(moved))

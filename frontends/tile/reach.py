@@ -1,4 +1,5 @@
-"""Which output elements the points of a contraction reach, and whether by one point each.
+"""Output elements that the points of a contraction reach, and whether exactly one point reaches
+each.
 
 Constraints tie indices together; untied indices are independent. The valid points are therefore a
 product over groups of tied indices, and a group is small enough to enumerate.

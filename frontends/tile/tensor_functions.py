@@ -73,7 +73,7 @@ class TensorFunction:
 
     @property
     def arity(self) -> tuple[int, int]:
-        """How many arguments it takes, at the least and at the most."""
+        """The least and the greatest number of arguments."""
         least, most = self.numbers
         return self.tensors + least, self.tensors + most
 
@@ -259,7 +259,7 @@ def _reshape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: T
 
 
 def _sorted(specs: Specs, numbers: Numbers) -> TensorSpec:
-    """Of `argsort(x, axis, descending, count)`."""
+    """Return a sort of `argsort(x, axis, descending, count)`."""
     shape, (along, _, count) = specs[0].shape, _of_sort(specs[0], numbers)
     return TensorSpec((*shape[:along], count, *shape[along + 1 :]), _INT32)
 

@@ -1,4 +1,4 @@
-"""Functions of NumPy that count: where elements belong among others, and how many do."""
+"""NumPy's counting functions: searchsorted, bincount, histogram and others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _vector(name: str, value: Value) -> Value:
 def _bincount(
     trace: Trace, x: npt.ArrayLike, weights: npt.ArrayLike | None = None, minlength: int = 0
 ) -> Value:
-    """How often each number from 0 to minlength is there, or the sum of its weights."""
+    """Return the number of occurrences of each integer from 0 to minlength, or the sum of their
+    weights."""
     numbers, count = trace.lift(x), as_size(minlength)
     if numbers.dtype == BOOL:
         numbers = numbers.cast(_INT64)
@@ -48,13 +49,16 @@ def _bincount(
             hint="give minlength=n, with n greater than all elements; a greater one is an error "
             "when the program runs",
         )
-    places = where(places < 0, count, places)  # out of range, as no number counts from the back
+    places = where(
+        places < 0, count, places
+    )  # out of range: negative numbers do not count from the end
     given = None if weights is None else _vector("weights", trace.lift(weights))
     return _totals(places, count, given, _FLOAT64)
 
 
 def _totals(places: Value, count: Size, weights: Value | None, dtype: DType) -> Value:
-    """How often each number from 0 to count is there, or the sum of its weights in a dtype."""
+    """Return the number of occurrences of each integer from 0 to count, or the sum of their
+    weights, in a dtype."""
     if weights is None:
         weights, dtype = places.emitter.splat(1, places.shape, _INT64), _INT64
     return reduced(weights, places, count, "add", dtype)
@@ -68,7 +72,8 @@ def _searchsorted(
     side: str = "left",
     sorter: npt.ArrayLike | None = None,
 ) -> Value:
-    """A binary search of all elements of v at once, by as many steps as the longest a needs."""
+    """Search all elements of v by bisection at once, with as many iterations as the longest a
+    needs."""
     if side not in ("left", "right"):
         raise ShapeError("side is unknown", expected="'left' or 'right'", found=repr(side))
     ordered, values = common(trace, *_comparable(trace, a, v))
@@ -94,15 +99,16 @@ def _comparable(trace: Trace, *arrays: npt.ArrayLike) -> Sequence[Any]:
 
 
 def found_places(ordered: Value, values: Value, side: str) -> Value:
-    """How many elements of an ordered vector are before each of the values: less than it, or for
-    ``right`` at most it. NaN is greater than all numbers."""
+    """Return the number of elements of a sorted vector below each value, or for ``right`` at most
+    each value. NaN is greater than all numbers."""
     size = ordered.shape[0]
     place = ordered.emitter.splat(0, values.shape, _INT64)
     if size == 0:
         return place
     before = Value.__lt__ if side == "left" else Value.__le__
     for step in range((bounds_of(size)[1] - 1).bit_length()):
-        # of the ceil(size / 2**step) that are left; 0 after enough steps for the size of a call
+        # half of the ceil(size / 2**step) remaining elements; 0 after enough iterations for the
+        # call's size
         half = (size + (1 << step) - 1) // (2 << step)
         is_before = before(ordered.gather(place + (half - 1), 0), values)
         place = where(is_before, place + half, place)
@@ -117,8 +123,8 @@ def found_places(ordered: Value, values: Value, side: str) -> Value:
 def _counts(
     trace: Trace, x: npt.ArrayLike, edges: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> Value:
-    """How many elements, or their weights, are between edges. The last edge belongs to the last
-    bin; what lies outside is counted in one bin more, which is left out."""
+    """Return the number of elements between edges, or the sum of their weights. The last edge
+    belongs to the last bin; an extra bin, which is dropped, counts elements outside."""
     values, bounds = (each.flat() for each in common(trace, x, edges))
     count = bounds.shape[0] - 1
     place = found_places(bounds, values, "right") - 1
@@ -145,7 +151,7 @@ def _histogram(
 
 
 def _edges(a: Any, bins: Any, range: tuple[float, float] | None) -> Any:
-    """The edges of bins: those that are given, or as NumPy makes them of a range."""
+    """Return the given edges of bins, or NumPy's edges for a range."""
     if isinstance(bins, Traced) and bins.ndim:
         return bins
     if not isinstance(bins, str) and np.ndim(bins):

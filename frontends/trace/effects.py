@@ -1,9 +1,9 @@
-"""What a traced function may not do: a trace would lose it, or repeat its result.
+"""Errors for side effects that a trace would lose, or whose result it would repeat.
 
-x += 1                      with x an argument, or a view: the caller's array would not change
-z = y[1:];  y += 1;  z      z would have its old elements
+x += 1                      with x an argument, or a view: the caller's array would not change z =
+y;  y += 1;  z          z would have its old elements
 
-`frontends/trace/outside.py` has the effects on what is outside of the trace.
+`frontends/trace/outside.py` handles effects outside of the trace.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _COPY = "write x = x.copy() first, or x = x + .. in place of x += .."
 
 
 def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    """The method of an operator such as ``+=``."""
+    """Return the method of an operator such as ``+=``. The name on the left is bound to the result;
+    the array itself must not be used again."""
 
     def method(self: Any, other: Any) -> Any:
-        if not self.sizes:  # what NumPy computes of no dimension is a number, and not changed
+        if not self.sizes:  # NumPy's results without dimensions are scalars, which are immutable
             return call_ufunc(ufunc, "__call__", (self, other), {})
         check_owned(self)
         result = call_ufunc(ufunc, "__call__", (self, other), {})
@@ -53,7 +54,7 @@ def check_castable(dtype: np.dtype[Any], x: Any) -> None:
 
 
 def check_owned(x: Any) -> None:
-    """Raise TessellaError for an array whose memory others have."""
+    """Raise TessellaError for an array that shares memory with others."""
     if x.base is not None:
         what = "a view of another array"
     elif isinstance(x.value.ssa, BlockArgument) and not x.is_copy:
@@ -109,7 +110,7 @@ _ASSIGNED = {
 
 
 def unknown_attribute(x: Any, name: str) -> AttributeError:
-    """The error for an attribute that a traced array lacks."""
+    """Return the error for an attribute that a traced array lacks."""
     if name.startswith("_") or not (hasattr(np.ndarray, name) or name in _HINTS):
         return AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
     return UnknownAttributeError(
@@ -120,7 +121,7 @@ def unknown_attribute(x: Any, name: str) -> AttributeError:
 
 
 def unassigned(name: str) -> Callable[[Any, Any], NoReturn]:
-    """The setter of an attribute that NumPy's arrays can be given, and traced ones cannot."""
+    """Return the setter of an attribute that NumPy's arrays have, and traced ones do not."""
 
     def assign(self: Any, value: Any) -> NoReturn:
         error = TessellaError(

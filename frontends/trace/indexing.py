@@ -1,4 +1,4 @@
-"""Indexing, and taking elements at indices that are arrays."""
+"""Indexing of traced arrays, and gathers at arrays of indices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INT64 = np.dtype(np.int64)
 
 @dataclass
 class _Plan:
-    """What indexing does: a slice, then gathers along single axes, then a reshape."""
+    """An indexing expression as a slice, then gathers along single axes, then a reshape."""
 
     shape: tuple[Size, ...]
     starts: list[Size] = field(default_factory=list[Size])
@@ -45,7 +45,7 @@ class _Plan:
         self.steps.append(step)
 
     def keep(self, key: slice) -> None:
-        """A slice of the next axis."""
+        """Slice the next axis."""
         start, stop = (None if at is None else as_size(at) for at in (key.start, key.stop))
         step = 1 if key.step is None else operator.index(key.step)
         if step == 0:
@@ -55,7 +55,7 @@ class _Plan:
         self.result.append(self.sizes[-1])
 
     def drop(self, index: Size) -> None:
-        """One element of the next axis."""
+        """Select one element of the next axis."""
         axis = len(self.starts)
         size = self.shape[axis]
         if decided(index < -size) or decided(index >= size):
@@ -67,7 +67,7 @@ class _Plan:
         self.slice(index + size if decided(index < 0) else index, 1, 1)
 
     def gather(self, indices: Value) -> None:
-        """The elements of the next axis at these indices."""
+        """Gather the elements of the next axis at these indices."""
         axis = len(self.starts)
         self.slice(0, self.shape[axis], 1)
         self.gathers[axis] = indices
@@ -102,7 +102,7 @@ def _keys(key: Any) -> Sequence[Any]:
 
 
 def _index(trace: Trace, key: Any) -> Any:
-    """A number, slice, None or Ellipsis as it is; anything else as an array of indices."""
+    """Return a number, slice, None or Ellipsis unchanged; anything else as an array of indices."""
     if key is None or key is ... or isinstance(key, slice):
         return cast("slice | None", key)
     if isinstance(key, TracedSize):
@@ -123,7 +123,7 @@ def _index(trace: Trace, key: Any) -> Any:
 
 
 def as_indices(trace: Trace, indices: npt.ArrayLike | Value) -> Value:
-    """Integers of any type as those that gathers take."""
+    """Convert integers of any type to those that gathers take."""
     value = trace.lift(indices)
     if value.dtype.kind not in "iu":
         raise ShapeError("indices must be integers", found=value.dtype.name)
@@ -131,7 +131,7 @@ def as_indices(trace: Trace, indices: npt.ArrayLike | Value) -> Value:
 
 
 def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
-    """The keys with as many slices as there are axes for ``...``, or at the end."""
+    """Return the keys with ``...`` replaced by slices, one for each axis that no key names."""
     count = sum(key is not None and key is not ... for key in keys)
     dots = [i for i, key in enumerate(keys) if key is ...]
     if count > rank or len(dots) > 1:
@@ -143,7 +143,8 @@ def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
 
 
 def _checked(keys: Sequence[Any]) -> Sequence[Index]:
-    """Raises ShapeError for arrays of indices whose axes NumPy would move to the front."""
+    """Return the keys. Raises ShapeError for arrays of indices whose axes NumPy would move to the
+    front."""
     arrays = [i for i, key in enumerate(keys) if isinstance(key, Value) and key.rank]
     others = [i for i, key in enumerate(keys) if not (key is None or isinstance(key, slice))]
     if len(arrays) > 1:
@@ -164,7 +165,7 @@ def _checked(keys: Sequence[Any]) -> Sequence[Index]:
 def take(
     trace: Trace, x: npt.ArrayLike, indices: npt.ArrayLike, axis: SupportsIndex | None = None
 ) -> Value:
-    """The slices of x at the indices along an axis; of the flattened x for None.
+    """Return the slices of x at the indices along an axis; of the flattened x for None.
 
     An index that is out of range is an ExecutionError when the program runs.
     """
@@ -201,8 +202,10 @@ def put_along_axis(
     values: npt.ArrayLike,
     axis: SupportsIndex | None,
 ) -> Value:
-    """A copy of x with values at the indices along an axis, or in the flattened x for None, as
-    ``np.put_along_axis`` writes them: of several for one element the last one stays."""
+    """Return a copy of x with values at the indices along an axis, or in the flattened x for None.
+
+    As in ``np.put_along_axis``, the last of several values for one element stays.
+    """
     start, places = trace.lift(x), as_indices(trace, indices)
     value = start if axis is not None else start.flat()
     if value.rank != places.rank:

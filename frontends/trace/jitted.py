@@ -48,7 +48,7 @@ class TracedModel(FunctionModel):
     """The programs of a traced function for arrays of certain types."""
 
     def call(self, arrays: Sequence[Array]) -> Any:
-        """The function's result for arrays of its types."""
+        """Return the function's result for arrays of its types."""
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
@@ -60,7 +60,7 @@ class TracedModel(FunctionModel):
 
 
 Key = tuple[Hashable, tuple[Dimensions, ...]]
-"""What a model is for: calls of a kind, and their shapes as far as they are numbers."""
+"""The key of a model: the static arguments and types of calls, and their concrete sizes."""
 
 
 class Jitted(Compiled, Generic[P, R]):
@@ -83,13 +83,13 @@ class Jitted(Compiled, Generic[P, R]):
         self._options = options
         self._programs: ProgramTable[TracedModel] = ProgramTable(MAX_PROGRAMS)
         self._keys: dict[Hashable, Key] = {}
-        """What arguments need: by what calls are told apart, and by the types of arrays alone,
-        which are not taken apart again."""
+        """The keys of earlier calls, by the types of arguments, so that calls do not recompute
+        them."""
         self._in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function's result, computed by the compiled program."""
+        """Return the function's result, computed by the compiled program."""
         plain = None if kwargs else plain_types(args)
         key, arrays = self._keys.get(plain), cast(Sequence[Array], args)
         if key is None:

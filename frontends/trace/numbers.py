@@ -1,5 +1,8 @@
-"""Python integers in traced functions: a program computes them in int64, and each call checks that
-Python and NumPy would get the same."""
+"""Python integers in traced functions.
+
+A program computes them in int64, and each call checks that Python and NumPy would get the same
+integers.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,15 @@ from tessella.support.sizes import Size, symbols_of, value_of
 Array = npt.NDArray[Any]
 
 LEAST, MOST = -(2**63), 2**63 - 1
-"""What a program computes a Python integer in."""
+"""The range of int64, in which programs compute Python integers."""
 
 BITS = 64
-"""More than the bits of any power that int64 holds."""
+"""The number of bits of int64: longer powers overflow."""
 
 
 def _power(base: int, exponent: int) -> Any:
-    """A power; one that int64 cannot hold is not computed to its end, which Python could not."""
+    """Return a power. Exponents above BITS are reduced, with the same parity: the power stays
+    outside of int64, and takes bounded time."""
     return base ** min(exponent, BITS + exponent % 2)
 
 
@@ -50,25 +54,25 @@ MEANINGS: Mapping[np.ufunc, Callable[..., Any]] = {
     np.absolute: abs,
     np.invert: operator.invert,
 }
-"""What Python computes, by the ufunc that an operator of traced numbers becomes. Other ufuncs make
-arrays of them, as with NumPy."""
+"""Python's operation for each ufunc that an operator of traced numbers becomes. Other ufuncs return
+arrays, as in NumPy."""
 
 
 @dataclass
 class NumberStep:
-    """An integer: an argument, or what an operator makes of earlier ones."""
+    """An integer: an argument, or the result of an operator on earlier ones."""
 
     compute: Callable[[Sequence[Array], Sequence[int]], Any]
-    """By the arguments and the integers of earlier steps."""
+    """A function of the arguments and of the integers of earlier steps."""
     arguments: frozenset[int]
-    """The positions of the arguments that it follows from."""
+    """The positions of the arguments that determine it."""
     where: str | None = None
-    """The line of an operator."""
+    """The source line of the operator."""
     low: int = LEAST
     high: int = MOST
 
     def check(self, number: float, names: Sequence[str]) -> None:
-        """Raise InputError for a number that is no element of what it is combined with."""
+        """Raise InputError for a number that does not fit the dtype of its other operand."""
         if type(number) is int and self.low <= number <= self.high:
             return
         shown = " and ".join(repr(names[i]) for i in sorted(self.arguments))
@@ -85,10 +89,10 @@ class NumberStep:
 
 
 class Numbers:
-    """The Python integers of a trace that follow from arguments."""
+    """The Python integers of a trace that arguments determine."""
 
     def __init__(self, shapes: Sequence[tuple[Size, ...]]) -> None:
-        """``shapes`` are those of the arguments."""
+        """Start a trace for arguments of these shapes."""
         self.steps: list[NumberStep] = []
         self._positions: dict[SSAValue, int] = {}
         self._dims = {
@@ -102,10 +106,10 @@ class Numbers:
     def note(
         self, ufunc: np.ufunc, operands: Sequence[SSAValue | Size], result: SSAValue, where: str
     ) -> None:
-        """Record an operator on integers of the trace, sizes and Python's integers."""
+        """Record an operator on integers of the trace, sizes and Python integers."""
         meaning = MEANINGS[ufunc]
         parts = [self._part(x) for x in operands]
-        if result in self._positions:  # of one that changes nothing
+        if result in self._positions:  # the operator does not change the number
             return
 
         def compute(arrays: Sequence[Array], done: Sequence[int]) -> Any:
@@ -115,14 +119,14 @@ class Numbers:
         self._add(result, NumberStep(compute, arguments, where))
 
     def limit(self, number: SSAValue, dtype: np.dtype[Any]) -> None:
-        """Calls fail, as with NumPy, where a number does not fit a dtype."""
+        """Make calls fail, as NumPy does, if a number does not fit a dtype."""
         at = self._position_of(number)
         if at is not None:
             step, info = self.steps[at], np.iinfo(dtype)
             step.low, step.high = max(step.low, int(info.min)), min(step.high, int(info.max))
 
     def _part(self, operand: SSAValue | Size) -> NumberStep:
-        """An operand, computed from the arguments and the integers of earlier steps."""
+        """Return the step of an operand."""
         if isinstance(operand, SSAValue):
             at = self._position_of(operand)
             assert at is not None, "an integer that follows from no argument"
@@ -146,7 +150,7 @@ class Numbers:
 
 
 def check(steps: Sequence[NumberStep], names: Sequence[str], arrays: Sequence[Array]) -> None:
-    """Raise InputError for arguments with which Python would compute another integer than the
+    """Raise InputError for arguments for which Python would compute another integer than the
     program, or NumPy would refuse one."""
     done: list[int] = []
     for step in steps:

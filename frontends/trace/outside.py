@@ -1,12 +1,13 @@
-"""Effects of a traced function on what is outside of it. They would happen while tracing only.
+"""Errors for effects of a traced function outside of the trace, which would happen while tracing
+only.
 
-random.random(), np.random.rand(4)      each call would have the same numbers
-np.random.default_rng().normal()        also from a generator that is made without a seed
-total[0] += 1                           with total an array of an enclosing scope
+random.random(), np.random.rand(4)    each call would have the same numbers
+np.random.default_rng().normal()      also from a generator without a seed total[0] += 1
+with total an array of an enclosing scope
 
-States of generators and arrays are compared before and after a trace. Where one has changed, the
-function is traced again, and the states are compared at each line. Another thread, too, may have
-changed a generator; the second trace tells that its lines have not.
+The states of generators and arrays are compared before and after a trace. If one has changed, the
+function is traced again, and the states are compared at each line. Another thread may have changed
+a generator; the second trace then shows that no line of the function did.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SEEDED = (
     *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64),
 )
 _UNSEEDED = frozenset(map(id, _SEEDED))
-"""Functions that draw a seed from the system if they are given none."""
+"""Functions that draw a seed from the system if the caller gives none."""
 
 _SYSTEM: CodeType = random.SystemRandom.getrandbits.__code__
 """The code by which NumPy draws a seed from the system."""
@@ -44,7 +45,8 @@ _SYSTEM: CodeType = random.SystemRandom.getrandbits.__code__
 _SEED: CodeType = random.Random.seed.__code__
 
 _COPIED = 1 << 20
-"""Bytes up to which an array is copied, to be restored. Of a larger one a checksum is kept."""
+"""The size up to which an array is copied for restoration, in bytes. Larger ones have a checksum
+instead."""
 
 _DRAW = "draw them before the call, and pass the array as an argument"
 _STORE = "pass the array as an argument, and return the new one: x = x.copy(); x += .."
@@ -65,7 +67,7 @@ class _WatchedState:
         return _state(self.value) != self.state
 
     def restore(self) -> None:
-        """Give an array the elements that it had."""
+        """Restore the elements of an array."""
         if isinstance(self.value, np.ndarray) and isinstance(self.state, bytes):
             array = cast("np.ndarray[Any, Any]", self.value)
             array[...] = np.frombuffer(self.state, array.dtype).reshape(array.shape)
@@ -84,8 +86,8 @@ class _WatchedState:
 
 
 def without_effects(function: Callable[..., Any], static: Sequence[Any], run: Callable[[], R]) -> R:
-    """The result of a trace of the function, whose static arguments have these values. Raises
-    TessellaError for an effect on what is outside."""
+    """Return the result of a trace of the function, with these values of static arguments. Raises
+    TessellaError for an effect outside."""
     found = reached(function, *static)
     before = [_WatchedState.of(x) for x in (random, np.random, *found) if _is_watched(x)]
     try:
@@ -123,8 +125,8 @@ def _check_again(
 
 
 class _Lines:
-    """Finds the first line of the user's that changes a state, or draws a seed, as a trace function
-    of Python, which is called for the lines of its own thread."""
+    """A Python trace function that finds the first user line that changes a state, or draws a seed,
+    in its own thread."""
 
     def __init__(self, watched: Sequence[_WatchedState]) -> None:
         self.error: TessellaError | None = None

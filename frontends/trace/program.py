@@ -33,8 +33,7 @@ Shapes = Sequence[tuple[Size, ...]]
 def trace(
     function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
-    """Run a function on traced arrays of these shapes, and record what it does. Raises
-    TessellaError."""
+    """Run a function on traced arrays of these shapes, and record its ops. Raises TessellaError."""
     static = list(call.static.values())
     return without_effects(function, static, lambda: _trace(function, parameters, call, shapes))
 
@@ -65,11 +64,11 @@ def _trace(
 
 @dataclass(frozen=True)
 class Interface:
-    """How the arrays of a program stand for arguments and results of its function."""
+    """The mapping from a program's arrays to arguments and results of its function."""
 
     results: Tree
     numbers: Sequence[NumberStep]
-    """Integers that are arguments, or follow from them."""
+    """Integers that are arguments, or that arguments determine."""
 
 
 def source(
@@ -113,7 +112,7 @@ def _lifted(record: Trace, leaf: Any, path: str) -> Value:
 
 
 def captured_names(function: Callable[..., Any]) -> dict[int, str]:
-    """The names of the arrays that a function takes from around it, by identity."""
+    """Return the names of the arrays that a function captures, by identity."""
     if not isinstance(function, FunctionType):
         return {}
     code = function.__code__

@@ -26,7 +26,7 @@ from tessella.support.errors import ShapeError
 def reduced_dtype(
     reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None = None
 ) -> DType:
-    """The dtype that NumPy's reduction has for arrays of this dtype."""
+    """Return the dtype of NumPy's reduction for arrays of this dtype."""
     return (
         np.dtype(dtype)
         if dtype is not None
@@ -46,7 +46,7 @@ def sum(
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
 ) -> Value:
-    """The sum over axes, or all elements."""
+    """Return the sum over axes, or of all elements."""
     value = trace.lift(x)
     value = cast(trace, value, reduced_dtype(np.sum, value, dtype))
     return _reduce(nn.ReduceSumOp, value, axis, keepdims)
@@ -60,7 +60,7 @@ def prod(
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
 ) -> Value:
-    """The product over axes, or of all elements."""
+    """Return the product over axes, or of all elements."""
     value = trace.lift(x)
     value = cast(trace, value, reduced_dtype(np.prod, value, dtype))
     return _reduce(nn.ReduceProdOp, value, axis, keepdims)
@@ -74,7 +74,7 @@ def mean(
     keepdims: bool = False,
     dtype: npt.DTypeLike | None = None,
 ) -> Value:
-    """The mean over axes, or of all elements."""
+    """Return the mean over axes, or of all elements."""
     value = trace.lift(x)
     value = cast(trace, value, reduced_dtype(np.mean, value, dtype))
     return _reduce(nn.ReduceMeanOp, value, axis, keepdims)
@@ -82,13 +82,13 @@ def mean(
 
 @function
 def max(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
-    """The largest element over axes, or of all; NaN if any is."""
+    """Return the maximum over axes, or of all elements; NaN if any element is."""
     return _extreme(trace, nn.ReduceMaxOp, x, axis, keepdims)
 
 
 @function
 def min(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
-    """The smallest element over axes, or of all; NaN if any is."""
+    """Return the minimum over axes, or of all elements; NaN if any element is."""
     return _extreme(trace, nn.ReduceMinOp, x, axis, keepdims)
 
 
@@ -102,7 +102,7 @@ def _extreme(
 
 
 def _test(op: type[NnOp]):
-    """Whether any or all elements hold."""
+    """Return `any` or `all`."""
 
     def body(
         trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
@@ -140,7 +140,7 @@ def _std(
 
 
 def _arg(op: type[NnOp]):
-    """Where the largest or smallest element is."""
+    """Return `argmax` or `argmin`."""
 
     def body(
         trace: Trace,
@@ -158,7 +158,7 @@ def _arg(op: type[NnOp]):
 
 
 def _cumulative(op: type[nn.CumulativeOp], accumulate: Callable[..., Any]):
-    """A function of NumPy that runs along an axis, or along all elements."""
+    """Return a cumulative function of NumPy, along an axis or over all elements."""
 
     def body(
         trace: Trace,
@@ -175,7 +175,7 @@ def _cumulative(op: type[nn.CumulativeOp], accumulate: Callable[..., Any]):
 
 
 def _accumulate(ufunc: np.ufunc, op: type[nn.CumulativeOp]):
-    """The method ``accumulate`` of a ufunc."""
+    """Return the method ``accumulate`` of a ufunc."""
 
     def body(
         trace: Trace,
@@ -197,8 +197,8 @@ def _along(
     axis: int,
     dtype: npt.DTypeLike | None,
 ) -> Value:
-    """An op along an axis, in the dtype that NumPy has for it. Of booleans, sums and products are
-    maxima and minima."""
+    """Apply an op along an axis, in NumPy's dtype for it. Sums and products of booleans are maxima
+    and minima."""
     found = reduced_dtype(accumulate, x, dtype)
     if found == BOOL:
         op = _OF_BOOLEANS.get(op, op)
@@ -213,14 +213,14 @@ _OF_BOOLEANS: dict[type[nn.CumulativeOp], type[nn.CumulativeOp]] = {
 
 @function
 def softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
-    """e^x / sum(e^x) along an axis."""
+    """Return e^x / sum(e^x) along an axis."""
     (value,) = floating(trace, x)
     return value.op(nn.SoftmaxOp, axis=as_axis(axis, value.rank))
 
 
 @function
 def log_softmax(trace: Trace, x: npt.ArrayLike, axis: SupportsIndex = -1) -> Value:
-    """x - log(sum(e^x)) along an axis."""
+    """Return x - log(sum(e^x)) along an axis."""
     (value,) = floating(trace, x)
     return value.op(nn.LogSoftmaxOp, axis=as_axis(axis, value.rank))
 

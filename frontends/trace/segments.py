@@ -1,8 +1,8 @@
-"""Reductions of the slices of an array that numbers put into segments: indexed writes.
+"""Segment reductions: slices of an array are aggregated by segment number, as indexed writes.
 
-``segments`` has integers in [-count, count), which count from the back if they are negative, as
-indices do; any other number is an ExecutionError when the program runs. Its shape is that of the
-first dimensions of ``values``. The result has ``count`` slices.
+``segments`` has integers in [-count, count); negative numbers count from the end, as indices do.
+Any other number is an ExecutionError when the program runs. Its shape is that of the first
+dimensions of ``values``. The result has ``count`` slices.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ _BYTE = np.dtype(np.uint8)
 
 @function
 def segment_sum(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """The sum of the slices of values in each segment, as ``sum`` has it; 0 of none."""
+    """Return the sum of the slices in each segment, in the dtype of ``sum``; 0 for an empty
+    segment."""
     value, places = trace.lift(values), as_indices(trace, segments)
     return reduced(value, places, as_size(count), "add", reduced_dtype(np.sum, value))
 
 
 @function
 def segment_prod(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """The product of the slices of values in each segment, as ``prod`` has it; 1 of none."""
+    """Return the product of the slices in each segment, in the dtype of ``prod``; 1 for an empty
+    segment."""
     value, places = trace.lift(values), as_indices(trace, segments)
     return reduced(value, places, as_size(count), "mul", reduced_dtype(np.prod, value))
 
 
 @function
 def segment_mean(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """The mean of the slices of values in each segment, as ``mean`` has it; 0 of none."""
+    """Return the mean of the slices in each segment, in the dtype of ``mean``; 0 for an empty
+    segment."""
     value, places, size = trace.lift(values), as_indices(trace, segments), as_size(count)
     total = reduced(value, places, size, "add", reduced_dtype(np.mean, value))
     one = trace.emitter.splat(1, places.shape, total.dtype)
@@ -52,13 +55,15 @@ def segment_mean(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, c
 
 @function
 def segment_max(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """The largest element of each segment; NaN if any is; the least of its type of none."""
+    """Return the maximum of each segment; NaN if any element is; the least value of the dtype for
+    an empty segment."""
     return _extreme(trace, values, segments, count, "max")
 
 
 @function
 def segment_min(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """The smallest element of each segment; NaN if any is; the greatest of its type of none."""
+    """Return the minimum of each segment; NaN if any element is; the greatest value of the dtype
+    for an empty segment."""
     return _extreme(trace, values, segments, count, "min")
 
 
@@ -71,7 +76,7 @@ def _extreme(
 
 
 def _identity(reduction: str, dtype: DType) -> float:
-    """What a reduction begins with."""
+    """Return the neutral element of a reduction."""
     if reduction in ("add", "mul"):
         return 0 if reduction == "add" else 1
     sign = 1 if reduction == "min" else -1
@@ -82,7 +87,7 @@ def _identity(reduction: str, dtype: DType) -> float:
 
 
 def reduced(values: Value, places: Value, count: Size, reduction: str, dtype: DType) -> Value:
-    """The reduction of each segment in a dtype. Raises ShapeError where shapes do not fit."""
+    """Return the reduction of each segment in a dtype. Raises ShapeError if shapes do not fit."""
     found = values.shape[: places.rank]
     if len(found) < places.rank or shapes_differ(found, places.shape):
         raise ShapeError(

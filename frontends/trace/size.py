@@ -1,4 +1,4 @@
-"""Numbers in traced functions that follow from sizes which a program leaves open."""
+"""Numbers in traced functions that depend on symbolic sizes."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from tessella.support.sizes import Size, bounds_of, product, symbols_of
 
 E = TypeVar("E", bound=Exception)
 _MOST_POWER = 8
-"""Of sizes, as a product."""
+"""The greatest exponent of a size that becomes a product."""
 
 
 class Trace(Protocol):
-    """What a number needs of the trace that it belongs to."""
+    """The interface of a trace, as its numbers use it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the function is still running."""
+        """Whether the function is still being traced."""
         ...
 
     def check(self, value: Any) -> None:
-        """Raises TessellaError for what belongs to another trace, or to one that is over."""
+        """Raise TessellaError for a value of another trace, or of a finished one."""
         ...
 
     def decided(self, compute: Callable[[], Any]) -> Any:
-        """What follows from sizes. Raises UndecidedSizeError."""
+        """Return a result that sizes decide. Raises UndecidedSizeError if they do not."""
         ...
 
     def failed(self, error: E) -> E:
-        """The error, which ends the trace where sizes are open, even if the function goes on."""
+        """Record an error, which ends a trace with symbolic sizes even if the function catches
+        it."""
         ...
 
 
@@ -52,7 +53,7 @@ def _is_operand(value: object) -> bool:
 
 
 def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    """An array; of two numbers a number, which is no size."""
+    """Apply a ufunc; two numbers give a number, which is no size."""
     result = call_ufunc(ufunc, "__call__", (a, b), {})
     if not (_is_number(a) and _is_number(b)):
         return result
@@ -62,7 +63,7 @@ def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
 
 
 def _operator(compute: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The methods of an operator and of its mirror image."""
+    """Return the methods of an operator and of its reflected form."""
 
     def forward(self: TracedNumber, other: Any) -> Any:
         if not _is_operand(other):
@@ -78,7 +79,7 @@ def _operator(compute: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], C
 
 
 def _arithmetic(ufunc: np.ufunc, sizes: Callable[[Size, Size], Size]):
-    """An operator whose result is a size for sizes, else a number or an array."""
+    """Return an operator whose result is a size for sizes, else a number or an array."""
 
     def compute(a: Any, b: Any) -> Any:
         is_size = _is_size(a) and _is_size(b)
@@ -88,7 +89,7 @@ def _arithmetic(ufunc: np.ufunc, sizes: Callable[[Size, Size], Size]):
 
 
 def _decision(ufunc: np.ufunc, sizes: Callable[[Size, Size], Any]):
-    """An operator whose result is known for sizes, or not at all, unless it is an array."""
+    """Return a comparison, which sizes must decide unless an operand is an array."""
 
     def compute(a: Any, b: Any) -> Any:
         if _is_size(a) and _is_size(b):
@@ -125,7 +126,7 @@ def _undecided(what: str, *values: Any) -> NoReturn:
 
 
 def _number_needed(what: str) -> Callable[..., NoReturn]:
-    """A method that would need the number."""
+    """Return a method that raises an error, as it would need the number."""
 
     def method(self: TracedNumber, *_: Any, **__: Any) -> NoReturn:
         self.undecided(f"{what} needs the number")
@@ -134,33 +135,33 @@ def _number_needed(what: str) -> Callable[..., NoReturn]:
 
 
 class TracedNumber(Dispatched):
-    """A number of Python's to the function that is traced, which follows from sizes.
+    """A Python number inside a traced function, which depends on symbolic sizes.
 
-    What needs the number itself raises UndecidedSizeError, and so does what other sizes would
-    decide otherwise. The function is then compiled for numbers.
+    An operation that needs the number itself, or whose outcome other sizes would change, raises
+    UndecidedSizeError. The function is then compiled for concrete sizes.
     """
 
     __slots__ = ("symbols", "trace")
     STANDS_FOR: ClassVar[type[Any]]
-    """The type of Python's."""
+    """The Python type that it imitates."""
 
     def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
         self.trace = trace
         self.symbols = frozenset(symbols)
-        """The names of those that it depends on."""
+        """The names of the symbols that determine it."""
 
     @property
     def text(self) -> str:
-        """What it is, for messages."""
+        """Return a description for messages."""
         raise NotImplementedError
 
     @property
     def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What ``isinstance`` is told: code that asks for numbers gets its way."""
+        """The class for ``isinstance``: the Python type, for code that tests for numbers."""
         return self.STANDS_FOR
 
     def undecided(self, what: str) -> NoReturn:
-        """Raise the error that something needs the number."""
+        """Raise the error for an operation that needs the number."""
         raise self.trace.failed(UndecidedSizeError(f"{what}: {self.text}", self.symbols))
 
     __add__, __radd__ = _arithmetic(np.add, lambda a, b: a + b)
@@ -207,7 +208,7 @@ class TracedNumber(Dispatched):
         return self._shown(self.text)
 
     def _shown(self, text: str) -> str:
-        """A text that only error messages outside of the function may have."""
+        """Return a text for error messages outside of the function; inside, raise an error."""
         if self.trace.is_open:
             self.undecided("text needs the number")
         return text
@@ -219,7 +220,7 @@ class TracedNumber(Dispatched):
 
 
 class TracedSize(TracedNumber):
-    """A dimension that the program leaves open, or what is computed of some."""
+    """A dynamic dimension, or an expression of some."""
 
     __slots__ = ("_size",)
     STANDS_FOR = int
@@ -230,7 +231,7 @@ class TracedSize(TracedNumber):
 
     @property
     def size(self) -> Size:
-        """The expression. Raises TessellaError after the trace."""
+        """Return the expression. Raises TessellaError after the trace."""
         self.trace.check(self)
         return self._size
 
@@ -248,7 +249,7 @@ class TracedSize(TracedNumber):
 
 
 class TracedFloat(TracedNumber):
-    """What is computed of sizes and is no size, such as ``2.0 / n``."""
+    """A float that sizes determine, such as ``2.0 / n``."""
 
     __slots__ = ("_value",)
     STANDS_FOR = float
@@ -259,7 +260,8 @@ class TracedFloat(TracedNumber):
 
     @property
     def value(self) -> Any:
-        """The array without dimensions that has it. Raises TessellaError after the trace."""
+        """Return the number as an array without dimensions. Raises TessellaError after the
+        trace."""
         self.trace.check(self)
         return self._value
 
@@ -269,5 +271,5 @@ class TracedFloat(TracedNumber):
 
 
 def as_size(value: Any) -> Size:
-    """An open size or a number as a size. Raises TypeError for anything else."""
+    """Convert a symbolic size or a number to a size. Raises TypeError for anything else."""
     return value.size if isinstance(value, TracedSize) else operator.index(value)

@@ -1,4 +1,4 @@
-"""Functions of NumPy that sort along an axis. All kinds of sort are stable."""
+"""NumPy's sorting functions. All kinds of sort are stable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
 def _sorted(name: str, result: int) -> Callable[..., Array]:
-    """A function that gives a result of a sort: the elements, or their places."""
+    """Return a function that returns one result of a sort: the elements or the positions."""
 
     def body(
         trace: Trace,

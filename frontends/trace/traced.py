@@ -1,4 +1,4 @@
-"""Traced arrays, and the trace that records what is done with them."""
+"""Traced arrays, and the trace that records their ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STATIC = "name the argument that it comes from in static_argnames, or derive it
 
 
 def _binary(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The methods of an operator and of its mirror image."""
+    """Return the methods of an operator and of its reflected form."""
 
     def forward(self: Traced, other: Any) -> Any:
         return call_ufunc(ufunc, "__call__", (self, other), {})
@@ -56,7 +56,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Traced], Any]:
 
 
 def _method(function: Function | str) -> Callable[..., Any]:
-    """The method that is a function of NumPy's with the array as its first argument."""
+    """Return the method that calls a NumPy function with the array as its first argument."""
 
     def method(self: Traced, *args: Any, **kwargs: Any) -> Any:
         return call_function(function, (self, *args), kwargs)
@@ -65,7 +65,7 @@ def _method(function: Function | str) -> Callable[..., Any]:
 
 
 def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
-    """A method that would need the elements."""
+    """Return a method that raises an error, as it would need the elements."""
 
     def method(self: Traced, *_: Any, **__: Any) -> NoReturn:
         error = TessellaError(
@@ -91,16 +91,16 @@ class Traced(Dispatched):
         self.trace = trace
         self.value = value
         self.weak = weak
-        """Whether it stands for a Python number, whose type gives way to that of arrays."""
+        """Whether it is a Python number, whose type is weak: that of arrays prevails."""
         self.base: Traced | None = None
-        """The array that it is a view of."""
+        """The array that this one is a view of."""
         self.seen = 0
         """The stores into the array that it is a view of, when it was made."""
         self.stores = 0
         """How often it was changed in place, and the line of the latest time."""
         self.stored_at: str | None = None
         self.is_copy = False
-        """Whether it is a copy, which has the value of what was copied."""
+        """Whether it is a copy, which keeps its value if the original changes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Traced(Dispatched):
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The shape, with sizes that the program leaves open as expressions."""
+        """The shape, with symbolic sizes as expressions."""
         return self.value.shape
 
     @property
@@ -166,12 +166,12 @@ class Traced(Dispatched):
         return size
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
-        """The elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
+        """Return the elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
         wanted = shape[0] if len(shape) == 1 else shape
         return call_function(np.reshape, (self, wanted), kwargs)
 
     def transpose(self, *axes: Any) -> Any:
-        """The dimensions in another order: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+        """Permute the dimensions: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
         order = axes[0] if len(axes) == 1 else axes or None
         return call_function(np.transpose, (self, order), {})
 
@@ -283,7 +283,7 @@ class Traced(Dispatched):
 
 
 class Trace:
-    """Ops in the order in which a function asked for them, and the arrays that it captured."""
+    """The ops of a function in execution order, and the arrays that it captured."""
 
     def __init__(
         self,
@@ -291,11 +291,11 @@ class Trace:
         names: Mapping[int, str] | None = None,
         shapes: Sequence[tuple[Size, ...]] = (),
     ) -> None:
-        """``shapes`` are those of the arguments."""
+        """Start a trace for arguments of these shapes."""
         self.emitter = Emitter(block, _line)
         self.failure: Exception | None = None
-        """The first error where sizes are open: the function may go on after it, as it would not
-        with numbers."""
+        """The first error of a trace with symbolic sizes: the function may catch an error that
+        concrete sizes would not raise."""
         self.is_open = True
         self.numbers = Numbers(shapes)
         self._is_sized = not symbols_of(size for shape in shapes for size in shape)
@@ -313,7 +313,7 @@ class Trace:
             self.is_open = False
 
     def lift(self, value: Any) -> Value:
-        """A traced array, captured array or number as a value of the program."""
+        """Convert a traced array, captured array or number to a value of the program."""
         if isinstance(value, Value):
             return value
         if isinstance(value, TracedSize):
@@ -327,7 +327,7 @@ class Trace:
         return value.value
 
     def check(self, value: Any) -> None:
-        """Raises TessellaError for what belongs to another trace, or to one that is over."""
+        """Raise TessellaError for a value of another trace, or of a finished one."""
         if value.trace is not self or not self.is_open:
             kind = "array" if isinstance(value, Traced) else "size"
             raise TessellaError(
@@ -337,18 +337,19 @@ class Trace:
             )
 
     def size(self, size: Size) -> int:
-        """A size as the traced function sees it."""
+        """Return a size as the traced function sees it."""
         return cast(int, TracedSize(self, size)) if isinstance(size, Expr) else size
 
     def decided(self, compute: Callable[[], Any]) -> Any:
-        """What follows from sizes. Raises UndecidedSizeError."""
+        """Return a result that sizes decide. Raises UndecidedSizeError if they do not."""
         try:
             return self.size(compute())
         except Exception as error:
             raise self.failed(error)  # noqa: B904 (it is the same error)
 
     def failed(self, error: E) -> E:
-        """The error, which ends the trace where sizes are open, even if the function goes on."""
+        """Record an error, which ends a trace with symbolic sizes even if the function catches
+        it."""
         if isinstance(error, UndecidedSizeError) and not error.where and (at := caller()):
             error.what = f"{error.what}, in {at.node}"
             error.at(str(at))
@@ -357,7 +358,7 @@ class Trace:
         return error
 
     def _capture(self, array: Array) -> Value:
-        """A constant with these elements, which later writes to the array do not change."""
+        """Return a constant with these elements; later writes to the array do not change it."""
         known = self._captured.get(id(array))
         if known is not None and known[0] is array and _same(array, known[1]):
             return known[2]
@@ -381,7 +382,7 @@ def current_trace() -> Trace | None:
 
 
 def _line() -> str | None:
-    """The line of user code that is running, as ops name it."""
+    """Return the line of user code that is running, as op locations have it."""
     at = caller()
     return at.node if at else None
 
@@ -391,7 +392,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def is_uniform(array: Array) -> bool:
-    """Whether all elements are the same, to the bit."""
+    """Return whether all elements have the same bits."""
     if array.size < 2:
         return True
     first = array[(0,) * array.ndim]

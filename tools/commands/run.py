@@ -150,7 +150,7 @@ def _outputs(
 def _interpreted(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
-    """What NumPy makes of a stage, and how long it took to get there."""
+    """Interpret a stage in NumPy; return the results and the seconds to get there."""
     check_one_size(args)
     graph, taken = specialised(source, feeds)
     whole(graph)

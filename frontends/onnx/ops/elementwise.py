@@ -161,7 +161,7 @@ def shrink(call: Call) -> Value:
 
 
 def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
-    """As for floats, but exactly: the sum is rounded towards zero, and wraps."""
+    """Shrink integers exactly: the sum is rounded towards zero, and wraps."""
     x = given if given.dtype == np.uint64 else given.cast(np.int64)
     whole, bound = _floor(bias), _floor(lambd)
     upper, lower = (_added(x, term) for term in (-whole, whole))

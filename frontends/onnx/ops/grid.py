@@ -186,7 +186,7 @@ def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
 
 @dataclass(frozen=True)
 class _Axes:
-    """How positions are read, in each dimension alike."""
+    """How positions are read; the same in each dimension."""
 
     mode: str
     padding: str

@@ -27,7 +27,8 @@ def _statistics(node: Node) -> str | None:
     Rule("not the statistics of training before version 14", _statistics),
 )
 def batch_norm(call: Call) -> Value | tuple[Value, ...]:
-    """With given statistics, or in training mode (version 14 on) with those of the batch."""
+    """Batch normalisation with given statistics, or in training mode (version 14 on) with those of
+    the batch."""
     if call.flag("training_mode"):
         return _training_batch_norm(call)
     call.meaningless("momentum")
