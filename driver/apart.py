@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MODULE = "tessella.driver.compiler"
-"""What the process runs. Nothing here imports it."""
+"""The module that the process runs. Nothing here imports it."""
 
 MOST = 2
-"""Processes: each may hold the weights of a model."""
+"""The most processes: each may hold the weights of a model."""
 
 SECONDS = 3600.0
-"""A process without an answer after so long hangs, where there is no deadline."""
+"""Seconds after which a process without an answer counts as hung, if there is no deadline."""
 
 ATTEMPTS = 2
-"""How often a process is asked: one may have just ended for lack of work."""
+"""Attempts to ask a process: one may just have ended for lack of work."""
 
 PROGRAM, UNDECIDED, LATE, FAILED, MISSING, WEIGHTS = b"p", b"u", b"t", b"f", b"?", b"w"
 """Answers; `worker.NO_MEMORY` is another one. Weights are missing until they are sent."""
@@ -66,7 +66,7 @@ COMPILERS = SharedPool(MODULE, MOST)
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight of a graph, whose bytes are sent by themselves."""
+    """A weight of a graph; its bytes are sent separately."""
 
     sha256: str
     spec: TensorSpec
@@ -74,22 +74,22 @@ class Weight:
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """A graph whose program is wanted."""
+    """A request for the program of a graph."""
 
     stage: str
     text: str
     weights: Mapping[str, Weight]
-    """By symbol."""
+    """The weights by symbol."""
     options: CheckedOptions
     seconds: float | None
-    """Until the deadline."""
+    """Seconds until the deadline."""
     cache: str | None
     """The folder of all caches."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A program, and how long its parts took to compile."""
+    """A program, and the seconds that the parts of its compilation took."""
 
     program: Program
     timings: Mapping[str, float]

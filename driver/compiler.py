@@ -34,11 +34,11 @@ from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import CompileTimeoutError, TessellaError
 
 NICE = 10
-"""How much other processes come first: calls go on meanwhile."""
+"""The niceness of the process: calls in other processes have priority."""
 
 
 def main(idle_seconds: float) -> NoReturn:
-    """Serve until no request has come for so long."""
+    """Serve until no request has come for ``idle_seconds``."""
     with contextlib.suppress(OSError):
         os.nice(NICE)
     serve(Compiler().answer, idle_seconds, lambda: None)
@@ -46,12 +46,12 @@ def main(idle_seconds: float) -> NoReturn:
 
 @dataclass
 class Compiler:
-    """What the process keeps between requests."""
+    """The state of the process between requests."""
 
     given: dict[str, Array] = field(default_factory=dict[str, Array])
     """The weights of the last graph, by SHA-256."""
     made: dict[str, Array] = field(default_factory=dict[str, Array])
-    """The large ones of the last program."""
+    """The large weights of the last program, by SHA-256."""
 
     def answer(self, request: bytes) -> bytes:
         """Return the answer to a request."""
@@ -71,7 +71,7 @@ class Compiler:
         except MemoryError:
             return NO_MEMORY
         except (TessellaError, NotStorableError, OSError, ValueError) as error:
-            # the process that asked finds out by itself, with all that there is to say
+            # the requesting process compiles the graph itself, and raises the full error
             return apart.FAILED + f"{type(error).__name__}: {error}".partition("\n")[0].encode()
 
     def _compiled(self, wanted: ProgramRequest) -> bytes:

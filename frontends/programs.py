@@ -38,7 +38,7 @@ class FixedProgram:
 
     @property
     def stage(self) -> str:
-        """Return the name of the first stage that there is."""
+        """The first stage of the program."""
         return self._graph.stage
 
     def as_text(self) -> str:
@@ -55,24 +55,24 @@ class FixedProgram:
         return Graph(graph.module.clone(), graph.weights.copy(), graph.stage)
 
     def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
-        """A model for the one signature that the program has. Raises TessellaError."""
+        """Compile a model for the program's signature. Raises TessellaError."""
         return Model(self, options, in_call=in_call)
 
 
 USUAL = 8
-"""Programs of one function that are compiled in calls without a warning."""
+"""The number of programs of one function that calls compile without a warning."""
 
 TellCompiled = Callable[[Sequence[str], float], None]
-"""Tells of a compilation: the types of the inputs, and seconds."""
+"""A function that reports a compilation: the types of the inputs, and seconds."""
 
 
 class FunctionSource:
-    """A function of arrays of certain types, some of whose sizes may have names."""
+    """A function for one set of argument types, some of whose sizes may have names."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
     outputs: Sequence[ValueInfo] = ()
-    """Not known beforehand; a graph tells."""
+    """Unknown before the trace; a graph's structure has them."""
 
     def __init__(
         self, graph: Callable[[Sequence[tuple[Size, ...]]], Graph], inputs: Sequence[ValueInfo]
@@ -83,12 +83,13 @@ class FunctionSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The program for these shapes."""
+        """Return the program for these shapes."""
         return self._graph([shapes[info.name] for info in self.inputs])
 
 
 class FunctionModel(Model):
-    """The programs of a function for arrays of certain types, some of whose sizes are open."""
+    """The programs of a function for one set of argument types, some of whose sizes are
+    symbolic."""
 
     def __init__(
         self,

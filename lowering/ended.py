@@ -1,4 +1,4 @@
-"""The ends of loops over reduced indices that are computed elements (`dialects/tile/limits.py`)."""
+"""Loops over reduced indices that end at computed elements (`dialects/tile/limits.py`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tessella.lowering.values import Emitter, Pos, Val
 
 @dataclass(frozen=True)
 class Ended:
-    """Computes where the reduced indices of a register tile end: at the greatest of the limits of
-    its rows and lanes."""
+    """Computes the ends of the reduced indices of a register tile: the greatest limits of its rows
+    and lanes."""
 
     e: Emitter
     op: ContractOp
@@ -38,7 +38,7 @@ class Ended:
         return {name: each for name, each in limits(self.op).items() if name in self.flat.ranges}
 
     def at(self, point: Point) -> Point:
-        """The point with the ends of its reduced indices."""
+        """Return the point with the ends of its reduced indices."""
         if not self._limits:
             return point
         stops = dict(point.stops)
@@ -51,8 +51,8 @@ class Ended:
         return replace(point, stops=stops)
 
     def within(self, stops: Mapping[str, SSAValue], name: str, start: Pos) -> dict[str, SSAValue]:
-        """The ends in a part of an index, counted from its first value. Where all tiles of a step
-        end alike, parts are whole."""
+        """Return the ends within a part of an index, relative to the part's first value. If all
+        tiles of a step end alike, parts are whole."""
         found = {other: stop for other, stop in stops.items() if other != name}
         if name in self._limits:
             found[name] = self.e.op(arith.SubiOp(stops[name], self.e.at(start)))

@@ -25,8 +25,8 @@ Number = float | int
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A matrix, or a batch of equal ones, with one number up to column = row + past and another one
-    beyond."""
+    """A matrix, or a batch of equal ones, with one number where column <= row + past, and another
+    one elsewhere."""
 
     past: Size
     below: Number

@@ -42,12 +42,13 @@ from tessella.passes.tile.search import best_schedule
 from tessella.targets import Target
 
 BYTES = 256
-"""Values of an element of 8 bits."""
+"""The number of values of an 8-bit element."""
 
 
 @dataclass(frozen=True)
 class TileTabulateBytesPass(KernelPass):
-    """Look up what maps make of bytes, for a target."""
+    """Replace elementwise statements of one byte by lookups where a target has fewer cycles for
+    that."""
 
     name = "tile-tabulate-bytes"
     stages = ("tile",)
@@ -60,7 +61,7 @@ class TileTabulateBytesPass(KernelPass):
 
 
 def _can_be_looked_up(op: ContractOp) -> bool:
-    """Whether a statement is a map of one byte at each point."""
+    """Return whether a statement is elementwise on one byte at each point."""
     is_plain = op.is_map and not op.is_scatter and op.schedule is None and op.init is None
     if not is_plain or op.default is not None or op.post_block is not None or op.where_list:
         return False
@@ -73,13 +74,13 @@ def _can_be_looked_up(op: ContractOp) -> bool:
 
 
 def _moving(op: ContractOp) -> Sequence[int]:
-    """The operands whose elements differ from point to point."""
+    """Return the operands whose elements differ between points."""
     accesses = enumerate(op.input_accesses)
     return [i for i, forms in accesses if any(form.terms for form in forms)]
 
 
 def _pays(kernel: KernelOp, op: ContractOp, target: Target) -> bool:
-    """Whether a lookup takes fewer cycles; the kernel stays as it is."""
+    """Return whether a lookup takes fewer cycles. The kernel is not changed."""
     copy = kernel.clone()
     whole = [*copy.statements][[*kernel.statements].index(op)]
     before = best_schedule(whole, copy, target).cycles
@@ -90,7 +91,7 @@ def _pays(kernel: KernelOp, op: ContractOp, target: Target) -> bool:
 
 
 def _tabulate(op: ContractOp) -> Sequence[ContractOp]:
-    """Replace a map by a table and a lookup."""
+    """Replace an elementwise statement by a table and a lookup."""
     (number,) = _moving(op)
     inputs = inputs_of(op)
     others = [each for i, each in enumerate(inputs) if i != number]
@@ -131,7 +132,7 @@ def _added(block: Block, op: Operation) -> SSAValue:
 
 
 def _type(op: ContractOp, element: Attribute) -> Tensor:
-    """The type of the table."""
+    """Return the type of the table."""
     type, place = tensor(element, [BYTES]), place_of(op.res.type)
     if place is None:
         return type

@@ -40,7 +40,7 @@ from tessella.passes.kinds import ProgramPass
 
 @dataclass(frozen=True)
 class WriteInPlacePass(ProgramPass):
-    """Drop the copies that indexed writes begin with."""
+    """Drop the initial copies of indexed writes."""
 
     name = "write-in-place"
     stages = ("tile",)
@@ -53,7 +53,8 @@ class WriteInPlacePass(ProgramPass):
 class _InPlace:
     module: ModuleOp
     made: dict[tuple[str, int], KernelOp] = field(default_factory=dict[tuple[str, int], KernelOp])
-    """The kernels that write over an argument, by the one that copies it and its number."""
+    """Kernels that overwrite an argument, by the kernel that copies it and the argument's
+    number."""
 
     def run(self) -> None:
         carried = _carried(self.module)
@@ -68,8 +69,8 @@ class _InPlace:
                 Rewriter.erase_op(kernel)
 
     def _take(self, call: CallOp, carried: int) -> Iterator[KernelOp]:
-        """Let a call write over what it can, of whose segment a loop carries so many arguments. The
-        kernels that it called."""
+        """Make a call overwrite the arguments that it may, in a segment of which a loop carries
+        ``carried`` arguments. Yields the kernels that it called."""
         while True:
             kernel = callee_of(call, call.callee, KernelOp)
             number = next((i for i, j in _copied(kernel) if _may_take(call, i, j, carried)), None)
@@ -93,7 +94,7 @@ class _InPlace:
 
 
 def _carried(module: ModuleOp) -> Mapping[str, int]:
-    """How many arguments of a segment the loops carry that run it, by its name."""
+    """Return the number of arguments that loops carry, by the segment that they run."""
     found: dict[str, int] = {}
     for op in module.walk():
         if isinstance(op, ScanOp):
@@ -109,8 +110,8 @@ def _may_take(call: CallOp, argument: int, result: int, carried: int) -> bool:
 
 
 def _copied(kernel: KernelOp) -> Iterator[tuple[int, int]]:
-    """The arguments of a kernel that it copies to write into the copy, and the numbers of the
-    results that these become."""
+    """Yield the arguments that a kernel copies and then writes to, with the numbers of the results
+    that the copies become."""
     results = {init_root(value): i for i, value in enumerate(kernel.returned.values)}
     for op in kernel.statements:
         value = op.inputs[0] if op.inputs else None
@@ -127,7 +128,7 @@ def _copied(kernel: KernelOp) -> Iterator[tuple[int, int]]:
 
 
 def _is_copy(op: ContractOp) -> bool:
-    """Whether a statement only copies its operand, all of it."""
+    """Return whether a statement copies its whole operand."""
     plain = op.is_map and op.init is None and op.post_block is None and not op.where_list
     if not plain or len(op.inputs) != 1 or op.inputs[0].type != op.res.type:
         return False

@@ -1,8 +1,8 @@
-"""Values that count along their dimensions, as positions of tokens do.
+"""Values that count positions along their dimensions.
 
-    %0 = nn.iota count [seq]                 0, 1, 2..
-    %1 = nn.add %0, %past                    past, past + 1..
-    %rows = nn.reshape %1 shape [[seq], 1]   row + past
+    %0    = nn.iota count [seq]                0, 1, 2..
+    %1    = nn.add %0, %past                   past, past + 1..
+    %rows = nn.reshape %1 shape [[seq], 1]     row + past
 
 The trait ``CountsPositions`` marks an op whose result counts if its operands do.
 """
@@ -27,7 +27,7 @@ class Positions:
     """A sum of positions times factors, and a constant."""
 
     factors: Mapping[int, int]
-    """By dimension, counted from the last, which is -1."""
+    """Factors by dimension, counted from the last, which is -1."""
     constant: Size
 
     def __add__(self, other: Positions) -> Positions:

@@ -1,5 +1,6 @@
-"""Functions of numbers that are known before the program runs where some are sizes that depend on
-symbols: sizes, or decisions. UndecidedSizeError is raised where only the numbers tell.
+"""Constant functions of symbolic sizes: the results are sizes, or decisions.
+
+A function that needs the numbers raises UndecidedSizeError.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from tessella.support.decisions import decided_max, decided_min, decided_zero, d
 from tessella.support.sizes import Expr, Size, symbols_of
 
 Known = Number | Size
-"""A number, or a size that depends on symbols."""
+"""A number, or a symbolic size."""
 
 
 def _divided(a: Size, b: Size) -> Size:
-    """A quotient, rounded toward zero."""
+    """Return the quotient, rounded toward zero."""
     if not isinstance(b, Expr) and b == 0:
         raise ValueError("division by zero")
     if decided(b < 0):
@@ -73,8 +74,8 @@ _MEANINGS: Mapping[str, Callable[..., Any]] = {
 
 
 def of_sizes(function: str, numbers: Sequence[Known]) -> Size:
-    """The result of a function of integers. Raises UndecidedSizeError, and ValueError where there
-    is none."""
+    """Return the result of a function of integers. Raises UndecidedSizeError, and ValueError if the
+    result is undefined."""
     sizes = [x for x in numbers if isinstance(x, int | Expr)]
     if function not in _MEANINGS or len(sizes) < len(numbers):
         names = (symbol.name for symbol in symbols_of(sizes))

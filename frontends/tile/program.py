@@ -47,9 +47,9 @@ _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, flo
 
 DType = np.dtype[Any]
 Types = tuple[tuple[tuple[int, ...], DType], ...]
-"""Shapes and dtypes of arguments."""
+"""The shapes and dtypes of arguments."""
 Key = tuple[tuple[DType, ...], tuple[Dimensions, ...]]
-"""What a model is for: dtypes, and shapes as far as they are numbers."""
+"""The key of a model: dtypes, and concrete sizes."""
 
 _HINT = (
     "Each dtype has programs of its own, and so has each shape where sizes cannot stay open, as "
@@ -110,8 +110,8 @@ class TileProgram(Compiled):
         return results[0] if len(results) == 1 else tuple(results)
 
     def explain(self) -> Explanation:
-        """What `Model.explain` tells of the program that ran last, with its open dimensions. Raises
-        ShapeError before the first call."""
+        """Explain the program that ran last, with its dynamic dimensions. Raises ShapeError before
+        the first call."""
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError("the program was not called yet", hint="call it once")

@@ -1,4 +1,7 @@
-"""The functions of whole tensors: their types and their statements. Adding one is adding a row."""
+"""Functions of whole tensors in the Tile language: their result types and statements.
+
+A new function is a row of the table.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from tessella.support.decisions import decided_zero, differs, known
 from tessella.support.sizes import Size, product
 
 MAX_RANK = 64
-"""NumPy's limit."""
+"""NumPy's limit of dimensions."""
 
 _INT32 = np.dtype(np.int32)
 
@@ -40,7 +43,7 @@ Numbers = Sequence[Size]
 
 
 class MisfitError(ValueError):
-    """An argument that a function does not take."""
+    """An argument that a function does not accept."""
 
     def __init__(
         self,
@@ -61,15 +64,15 @@ class MisfitError(ValueError):
 
 @dataclass(frozen=True)
 class TensorFunction:
-    """A function whose first arguments are tensors; numbers that are known beforehand follow."""
+    """A function whose first arguments are tensors, followed by constant numbers."""
 
     tensors: int
     numbers: tuple[int, int]
-    """How many numbers it takes, at the least and at the most."""
+    """The least and the greatest number of constant arguments."""
     spec: Callable[[Specs, Numbers], TensorSpec]
-    """The type of the result. Raises MisfitError."""
+    """Return the type of the result. Raises MisfitError."""
     build: Callable[[KernelBuilder, Sequence[SSAValue], Numbers, Tensor], SSAValue]
-    """Adds statements to a kernel, for a result that has elements."""
+    """Append statements to a kernel, for a nonempty result."""
 
     @property
     def arity(self) -> tuple[int, int]:
@@ -90,12 +93,12 @@ def _check_indices(spec: TensorSpec, argument: int) -> None:
 
 
 def has_no_elements(shape: Sequence[Size]) -> bool:
-    """Whether a tensor of this shape is empty."""
+    """Return whether a tensor of this shape is empty."""
     return any(map(decided_zero, shape))
 
 
 def _axis(spec: TensorSpec, number: Size, argument: int) -> int:
-    """A dimension counted from the front."""
+    """Return a dimension, counted from the front."""
     rank, axis = len(spec.shape), known(number)
     if not -rank <= axis < rank:
         raise MisfitError(
@@ -154,7 +157,7 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
 
 
 def _scatter(aggregation: str) -> TensorFunction:
-    """R[I[i..], b..] op= V[i.., b..]; an element without values is 0, as in a contraction."""
+    """R[I[i..], b..] op= V[i.., b..]; an element without values is 0, as in contractions."""
 
     def build(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
         values, indices, _like = operands
@@ -169,7 +172,7 @@ def _scatter(aggregation: str) -> TensorFunction:
 
 
 def _before_any(aggregation: str, element: Attribute) -> float:
-    """What an element holds before its first value."""
+    """Return the initial value of an element."""
     if aggregation == "=":
         return 0
     return aggregation_of(aggregation, element).identity(element_of(element).bits)
@@ -182,7 +185,7 @@ def _filled(k: KernelBuilder, type: Tensor, value: float) -> SSAValue:
 def _zero_where_unwritten(
     k: KernelBuilder, indices: SSAValue, written: SSAValue, type: Tensor
 ) -> SSAValue:
-    """The rows that an index names, and zeros."""
+    """Return the rows that an index names, and zeros elsewhere."""
     shape = shape_of(type)
     names = [f"d{i}" for i in range(len(shape))]
     nowhere = _filled(k, _flags(type, shape[:1]), 0)
@@ -197,7 +200,7 @@ def _zero_where_unwritten(
 
 
 def _flags(like: Tensor, shape: Sequence[Size]) -> Tensor:
-    """The type of booleans of a shape, where another tensor is."""
+    """Return the type of a tensor of booleans at the place of another tensor."""
     place, flags = place_of(retyped(like, i1)), tensor(i1, shape)
     return flags if place is None else placed(flags, place)
 
@@ -265,7 +268,8 @@ def _sorted(specs: Specs, numbers: Numbers) -> TensorSpec:
 
 
 def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
-    """The dimension, whether the greatest come first, and how many elements are selected."""
+    """Return the dimension, whether the order is descending, and the number of selected
+    elements."""
     axis, descending, count = (*numbers, *(None,) * (3 - len(numbers)))
     along = _axis(spec, -1 if axis is None else axis, 0 if axis is None else 1)
     if descending not in (None, 0, 1):
@@ -283,7 +287,7 @@ def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
 def _argsort(
     k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
 ) -> SSAValue:
-    """A sort along the dimension, whose key is the element."""
+    """Emit a sort along the dimension, with the elements as keys."""
     (x,) = operands
     spec = TensorSpec(shape_of(x), dtype_of(x.type))
     along, descending, count = _of_sort(spec, numbers)

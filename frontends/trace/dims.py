@@ -13,10 +13,10 @@ from tessella.support.errors import InputError, OptionError
 from tessella.support.tables import remembered
 
 DimNames = Mapping[str, Mapping[int, str]]
-"""Names of dimensions that are open, by argument and dimension."""
+"""Names of dynamic dimensions, by argument and dimension."""
 
 _MOST = 64
-"""Kinds of calls whose shapes are recorded."""
+"""The most kinds of calls whose shapes are recorded."""
 
 
 class _Kind:
@@ -55,7 +55,7 @@ class ArgumentDims:
     """The dimensions of a function's arguments: numbers, or names of those that vary."""
 
     def __init__(self, dims: object, names: object, parameters: Collection[str]) -> None:
-        """``dims`` has sizes by the names of dimensions, which ``names`` gives. Raises
+        """Take sizes by the names of dimensions in ``dims``, and names from ``names``. Raises
         OptionError."""
         openness = check_dims(dims)
         self._is_fixed = openness == "fixed"
@@ -65,7 +65,7 @@ class ArgumentDims:
         _check_used(self._bounds, self._named, is_fixed=self._is_fixed)
 
     def bounds_in(self, shapes: Sequence[Dimensions]) -> Mapping[str, Bounds]:
-        """The bounds of the dimensions that these shapes name."""
+        """Return the bounds of the dimensions that these shapes name."""
         names = {dim for shape in shapes for dim in shape}
         return {name: bounds for name, bounds in self._bounds.items() if name in names}
 
@@ -109,7 +109,7 @@ def _check_axis(name: str, axis: int, shape: Sequence[int]) -> None:
 
 
 def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[int, str]]:
-    """Names of dimensions by argument. Raises OptionError."""
+    """Return names of dimensions by argument. Raises OptionError."""
     given = _mapping(dims)
     for name, axes in given.items():
         if not isinstance(name, str) or name.partition("[")[0] not in parameters:

@@ -74,8 +74,8 @@ class Interface:
 def source(
     graph: Callable[[Shapes], Graph], call: CallArguments, shapes: Sequence[Dimensions]
 ) -> FunctionSource:
-    """A function on arrays of a call's types. Its outputs are known after the trace: the structure
-    of a graph tells."""
+    """Return a source for a call's argument types. Its outputs are known after the trace, from the
+    structure of a graph."""
     columns = zip(call.names(), call.specs(), shapes, strict=True)
     return FunctionSource(
         graph,

@@ -53,7 +53,7 @@ class LoopStream:
 
     extent: int
     names: Mapping[ContractOp, str]
-    """Their indices."""
+    """The index of the loop in each statement."""
     before: Sequence[Operation]
     inside: Sequence[ContractOp]
     """The statements inside iterations, in order; they sum over the loop or have it free."""
