@@ -82,7 +82,7 @@ class Writer:
             return self.buffers[op.operands[index]]
         except KeyError:
             raise InternalError(
-                f"operand {index} of {op.name} is no buffer", where=str(op)
+                f"operand {index} of {op.name} is not a buffer", where=str(op)
             ) from None
 
     # ** instructions **

@@ -10,7 +10,7 @@ digits of a dimension take more values than its index, memory holds padding. Ord
   for tensors of rank 3 and more;
 - ``packed<[0 floordiv 32, 2, 3, 1, 0 mod 32]>``: any order of the digits, with several per
   dimension if needed (``1 floordiv 64, 1 floordiv 16 mod 4, 1 mod 16``);
-- ``image``: the texture of a device (an OpenCL image). It is no memory order: the device defines
+- ``image``: the texture of a device (an OpenCL image). It is not a memory order: the device defines
   it.
 """
 
@@ -205,7 +205,7 @@ def _named_order(name: str, rank: int) -> tuple[Piece, ...]:
             return tuple(Piece(d) for d in range(rank))
         spatial = (Piece(d) for d in range(2, rank))
         return (Piece(0), Piece(1, div=block), *spatial, Piece(1, mod=block))
-    raise InternalError(f"layout {name!r} is no memory order")
+    raise InternalError(f"layout {name!r} is not a memory order")
 
 
 NCHW = Layout("nchw")
@@ -251,7 +251,7 @@ def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Pie
     """The pieces in memory order, and sorted as digits of the indices."""
     order = list(layout.order(len(shape)))
     if not layout.is_order(len(shape)):
-        raise InternalError(f"{layout} is no memory order of {len(shape)} dimensions")
+        raise InternalError(f"{layout} is not a memory order of {len(shape)} dimensions")
     return order, sorted(order, key=lambda piece: (piece.dim, -piece.div))
 
 

@@ -194,7 +194,7 @@ def _parse_layout(text: str, place: str) -> Layout:
     rank = max((piece.dim + 1 for piece in layout.pieces), default=0)
     if layout.pieces and not layout.is_order(rank):
         raise OptionError(
-            f"the layout of the place {place!r} is no memory order",
+            f"the layout of the place {place!r} is not a memory order",
             expected="digits that spell the index of each dimension, "
             "such as packed<[0 floordiv 4, 1, 0 mod 4]>",
         )

@@ -37,7 +37,7 @@ def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
     found = find_symbol(user, symbol)
     if not isinstance(found, kinds):
         expected = " or ".join(getattr(kind, "name", "function") for kind in kinds)
-        raise VerifyException(f"{user.name}: there is no {expected} @{symbol.root_reference.data}")
+        raise VerifyException(f"{user.name}: no {expected} @{symbol.root_reference.data}")
     return found
 
 

@@ -323,7 +323,7 @@ class _Assembler:
                 to = {"to": spec.dtype}
                 return HostStep("nn.cast", op.name, inputs, outputs, to, (spec,))
             case _:
-                raise InternalError(f"{op.name} is no step of a program")
+                raise InternalError(f"{op.name} is not a program step")
 
     def _body(self, op: ScanOp) -> Program:
         function = op.function

@@ -38,7 +38,7 @@ def _issues(module: ModuleOp, targets: set[str]) -> Iterator[Unsupported]:
                 is_code = not isinstance(op, CopyOp)
                 for place in filter(None, map(place_of, (op.source.type, op.res.type))):
                     if place.device.data not in targets or (is_code and _is_storage(place)):
-                        reason = f"there is no code of a conversion from or to {place}"
+                        reason = f"no code for a conversion from or to {place}"
                         yield Unsupported(op.name, _maker(op.source), reason)
             case _:
                 pass

@@ -84,7 +84,7 @@ def emit_c(
     """
     steps = _native_steps(program)
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise OptionError("the name is no identifier of C", found=name, hint="-o names the files")
+        raise OptionError("the name is not a C identifier", found=name, hint="-o names the files")
     if program.code is None:
         raise OptionError("the model has no native code")
     apart = weights == "file"

@@ -250,7 +250,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
             )
         if name not in known:
             raise OptionError(
-                f"there is no option {name!r}",
+                f"unknown option {name!r}",
                 expected=f"some of {', '.join(known)}",
                 hint=did_you_mean(name, known),
             )

@@ -90,7 +90,7 @@ def fetch(
     try:
         found = Artifact(data, kept_weights.find)
     except (InvalidModelError, kept_weights.MissingError) as error:
-        info("compile", "a program on disk does not load, and is compiled anew: %s", error)
+        info("compile", "a cached program does not load, and is recompiled: %s", error)
         return None
     return only_program(found, is_wanted)
 
@@ -101,7 +101,7 @@ def only_program(
     """Return the only program of an artifact and its continuation; None if it is not the requested
     one."""
     if not is_wanted(found.manifest):
-        info("compile", "a program is another than its key says, and is compiled anew")
+        info("compile", "a program does not match its key, and is recompiled")
         return None
     [entry] = found.manifest.programs
     rest = None

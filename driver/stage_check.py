@@ -78,7 +78,7 @@ def _program(module: ModuleOp) -> Iterator[Fault]:
     functions = [op for op in module.walk() if isinstance(op, FuncOp)]
     run = {op.body_name for op in module.walk() if isinstance(op, ScanOp)}
     if not any(function.sym_name.data == "main" for function in functions):
-        yield Fault(module, "there is no func.func @main")
+        yield Fault(module, "func.func @main is missing")
     for function in functions:
         if function.sym_name.data not in {"main", *run} or not function.body.blocks:
             reason = "is neither @main nor run by an nn.scan, or has no body"
@@ -120,7 +120,7 @@ def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
             if not layout.is_order(len(shape)) or always(layout.size(shape) > _MOST_ELEMENTS):
                 expected = "a layout that spells the index of each dimension, and a sensible size"
                 yield Fault(
-                    op, "a layout is no memory order of its tensor", expected, str(value.type)
+                    op, "a layout is not a memory order of its tensor", expected, str(value.type)
                 )
 
 

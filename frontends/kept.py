@@ -105,7 +105,7 @@ def _contents(model: object) -> bytes:
     if isinstance(model, str | os.PathLike):
         return _plain_file(Path(os.fsdecode(model)), _LARGEST).read_bytes()
     if type(model).__name__ != "ModelProto":
-        raise TypeError("it is no model")
+        raise TypeError("it is not a model")
     return cast(Any, model).SerializeToString(deterministic=True)
 
 
@@ -117,7 +117,7 @@ def _digest_of(path: Path) -> bytes:
 def _plain_file(path: Path, largest: int | None = None) -> Path:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) or (largest is not None and status.st_size > largest):
-        raise ValueError("it is no model's file")
+        raise ValueError("it is not the file of a model")
     return path
 
 

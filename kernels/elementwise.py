@@ -69,7 +69,7 @@ class Scalar(NDArrayOperatorsMixin):
     def _applied(self, function: Function, operands: Sequence[Any]) -> Scalar:
         """Apply a function. A number among the operands takes the type of the last scalar."""
         if function not in CODE:
-            raise InternalError(f"there is no scalar code of {function.__name__}")
+            raise InternalError(f"no scalar code for {function.__name__}")
         like = [x.value for x in operands if isinstance(x, Scalar)][-1]
         values = (
             x.value if isinstance(x, Scalar) else self.scalars.like(x, like) for x in operands

@@ -30,7 +30,7 @@ def _why_not_native(op: ScanOp) -> str | None:
         return f"{slow.name} in @{op.body_name} runs outside of native code"
     foreign = (element_of(value.type) for value in (*op.operands, *op.results))
     stored = next((element.name for element in foreign if not element.is_native), None)
-    return f"there is no native code of {stored}" if stored else generated_limits(op)
+    return f"no native code for {stored}" if stored else generated_limits(op)
 
 
 def _seconds(op: ScanOp, target: Target) -> float:

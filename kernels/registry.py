@@ -267,7 +267,7 @@ def picked_kernel(op: NnOp) -> Kernel:
         if kernel.name == op.kernel:
             return kernel
     raise InvalidModelError(
-        f"{op.name} ({op.node}): there is no kernel {op.kernel}"
+        f"{op.name} ({op.node}): unknown kernel {op.kernel}"
         if op.kernel
         else f"{op.name} ({op.node}) names no kernel",
         expected=f"one of {', '.join(kernel.name for kernel in known)}",

@@ -209,7 +209,7 @@ def _limits(op: linear.ConvTransposeOp) -> str | None:
 def _limits_of(windows: Sequence[Windows]) -> str | None:
     most = max(each.stride for each in windows)
     if most > MAX_STRIDE:
-        return f"there is no native kernel of stride {most}, only up to {MAX_STRIDE}"
+        return f"no native kernel for stride {most}, only up to {MAX_STRIDE}"
     count = prod(map(len, phases(windows)))
     if count > MAX_PHASES:
         return f"its {count} phases are more than the {MAX_PHASES} of a native kernel"

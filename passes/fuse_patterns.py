@@ -59,7 +59,7 @@ class FusePatternsPass(ProgramPass):
         for name in self.only:
             if name not in known:
                 raise OptionError(
-                    f"there is no pattern {name!r}", expected=f"one of {', '.join(sorted(known))}"
+                    f"unknown pattern {name!r}", expected=f"one of {', '.join(sorted(known))}"
                 )
         return [p for p in PATTERNS if not self.only or p.name in self.only]
 

@@ -295,7 +295,7 @@ class Artifact:
 
     def _refusal(self, why: str) -> InvalidModelError:
         return InvalidModelError(
-            "this is no artifact that can be loaded",
+            "this is not an artifact that can be loaded",
             where=self._where,
             found=why,
             hint="compile the model again: `tessella compile MODEL -o FILE.tsl`",

@@ -78,7 +78,7 @@ class BoundModel:
         if wrong:
             raise InputError(
                 f"the input {wrong[0]!r} is kept from the call before",
-                hint="reset() begins anew",
+                hint="reset() starts over",
             )
         results = self._model.run(None, {**feeds, **self._state})
         found = {

@@ -135,7 +135,7 @@ def _stacked(declared: Declared, rows: Sequence[Sequence[Value]]) -> list[Array]
         return [_none(dtype, sizes) for dtype, sizes in declared]
     columns = list(zip(*rows, strict=True))
     if any(len({array.shape for array in column}) > 1 for column in columns):
-        raise ShapeError("what the steps of a loop return has different shapes")
+        raise ShapeError("the iterations of a loop return different shapes")
     return [np.stack(column) for column in columns]
 
 

@@ -93,7 +93,7 @@ def _written(image: Image) -> mmap.mmap:
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError) as error:
-        raise ResourceError(f"there is no memory for code: {error}") from error
+        raise ResourceError(f"no memory for code: {error}") from error
     memory[: len(image.code)] = image.code
     for name, offset in image.imports.items():
         memory[offset : offset + _ADDRESS] = _system(name).to_bytes(_ADDRESS, "little")

@@ -40,7 +40,7 @@ def c_function(
             function.argtypes, function.restype = list(arguments), result
             return function
     raise LibraryError(
-        "the library has no such function",
+        "the library lacks the function",
         where=str(library),
         expected=" or ".join(names),
         hint="list its functions with `nm -D`",

@@ -231,7 +231,7 @@ def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) 
         _verify_constant(constant.spec, weights[constant.slot].size, set())
     known = {info.name for info in model.inputs} | {*rest.returned, *rest.constants}
     for step in rest.steps:
-        _require(step.function in FUNCTIONS, f"there is no step {step.function!r}")
+        _require(step.function in FUNCTIONS, f"unknown step {step.function!r}")
         _require(known | {""} >= set(step.inputs), "a step reads what no step before it gives")
         for body in step.bodies:
             _verify_inputs(rest, body.subprogram, known.union(body.takes))
@@ -249,7 +249,7 @@ def _verify_rest(rest: RestRecord, model: ModelRecord, weights: Sequence[Blob]) 
 
 
 def _verify_inputs(rest: RestRecord, number: int, known: Set[str]) -> None:
-    _require(0 <= number < len(rest.subprograms), "there is no such subprogram")
+    _require(0 <= number < len(rest.subprograms), "a subprogram is missing")
     taken = rest.subprograms[number].interface.inputs
     _require(known >= set(taken), "a subprogram reads what is not there")
 
@@ -308,8 +308,8 @@ def _verify_step(
         case NativeStep():
             functions = set[str]() if image is None else set(image.functions)
             names = {step.name, step.name + PROFILED}
-            _require(names <= functions, f"there is no code of {step.name!r}")
-            _require(not step.shared or {GROW, ENTER} <= functions, "there is no pool")
+            _require(names <= functions, f"no code of {step.name!r}")
+            _require(not step.shared or {GROW, ENTER} <= functions, "no thread pool")
             _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
             for spec in step.specs:
                 _verify_sizes(spec.shape, symbols)

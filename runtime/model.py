@@ -87,7 +87,7 @@ class _Input:
 
 @dataclass(frozen=True)
 class _Passed:
-    """The specification of an input that is no tensor."""
+    """The specification of an input that is not a tensor."""
 
     name: str
     kind: str
@@ -102,7 +102,7 @@ class _Passed:
             return [self._array(item, f"{self.name}[{i}]") for i, item in items]
         if self.kind == "sequence":
             raise InputError(
-                f"input {self.name!r} is no sequence",
+                f"input {self.name!r} is not a sequence",
                 expected="a list of arrays",
                 found=type(value).__name__,
             )

@@ -79,7 +79,7 @@ def _given(info: ValueInfo, array: object) -> Given:
         )
     if not info.is_tensor:
         raise InputError(
-            f"the output {info.name!r} is no array",
+            f"the output {info.name!r} is not an array",
             expected="None, which has it made",
             found=f"an array for the {info.dtype}",
         )

@@ -116,7 +116,7 @@ def _three(inputs: Sequence[Value]) -> Sequence[Value]:
 
 def _listed(sequence: Value) -> Sequence[Array]:
     if not isinstance(sequence, list):
-        raise ExecutionError("this is no sequence", found=type(sequence).__name__)
+        raise ExecutionError("this is not a sequence", found=type(sequence).__name__)
     return cast(list[Array], sequence)
 
 
@@ -130,7 +130,7 @@ def position_of(number: int, count: int, *, past_end: bool = False) -> int:
     last = count if past_end else count - 1
     if not -count <= number <= last:
         raise ExecutionError(
-            "there is no such position in a sequence",
+            "a position is outside of its sequence",
             expected=f"in [{-count}, {last}]",
             found=str(number),
         )

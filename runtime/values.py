@@ -28,7 +28,7 @@ def kind_of(value: Value) -> str:
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
-    """Return its shape; empty for a value that is no array."""
+    """Return its shape; empty for a value that is not an array."""
     return value.shape if isinstance(value, np.ndarray) else ()
 
 

@@ -21,7 +21,7 @@ class Compiled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise OptionError(
-            "what is compiled cannot be pickled: its code is of this process",
+            "compiled code cannot be pickled: it belongs to this process",
             found=repr(self),
             hint="compile it where it is used; models can be pickled",
         )

@@ -11,5 +11,5 @@ def regular(path: str | os.PathLike[str]) -> Path:
     waiting."""
     found = Path(path)
     if not found.is_file() and found.exists():
-        raise OSError("it is no regular file")
+        raise OSError("it is not a regular file")
     return found

@@ -441,7 +441,7 @@ def _exact(dividend: Expr, divisor: Expr) -> Size:
     if rest == 0:
         return found
     names = dividend.names | divisor.names
-    raise UndecidedSizeError(f"{dividend} is no known multiple of {divisor}", names)
+    raise UndecidedSizeError(f"{dividend} is not known to be a multiple of {divisor}", names)
 
 
 def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | None:

@@ -68,7 +68,7 @@ def get(name: str) -> Target:
     level = LEVELS.get(ALIASES.get(base, base))
     if level is None:
         raise OptionError(
-            f"there is no target {base!r}",
+            f"unknown target {base!r}",
             expected=f"one of {', '.join(names())}",
             found=repr(name),
             hint=did_you_mean(base.lower(), names()),

@@ -30,7 +30,7 @@ def check(threads: object, where: str) -> int:
         )
     if not 1 <= threads <= MOST:
         raise OptionError(
-            "programs cannot run on so many threads",
+            "programs cannot run on this number of threads",
             where=where,
             expected=_UNITS,
             found=str(threads),

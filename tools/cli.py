@@ -101,7 +101,7 @@ def _run(argv: Sequence[str]) -> int:
             "--verbose",
             action="count",
             default=0,
-            help="log what is compiled to stderr; -vv: each pass, and each module of LLVM",
+            help="log compilations to stderr; -vv: each pass, and each module of LLVM",
         )
         if name == chosen and module is not None:
             command.epilog = getattr(module, "EPILOG", None)

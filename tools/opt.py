@@ -129,7 +129,7 @@ class OptMain(xDSLOptMain):
     def _check_pass(self, name: str) -> None:
         if name not in self.available_passes:
             raise OptionError(
-                f"there is no pass {name!r}",
+                f"unknown pass {name!r}",
                 hint=did_you_mean(name, self.available_passes) or "--list-passes lists them all",
             )
 

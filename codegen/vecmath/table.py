@@ -58,7 +58,7 @@ def call(w: Writer, name: str, *operands: Value) -> Value:
     lltype = operands[0].type
     if not supports(name, lltype.bits):
         raise InternalError(
-            f"there is no vector code for {name} on {lltype.text}",
+            f"no vector code for {name} on {lltype.text}",
             hint="tessella.targets.vectormath.supports says so beforehand",
         )
     symbol = f"ts.{name.partition('.')[2]}.{lltype.mangled}"

@@ -97,7 +97,7 @@ class AttentionOp(NnOp):
         scores, v = self.scores_shape, shape_of(self.v)
         if differs(v[-2], scores[-1]):
             raise ShapeError(
-                "nn.attention: there is no row of v for each of k",
+                "nn.attention: v does not have a row for each row of k",
                 expected=str(scores[-1]),
                 found=str(v[-2]),
             )

@@ -92,7 +92,7 @@ class ScanOp(NnOp, LoopOp):
             return [_plain(result.type) for result in self.res]
         type = function.properties.get("function_type")
         if not isinstance(type, FunctionType):
-            raise ShapeError(f"nn.scan: @{self.body_name} is no function")
+            raise ShapeError(f"nn.scan: @{self.body_name} is not a function")
         taken = [
             _element(value.type) if 0 <= i - loop.carried < loop.scanned else _plain(value.type)
             for i, value in enumerate(self.inputs)
@@ -123,7 +123,7 @@ class ScanOp(NnOp, LoopOp):
             )
         if loop.conditional and _plain(self.inputs[0].type) != CONDITION:
             raise ShapeError(
-                "nn.scan: the first carried value is no condition",
+                "nn.scan: the first carried value is not a condition",
                 expected=str(CONDITION),
                 found=str(self.inputs[0].type),
             )

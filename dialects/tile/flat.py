@@ -330,6 +330,6 @@ def _check_merged(loops: Sequence[Index], accesses: Sequence[FlatAccess]) -> Non
         if not all(a.is_one(index.digits) for a in accesses):
             raise InvalidModelError(
                 f"a tensor is not traversed along {index} as along one index",
-                expected="digits each of which steps over all values of the next one",
+                expected="digits that each step over all values of the next one",
                 hint="tile-merge-indices merges those that are one",
             )

@@ -359,7 +359,7 @@ def check_order(what: str, type: Attribute) -> None:
     """Raise VerifyException for a tensor whose layout is not a memory order."""
     place = place_of(type)
     if place is not None and not place.layout.is_order(len(shape_of(type))):
-        raise VerifyException(f"{what}: the layout of {type} is no memory order")
+        raise VerifyException(f"{what}: the layout of {type} is not a memory order")
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:

@@ -49,7 +49,7 @@ def verify_operand(statement: str, value: SSAValue, forms: Access, known: Contai
             f"{statement}: the access {text} has {len(forms)} dimensions, the tensor {rank}"
         )
     if place is not None and place.layout.pieces and not place.layout.is_order(rank):
-        raise VerifyException(f"{statement}: {place.layout} is no order of {rank} dimensions")
+        raise VerifyException(f"{statement}: {place.layout} is not an order of {rank} dimensions")
     unknown = next((n for form in forms for n, _ in form.terms if n not in known), None)
     if unknown is not None:
         raise VerifyException(f"{statement}: the index {unknown} of {text} is not declared")

@@ -62,9 +62,9 @@ class EagerOp:
     Operands are arrays or Python numbers, by position or by name; an optional one may be None.
     Settings are given by name. The result is a new array, or a tuple of them.
 
-    Raises InputError for an operand that is no array, OptionError for settings that do not exist or
-    are missing, ShapeError where operands and settings do not fit together, ExecutionError where
-    the values cannot be computed with.
+    Raises InputError for an operand that is not an array, OptionError for unknown or missing
+    settings, ShapeError if operands and settings do not fit together, and ExecutionError if the
+    values cannot be computed with.
     """
 
     def __init__(self, name: str, kind: type[NnOp], options: CheckedOptions) -> None:

@@ -81,7 +81,7 @@ class Call:
         """Return the operand at an index; None if it is absent."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if isinstance(value, Held):
-            raise InvalidModelError(f"input {index} is no tensor", where=self.node.where)
+            raise InvalidModelError(f"input {index} is not a tensor", where=self.node.where)
         return value
 
     def operand(self, index: int) -> Value:
@@ -136,7 +136,7 @@ class Call:
         value = self.text(name, values[0])
         if value not in values:
             raise InvalidModelError(
-                f"attribute {name!r} has no such value",
+                f"attribute {name!r} does not have this value",
                 where=self.node.where,
                 expected=f"one of {', '.join(values)}",
                 found=repr(value),

@@ -87,7 +87,7 @@ class OnnxScope:
         return None if array is None or holds_sizes(array) else Tensor.of(name, array)
 
     def holds(self, name: str) -> bool:
-        """Return whether a value is no tensor."""
+        """Return whether a value is not a tensor."""
         return name not in self._tensors and isinstance(self[name], Held)
 
     def is_open(self, name: str) -> bool:

@@ -8,7 +8,7 @@ from tessella.frontends.emitter import Value
 
 
 class Held:
-    """A value that is no tensor."""
+    """A value that is not a tensor."""
 
 
 @dataclass(frozen=True, eq=False)

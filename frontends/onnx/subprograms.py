@@ -102,7 +102,7 @@ class Late:
         ]
 
     def pack(self, name: str, value: Held) -> Mapping[str, Value]:
-        """Add a step that assembles a value which is no tensor.
+        """Add a step that assembles a value which is not a tensor.
 
         Returns what the first subprogram returns for it.
         """

@@ -165,7 +165,7 @@ class IOBinding:
         Raises
         ------
         InputError
-            If the model has no such output, or the value is no tensor.
+            If the model has no such output, or the value is not a tensor.
         """
         _check("output", name, [each.name for each in self.session.get_outputs()])
         self.outputs[name] = ortvalue.numpy()

@@ -269,7 +269,7 @@ class RunOptions(_Named):
 def _entry(entries: Mapping[str, str], key: str, where: str) -> str:
     if key not in entries:
         raise OptionError(
-            f"there is no entry {key!r}", where=where, expected=", ".join(entries) or "none"
+            f"unknown entry {key!r}", where=where, expected=", ".join(entries) or "none"
         )
     return entries[key]
 

@@ -53,12 +53,10 @@ def set_default_logger_severity(severity: int) -> None:
     Raises
     ------
     OptionError
-        If there is no such severity.
+        If unknown severity.
     """
     if severity not in range(len(_LEVELS)):
-        raise OptionError(
-            "there is no such severity", expected="a number from 0 to 4", found=repr(severity)
-        )
+        raise OptionError("unknown severity", expected="a number from 0 to 4", found=repr(severity))
     import logging  # the import is slow
 
     logging.getLogger("tessella").setLevel(_LEVELS[severity])

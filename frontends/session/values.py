@@ -183,10 +183,10 @@ class OrtValue:
         Raises
         ------
         InputError
-            If the value is no tensor.
+            If the value is not a tensor.
         """
         if not self.is_tensor():
-            raise InputError("the value is no tensor", found=self.data_type())
+            raise InputError("the value is not a tensor", found=self.data_type())
         return self.value
 
     def shape(self) -> list[int]:
@@ -333,7 +333,7 @@ def dtype_of(element_type: ElementType) -> np.dtype[Any]:
         names = {number: name for name, number in _NUMBERS.items()}
         if element_type not in names:
             raise InputError(
-                "there is no such element type",
+                "unknown element type",
                 expected=", ".join(f"{number} ({name})" for number, name in names.items()),
                 found=str(element_type),
             )

@@ -103,7 +103,7 @@ def _axis(spec: TensorSpec, number: Size, argument: int) -> int:
     if not -rank <= axis < rank:
         raise MisfitError(
             argument,
-            "there is no such dimension",
+            "the dimension is out of range",
             expected=f"in [{-rank}, {rank})" if rank else "a tensor with dimensions",
             found=f"{axis}, and a tensor of shape {shown(spec.shape)}",
         )
@@ -274,12 +274,12 @@ def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
     along = _axis(spec, -1 if axis is None else axis, 0 if axis is None else 1)
     if descending not in (None, 0, 1):
         raise MisfitError(
-            2, "there is no such order", expected="0 for ascending, or 1", found=str(descending)
+            2, "unknown order", expected="0 for ascending, or 1", found=str(descending)
         )
     size = spec.shape[along]
     if count is not None and not (decided(count >= 0) and decided(count <= size)):
         raise MisfitError(
-            3, "there are not so many elements", expected=f"in [0, {size}]", found=str(count)
+            3, "the dimension has fewer elements", expected=f"in [0, {size}]", found=str(count)
         )
     return along, bool(descending), size if count is None else count
 

@@ -182,7 +182,7 @@ def _static_names(static: object, known: Collection[str]) -> frozenset[str]:
     )
     if unknown:
         raise OptionError(
-            f"static_argnames: there is no parameter {', '.join(unknown)}",
+            f"static_argnames: unknown parameter {', '.join(unknown)}",
             expected=f"some of {', '.join(known)}",
         )
     return frozenset(listed)

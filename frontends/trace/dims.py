@@ -114,7 +114,7 @@ def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[in
     for name, axes in given.items():
         if not isinstance(name, str) or name.partition("[")[0] not in parameters:
             raise OptionError(
-                f"dim_names: there is no parameter {name!r}",
+                f"dim_names: unknown parameter {name!r}",
                 expected=f"some of {', '.join(parameters)}",
             )
         for axis, dim in _mapping(axes).items():

@@ -97,7 +97,7 @@ def _extreme(
 ) -> Value:
     value = trace.lift(x)
     if any(not differs(value.shape[d], 0) for d in as_axes(axis, value.rank)):
-        raise ShapeError("there is no largest or smallest of no elements", found=str(value.shape))
+        raise ShapeError("an empty array has no maximum or minimum", found=str(value.shape))
     return _reduce(op, value, axis, keepdims)
 
 

@@ -27,4 +27,4 @@ def default_places(device: str) -> tuple[str, ...]:
 def check_choice(option: str, value: object, known: Sequence[str]) -> None:
     """Raise OptionError for an unknown value."""
     if value not in known:
-        raise OptionError(f"there is no {option} {value!r}", expected=f"one of {', '.join(known)}")
+        raise OptionError(f"unknown {option} {value!r}", expected=f"one of {', '.join(known)}")

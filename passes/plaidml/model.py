@@ -76,7 +76,7 @@ def preset(name: str) -> PlaidmlSettings:
     """Return the settings with that name. Raises OptionError, which lists the known names."""
     if name not in PRESETS:
         raise OptionError(
-            f"there is no hardware {name!r}",
+            f"unknown hardware {name!r}",
             expected=f"one of {', '.join(PRESETS)}",
             found=repr(name),
             hint=did_you_mean(name.lower(), PRESETS),

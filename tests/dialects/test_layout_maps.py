@@ -237,7 +237,7 @@ def test_text() -> None:
 
 
 def test_any_is_no_memory_order() -> None:
-    with pytest.raises(InternalError, match="'any' is no memory order"):
+    with pytest.raises(InternalError, match="'any' is not a memory order"):
         pack(np.zeros((2, 3)), ANY_LAYOUT)
     with pytest.raises(InternalError):
         ANY_LAYOUT.strides((2, 3))

@@ -108,7 +108,7 @@ def test_every_op_but_elementwise_ones_is_documented() -> None:
 
 
 def test_every_op_has_a_numpy_kernel_and_no_more() -> None:
-    # what runs a function of the program is no function of arrays
+    # what runs a function of the program is not a function of arrays
     assert set(COMPUTED) == {*KERNELS, "nn.scan"}
 
 

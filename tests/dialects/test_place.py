@@ -135,7 +135,7 @@ def test_places_as_users_write_them() -> None:
         ("x86/f32/nchw0c", "unknown part 'nchw0c'"),
         ("x86/f32/nchw16c x", "unknown part"),
         ("x86/f32/packed<[0, 1]> 3", "unknown part"),
-        ("x86/f32/packed<[0 floordiv 4, 1, 0 mod 3]>", "is no memory order"),
+        ("x86/f32/packed<[0 floordiv 4, 1, 0 mod 3]>", "is not a memory order"),
         ("x86/f32/packed", "unknown part 'packed'"),
         ("x86/f32/nchw/", "too many parts"),
         ("x86//nchw", "unknown part ''"),

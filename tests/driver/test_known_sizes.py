@@ -169,5 +169,5 @@ def test_an_array_is_no_sequence(value: Array) -> None:
         [helper.make_tensor_value_info("y", TensorProto.INT64, [])],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(InputError, match="is no sequence"):
+    with pytest.raises(InputError, match="is not a sequence"):
         tessella.compile(proto, threads=1).run(None, {"s": value})

@@ -18,9 +18,9 @@ from tessella.tools.commands.shared import add_options, options_of
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"pick": "luck"}, "there is no pick 'luck'\n  expected: one of cost, grade, measure"),
+    ({"pick": "luck"}, "unknown pick 'luck'\n  expected: one of cost, grade, measure"),
     ({"pick": ["cost"]}, "option 'pick' has the wrong type\n  expected: str"),
-    ({"winograd": "on"}, "there is no winograd 'on'"),
+    ({"winograd": "on"}, "unknown winograd 'on'"),
     ({"max_weight_growth": 0.5}, "out of range\n  expected: a number from 1 on\n  found: 0.5"),
     ({"max_weight_growth": float("nan")}, "out of range"),
     ({"max_weight_growth": "2"}, "wrong type\n  expected: a number"),

@@ -329,14 +329,14 @@ def _inner(manifest: Any) -> Any:
 
 
 LIES: Sequence[tuple[Any, str]] = (
-    (lambda m: _steps(m)[0].update(function="system"), "there is no step 'system'"),
+    (lambda m: _steps(m)[0].update(function="system"), "unknown step 'system'"),
     (lambda m: _steps(m)[0].update(inputs=["other"]), "no step before it"),
     (lambda m: _steps(m)[0].update(outputs=[]), "reads what is not there"),
     (
         lambda m: _steps(m)[0].update(bodies=[{"takes": [], "subprogram": 7}]),
-        "no such subprogram",
+        "a subprogram is missing",
     ),
-    (lambda m: _subprograms(m).clear(), "no such subprogram"),
+    (lambda m: _subprograms(m).clear(), "a subprogram is missing"),
     (lambda m: _subprograms(m)[0]["interface"].update(inputs=["n", "e"]), "takes other values"),
     (lambda m: _inner(m)["programs"][0]["program"].update(weights=[9]), "reads no weight"),
     (lambda m: _inner(m)["programs"][0].update(shapes=[]), "not the inputs"),

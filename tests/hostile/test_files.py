@@ -251,7 +251,7 @@ def test_a_pipe_keeps_no_reader_waiting(tmp_path: Path) -> None:
     }
     for name, read in readers.items():
         os.mkfifo(tmp_path / name)
-        with pytest.raises(TessellaError, match="it is no regular file"):
+        with pytest.raises(TessellaError, match="it is not a regular file"):
             in_thread(read, tmp_path / name).result(timeout=20)
 
 

@@ -304,7 +304,7 @@ MUTATIONS = {
     ),
     "an output that is spare": (LOOP, "scratch(%p, %a)", "scratch(%k, %a)", "overlaps another"),
     "a loop of a function below": (STEP, "scan @f", "scan @main", "above the function that runs"),
-    "a loop of no function": (STEP, "scan @f", "scan @g", "there is no function @g"),
+    "a loop of no function": (STEP, "scan @f", "scan @g", "no function @g"),
     "a loop of other operands": (
         STEP,
         "%w: tensor<2xf32>)\n    ->",

@@ -95,7 +95,7 @@ def test_a_sequence_that_grows() -> None:
     assert len(first) == 2
     bound.reset({"past": ()})
     assert bound(x=np.ones(2, np.float32)).tolist() == [1, 1]
-    with pytest.raises(InputError, match="'past' is no sequence"):
+    with pytest.raises(InputError, match="'past' is not a sequence"):
         bound.reset({"past": np.zeros(2, np.float32)})
     assert len(bound.state["past"]) == 1
 

@@ -225,7 +225,7 @@ def test_refusals(model: str, capsys: Out) -> None:
     assert main(["reduce", "model.nn", "--check", "false"]) == 2
     assert "only ONNX models are reduced" in capsys.readouterr().err
     assert main(["reduce", model, "--check", "false", "--match", "["]) == 2
-    assert "'[' is no regular expression" in capsys.readouterr().err
+    assert "'[' is not a regular expression" in capsys.readouterr().err
     assert main(["reduce", model, "--check", "no-such-command {}"]) == 2
     assert "the command cannot be run" in capsys.readouterr().err
     assert main(["reduce", model, "--check", "false", "--budget", "-1"]) == 2

@@ -200,7 +200,7 @@ BROKEN = {
     "a type that is not the op's": ("nn", "nn.softmax %n", "nn.softmax %n axis 7", "axis"),
     "a weight without a name": ("nn", "@b ", "@nobody ", "@nobody is not in the file"),
     "another weight": ("nn", "@b : tensor<8xf32>", "@s : tensor<8xf32>", "@s does not fit"),
-    "no main": ("nn", "@main", "@mian", "no func.func @main"),
+    "no main": ("nn", "@main", "@mian", "func.func @main is missing"),
     "an op of another stage": (
         "nn",
         "func.return",

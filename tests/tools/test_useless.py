@@ -37,7 +37,7 @@ REFUSED: Mapping[str, str] = {
     "tune open.onnx --dim N=1..8": "expected: --dim N=SIZE",
     "run open.onnx --dim N=1..8 --shape x=2x4 --interpret nn": "expected: --dim N=SIZE",
     "run open.onnx --dim N=2 --timeout 0": "a number of seconds above 0",
-    "quantize model.onnx --dynamic --places x86": "there is no report",
+    "quantize model.onnx --dynamic --places x86": "no report is written",
     "check m.tsl --shape x=1x3x8x8": "only its bytes are checked",
     "check m.tsl --value x=1": "found: --value",
     "check model.tile --shape x=1x3x8x8": "a stage was made for its shapes",

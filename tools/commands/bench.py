@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_names,
         default=[],
         metavar="A,B",
-        help=f"other runtimes, which take turns with it: {', '.join(OTHERS)}",
+        help=f"other runtimes to compare with, in turn: {', '.join(OTHERS)}",
     )
     parser.add_argument("--profile", action="store_true", help="print what each kernel takes")
     parser.add_argument(
@@ -118,7 +118,7 @@ def _check(args: argparse.Namespace) -> None:
         raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
     if args.against and Path(args.model).suffix != ".onnx":
         raise OptionError(
-            "other runtimes read no such model", expected="an .onnx file", found=args.model
+            "other runtimes cannot read this model", expected="an .onnx file", found=args.model
         )
     absent = [name for name in args.against if importlib.util.find_spec(name) is None]
     if absent:

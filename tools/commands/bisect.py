@@ -65,7 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="FOLDER", help="write the program before and after the pass"
     )
     parser.add_argument(
-        "--lines", type=count, default=40, metavar="N", help="lines of what the pass changed (40)"
+        "--lines",
+        type=count,
+        default=40,
+        metavar="N",
+        help="the most lines of the pass's changes to print (40)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)

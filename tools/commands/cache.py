@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("show", "clear"),
         default="show",
-        help="show what is there (the default), or remove it",
+        help="list the entries (the default), or remove them",
     )
 
 

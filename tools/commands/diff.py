@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         choices=ORACLES,
         default="onnxruntime",
-        help="what to compare with (onnxruntime)",
+        help="the reference to compare with (onnxruntime)",
     )
     add_tolerance(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="KERNEL",
-        help="print why the kernels, or those whose names begin so, are tiled as they are",
+        help="print the tiling of kernels, with reasons; KERNEL is a prefix of their names",
     )
     parser.add_argument(
         "--barriers",

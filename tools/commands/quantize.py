@@ -27,7 +27,7 @@ USELESS = (
     Useless(
         ("json", *COMPILING),
         lambda args: args.no_report or not args.calibrate,
-        "there is no report",
+        "no report is written",
         "a report needs --calibrate, and no --no-report",
     ),
     Useless(
@@ -81,7 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the model, and print the report."""
     if stage_of(args.model) is not None:
-        raise OptionError("a stage is no ONNX model", where=args.model, expected="an .onnx file")
+        raise OptionError(
+            "a stage is not an ONNX model", where=args.model, expected="an .onnx file"
+        )
     output = Path(args.output or f"{Path(args.model).stem}.int8.onnx")
     if output.resolve() == Path(args.model).resolve():
         raise OptionError("this would overwrite the model", hint="-o names the file")

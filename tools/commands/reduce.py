@@ -41,13 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_model(parser)
     parser.add_argument(
-        "--check", required=True, metavar="COMMAND", help="what fails on the model, and is to fail"
+        "--check",
+        required=True,
+        metavar="COMMAND",
+        help="the command, which fails on the model and must still fail",
     )
     parser.add_argument(
         "--match",
         type=pattern,
         metavar="REGEX",
-        help="what the command's output has to contain, too",
+        help="a pattern that the command's output must also contain",
     )
     parser.add_argument(
         "-o", dest="output", metavar="FILE", help="where to write (MODEL's name with .reduced.onnx)"

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=@FILE.npy",
-        help="what an output must be; the exit code is 1 where it is not",
+        help="the expected value of an output; if it differs, the exit code is 1",
     )
     add_tolerance(parser)
     parser.add_argument(

@@ -78,7 +78,9 @@ def pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a regular expression: {error}"
+        ) from error
 
 
 def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = ()) -> None:

@@ -183,7 +183,7 @@ def _check_excluded(names: Sequence[str], graph: OnnxGraph) -> None:
     for name in names:
         if name not in known:
             raise OptionError(
-                f"there is no node {name!r} to exclude",
+                f"unknown node {name!r} to exclude",
                 expected="a node of the model, which is not folded into another",
                 hint=did_you_mean(name, known),
             )

@@ -26,7 +26,7 @@ def checked(
     """Return the samples as arrays. Raises InputError for one that does not fit the model's
     inputs."""
     if not samples:
-        raise InputError("there is no calibration data", expected="at least one sample")
+        raise InputError("no calibration data", expected="at least one sample")
     return [_checked(sample, inputs, f"sample {i}") for i, sample in enumerate(samples)]
 
 
@@ -117,7 +117,7 @@ def _read(path: str) -> dict[str, Array]:
             archive: object = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError(
-                    "this is no archive of arrays", where=path, expected="an .npz file"
+                    "this is not an archive of arrays", where=path, expected="an .npz file"
                 )
             found: dict[str, object] = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
@@ -128,5 +128,5 @@ def _read(path: str) -> dict[str, Array]:
         raise InputError(f"cannot read calibration data: {error}", where=path) from error
     for name, array in found.items():
         if not isinstance(array, np.ndarray):
-            raise InputError(f"{name!r} is no array", where=path, expected="arrays alone")
+            raise InputError(f"{name!r} is not an array", where=path, expected="arrays alone")
     return {name: np.asarray(array) for name, array in found.items()}

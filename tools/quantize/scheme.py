@@ -36,7 +36,7 @@ class Scheme:
         """Raise OptionError for unknown elements and invalid combinations."""
         if self.activations not in ACTIVATIONS:
             raise OptionError(
-                "activations have no such element",
+                "unknown element of activations",
                 expected=", ".join(ACTIVATIONS),
                 found=repr(self.activations),
             )

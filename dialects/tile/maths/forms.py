@@ -42,7 +42,7 @@ def _product(a: Constant, b: Constant) -> Constant:
 def _scaled(size: Expr, factor: Fraction) -> Constant:
     times = size * factor.numerator
     if not is_multiple(times, factor.denominator):
-        what = f"{times} is no known multiple of {factor.denominator}"
+        what = f"{times} is not known to be a multiple of {factor.denominator}"
         raise UndecidedSizeError(what, size.names)
     return constant(times // factor.denominator)
 

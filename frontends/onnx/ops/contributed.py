@@ -24,7 +24,7 @@ Function = Callable[[Value], Value]
 def _scalar(value: Value) -> Value:
     """Return a per-tensor parameter as a scalar. Raises ShapeError for a per-channel one."""
     if value.shape not in ((), (1,)):
-        raise ShapeError("a scale or zero point is no scalar", found=str(value.type))
+        raise ShapeError("a scale or zero point is not a scalar", found=str(value.type))
     return value.reshape(())
 
 

@@ -143,7 +143,7 @@ _NUMBERS = "max_output_boxes_per_class", "iou_threshold", "score_threshold"
 
 def _single(value: Value, name: str) -> Value:
     if value.rank > 1 or shapes_differ(value.shape, (1,) * value.rank):
-        raise ShapeError(f"{name} is no single number", expected="(1,)", found=str(value.shape))
+        raise ShapeError(f"{name} is not a single number", expected="(1,)", found=str(value.shape))
     return value.reshape(())
 
 

@@ -125,7 +125,7 @@ def _window_places(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> l
         low, high = known(settings.pads[d]), known(settings.pads[rank + d])
         span = size + low + high - dilation * (k - 1) - 1
         if min(size, k) < 1 or span < 0:
-            raise ShapeError("there is no window", found=f"{k} positions, {size} elements")
+            raise ShapeError("no window fits", found=f"{k} positions, {size} elements")
         [count] = call.build.limited(span // stride + 1)
         places.append(np.add.outer(np.arange(k) * dilation, np.arange(count) * stride - low))
     return places

@@ -22,7 +22,7 @@ def reshape(call: Call) -> Value:
     allow_zero = call.flag("allowzero")
     copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
     if any(d >= len(old) for d in copied):
-        raise ShapeError("there is no dimension to copy", found=str(list(wanted)))
+        raise ShapeError("a dimension to copy is missing", found=str(list(wanted)))
     return call.x.reshape(resolved_shape(old, wanted, copied))
 
 

@@ -165,7 +165,7 @@ def _items(call: Call, find: Find) -> tuple[Value, ...]:
     if isinstance(value, Handed):
         raise CutError(call.node, find)
     if not isinstance(value, Listed):
-        raise InvalidModelError("input 0 is no sequence", where=call.node.where)
+        raise InvalidModelError("input 0 is not a sequence", where=call.node.where)
     return value.items
 
 

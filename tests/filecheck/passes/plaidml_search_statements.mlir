@@ -4,7 +4,7 @@
 // RUN: tessella-opt %s -p 'plaidml-search{mem-width=4 max-regs=500}' --split-input-file 2>&1 >/dev/null | filecheck %s --check-prefix=SMALL
 // RUN: not tessella-opt %s -p 'plaidml-search{hardware=nvidea}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: plaidml-search: there is no hardware 'nvidea'
+// UNKNOWN: error: plaidml-search: unknown hardware 'nvidea'
 // UNKNOWN-NEXT: expected: one of article, amd, nvidia, intel-gpu, mali-t760, cpu
 // UNKNOWN-NEXT: found: 'nvidea'
 // UNKNOWN-NEXT: hint: did you mean 'nvidia'?

@@ -35,7 +35,7 @@
 
 // CHECK: rt.arena 0 : memref<4xf32>
 
-// UNKNOWN: error: there is no pass 'plan-aren'
+// UNKNOWN: error: unknown pass 'plan-aren'
 // UNKNOWN-NEXT: hint: did you mean 'plan-arena'?
 
 // OPTION: error: cannot read the pipeline: {{.*}}"taget"

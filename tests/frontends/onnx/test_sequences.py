@@ -118,7 +118,7 @@ def test_parts_whose_sizes_are_computed(tmp_path: Path) -> None:
     ]
     compiled = compare(proto, *calls)
     check_saved(compiled, tmp_path / "m.tsl", calls)
-    with pytest.raises(ExecutionError, match="no such position"):
+    with pytest.raises(ExecutionError, match="outside of its sequence"):
         compiled.run(None, {**calls[0], "at": np.array(3)})
 
 
@@ -135,7 +135,7 @@ def test_an_input_that_is_a_sequence(tmp_path: Path) -> None:
     compiled = compare(proto, *calls)
     check_saved(compiled, tmp_path / "m.tsl", calls)
     assert str(compiled.inputs[0]) == "s: sequence"
-    with pytest.raises(InputError, match="no sequence"):
+    with pytest.raises(InputError, match="not a sequence"):
         compiled.run(None, {**calls[0], "s": normal(3, 2)})
     with pytest.raises(TessellaError):
         compiled.run(None, {**calls[0], "s": ["text"]})
@@ -247,7 +247,7 @@ def test_arrays_for_sequences_are_refused() -> None:
     feeds: dict[str, Any] = {"s": [normal(2)], "x": normal(2, seed=1)}
     y = np.zeros(2, np.float32)
     assert compiled.run(["y"], feeds, out=[y])[0] is y
-    with pytest.raises(InputError, match="'t' is no array"):
+    with pytest.raises(InputError, match="'t' is not an array"):
         compiled.run(None, feeds, out=[y, None])
     with pytest.raises(InputError, match="shares memory with an input"):
         compiled.run(["y"], feeds, out=feeds["s"])

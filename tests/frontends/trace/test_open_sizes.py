@@ -99,7 +99,7 @@ def test_named_dimensions() -> None:
     assert [str(sizes) for sizes in calls] == ["((n, 4), (2, n))"]
     with pytest.raises(InputError, match="the dimension 'n' has two sizes"):
         f(array((5, 4)), array((2, 6)))
-    with pytest.raises(OptionError, match="no parameter 'z'"):
+    with pytest.raises(OptionError, match="unknown parameter 'z'"):
         tessella.jit(lambda x: x, dim_names={"z": {0: "n"}})
     with pytest.raises(OptionError, match="'dims' is wrong"):
         tessella.jit(lambda x: x, dims="open")  # pyright: ignore[reportArgumentType]

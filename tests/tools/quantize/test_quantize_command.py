@@ -58,7 +58,7 @@ def test_dynamic_needs_no_data(model: str, capsys: Out) -> None:
         (["--calibrate", "none.npz"], "No such file"),
         (["--calibrate", "m.onnx"], "cannot read calibration data"),
         (["--calibrate", "d.npz", "-o", "no/such/folder.onnx"], "cannot write the model"),
-        (["--dynamic", "--json"], "there is no report"),
+        (["--dynamic", "--json"], "no report is written"),
         (["--dynamic", "--error-budget", "0.1"], "errors are measured on samples"),
     ],
 )

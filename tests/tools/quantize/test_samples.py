@@ -33,7 +33,7 @@ def test_samples_are_read_along_the_first_dimension(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "samples, message",
     [
-        ([], "there is no calibration data"),
+        ([], "no calibration data"),
         ([np.ones(4)], "a sequence of samples"),
         ([sample(), {"x": np.ones((1, 4), np.float32)}], "lacks 'mask'"),
         ([sample(masc=np.ones(4))], "no input 'masc'"),

@@ -164,7 +164,7 @@ tile.kernel @k(%x: tensor<3xf32>) -> (tensor<4xf32>) {
 
 #digits = #place.at<x86, f32, packed<[1 floordiv 3, 0, 7 mod 3]>>
 %x = "test.op"() : () -> tensor<3x6xf32, #digits>
-// expected-error@+1 {{packed<[1 floordiv 3, 0, 7 mod 3]> is no order of 2 dimensions}}
+// expected-error@+1 {{packed<[1 floordiv 3, 0, 7 mod 3]> is not an order of 2 dimensions}}
 %r = tile.contract = [i: 3, j: 6] (%x[i, j]) -> [i, j] {
 ^bb0(%v: f32):
   tile.yield %v : f32
@@ -173,7 +173,7 @@ tile.kernel @k(%x: tensor<3xf32>) -> (tensor<4xf32>) {
 // -----
 
 #digits = #place.at<x86, f32, packed<[1 floordiv 3, 0, 7 mod 3]>>
-// expected-error@+1 {{is no memory order}}
+// expected-error@+1 {{is not a memory order}}
 tile.kernel @k(%x: tensor<3x6xf32, #digits>) -> (tensor<3x6xf32, #digits>) {
   tile.return %x : tensor<3x6xf32, #digits>
 }
