@@ -1,30 +1,31 @@
-"""The native code of ``runtime.pool``: how threads divide the phases of runs.
+"""The native code of ``runtime.pool``, which divides the phases of runs among threads.
 
     grow(team, size)         starts helpers until there are so many
     run(team, segment, ..)   runs a segment with them
     launch(context, phase, args)   what a context's slot ``launch`` points to: runs a phase
 
-A phase is code for (share, shares). Its caller offers the shares but the first, which is its own,
-computes that one, then those that nobody has begun, and waits for the others. So nobody waits for a
-thread that is asleep or has no core; a helper that has lost its core delays the share it holds.
+A phase is a function of (share, shares). Its caller offers all shares except the first, computes
+the first one itself, then every share that nobody has begun, and waits for the others. No thread
+therefore waits for a helper that is asleep or has no core; a helper that loses its core delays only
+the share that it holds.
 
-A slot says what became of a share: offered, taken, done. The three rise from phase to phase, and a
-share is taken by one compare-and-swap of the value of its phase: a helper that is late, perhaps by
-many runs, takes nothing of them. It reads the phase only once it has taken a share, as the phase
-cannot end before that share is done. Records of runs are never freed.
+A slot records the state of a share: offered, taken or done. These values increase from phase to
+phase, and a thread takes a share by one compare-and-swap of the value of its phase, so that a
+helper that is late, perhaps by many runs, cannot take a share of a later phase. A helper reads the
+phase only after it has taken a share, as the phase cannot end before that share is done. Records of
+runs are never freed.
 
-A helper serves one slot of one record at a time. It is recruited by the caller of a phase, and
-leaves when it has waited too long, or when its core is needed: cores are divided between the runs
-that there are. While it waits it also takes shares of helpers that are late.
+A helper serves one slot of one record at a time. The caller of a phase recruits it. It leaves when
+it has waited too long, or when its core is needed, as the current runs divide the cores among them.
+While it waits, it also takes shares of helpers that are late.
 
-Runs have their turn in the order in which they come: as many go on at a time as there are cores,
-and one more, so that no core is idle between two of them. If none ends for long, others go on out
-of turn.
+Runs start in the order of their arrival. As many run at a time as there are cores, and one more, so
+that no core is idle between two runs. If no run ends for a long time, others start out of order.
 
-Where helpers lose their cores, waiting for them costs more than they save. A run that shows it
-halves the shares of those that follow (``level``) for a while, which doubles each time. A helper
-that finds itself on its caller's core moves to an idle one; if there is none it leaves, and the run
-has half its shares for a moment.
+If helpers lose their cores, waiting for them can cost more than they save. A run that observes this
+halves the number of shares of later runs (``level``) for some time, which doubles with each
+observation. A helper that finds itself on its caller's core moves to an idle core. If there is
+none, it leaves, and the run has half its shares for a short time.
 """
 
 from __future__ import annotations

@@ -76,9 +76,10 @@ def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
 
 
 def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """A chain of one-cycle integer operations, beside enough vector work to keep the vector clock.
+    """A chain of dependent one-cycle integer operations, with enough vector operations beside it to
+    hold the core at its clock frequency under vector load.
 
-    Operands are registers: some cores execute additions of constants while renaming registers.
+    The operands are registers: some cores execute additions of constants while renaming registers.
     """
     number, step, *values = carried
     for i in range(CHAIN):

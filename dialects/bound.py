@@ -32,9 +32,9 @@ def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
 def bound_by(
     symbols: Sequence[Symbol], shapes: Sequence[tuple[Sequence[Size], Sequence[int]]]
 ) -> dict[str, int]:
-    """Return the values of symbols, from declared shapes and actual ones.
+    """Return the values of symbols, from declared and actual shapes.
 
-    Dimensions that are no plain symbols determine none.
+    Only a declared dimension that consists of one symbol determines a value.
     """
     plain = {symbol.size: symbol.name for symbol in symbols}
     pairs = (pair for declared, found in shapes for pair in zip(declared, found, strict=False))

@@ -20,19 +20,20 @@ def verify(module: ModuleOp) -> None:
 
 
 class Verifier:
-    """Verifies a program after each of several passes, most of which change few of its functions.
+    """Verifies a program after each of several passes, most of which change few functions.
 
-    What equals a program that was verified is valid, and so is a kernel that equals another: it
-    reads nothing around it. Other functions depend on those that they call.
+    A program that equals a verified one is skipped, and so is a kernel that equals a verified one,
+    as kernels refer to nothing outside themselves. Other functions of a changed program are
+    verified again, as their validity depends on the functions that they call.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        """Of the functions that there were, by structure."""
+        """The number of each function so far, by structure."""
         self._kernels: set[int] = set()
-        """Those that were verified."""
+        """The numbers of the verified kernels."""
         self._programs: set[tuple[int, ...]] = set()
-        """Those that were verified, as the numbers of their functions."""
+        """The verified programs, each as the numbers of its functions."""
 
     def verify(self, module: ModuleOp) -> None:
         """Raise VerifyException if a module is not consistent."""

@@ -242,9 +242,9 @@ class Model(runnable.Model, Compiled):
         return []
 
     def _compile_subprograms(self) -> Sequence[str]:
-        """Compile the continuations after graph breaks, as far as their types are known.
+        """Compile those continuations after graph breaks whose types are known.
 
-        Returns what is left, with reasons.
+        Returns the parts that were not compiled, with reasons.
         """
         rests = [each.rest for each in self._programs.made() if each.rest is not None]
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]

@@ -71,8 +71,9 @@ class Refusal:
 
 
 def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str | None:
-    """Names the program of a model, which ``model`` names, by what it is made for; None where none
-    is to be kept: what plugins and debug passes do can change at any time."""
+    """Return the cache key of a program, from the key of its model and from what it is made for.
+    None if it must not be cached: the model has no key, the cache is off, or plugins or debug
+    passes take part, whose behaviour can change at any time."""
     if model is None or not _can_be_kept():
         return None
     target = targets.resolve(options.target)

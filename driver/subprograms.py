@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunnableModel(Protocol):
-    """A model, as far as running it is concerned."""
+    """The part of a model's interface that runs it."""
 
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
@@ -137,7 +137,8 @@ class RunningRest(Generic[M]):
 
 
 def interfaces(graph: Graph) -> Rest[Interface] | None:
-    """Return the continuation of a program, as far as it is known before a run."""
+    """Return the continuation of a program, with the interface of each subprogram as known before a
+    run."""
     rest = graph.rest
     return None if rest is None else rest.over(lambda subprogram: subprogram.interface)
 

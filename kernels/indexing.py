@@ -67,8 +67,11 @@ def scattered(
     updates: SSAValue,
     at: Coordinate,
 ) -> SSAValue:
-    """R[at(I[i.., 0]), .., at(I[i.., q - 1]), b..] op= U[i.., b..], from R = start. The indices
-    come with the last coordinates of each of the q: none where a single one has no dimension."""
+    """R[at(I[i.., 0]), .., at(I[i.., q - 1]), b..] op= U[i.., b..], from R = start.
+
+    ``indices`` has the tensor I and, for each of the q indexed dimensions, the trailing coordinates
+    that select its index; these are empty if I has no dimension for them, as q is 1.
+    """
     chosen, columns = indices
     shape, depth = shape_of(start), len(columns)
     rank = len(shape_of(chosen)) - len(columns[0])

@@ -45,9 +45,9 @@ def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
 
 
 def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None:
-    """Return the extents whose products are the dimensions of both shapes, outermost first.
+    """Return extents, outermost first, of which each dimension of either shape is a product.
 
-    None means that none are known, or that there are no elements.
+    None if such extents are not known, or if the shapes have no elements.
     """
     if 0 in (*old, *new):
         return None

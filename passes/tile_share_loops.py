@@ -26,9 +26,9 @@ from tessella.targets import Target
 class TileShareLoopsPass(KernelPass):
     """Choose the loops that the statements of a kernel share, and their steps, for a target.
 
-    A kernel whose statements have schedules stays as it is. Of a nest that is written by hand, only
-    where results live is chosen, unless a statement says it. That steps read what they write
-    themselves is checked in every compilation.
+    A kernel with a scheduled statement is left unchanged. If a nest is given, the pass only chooses
+    where results are stored, and only if no statement states it. It then checks that the iterations
+    of the nest are valid.
     """
 
     name = "tile-share-loops"

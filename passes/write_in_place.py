@@ -69,8 +69,8 @@ class _InPlace:
                 Rewriter.erase_op(kernel)
 
     def _take(self, call: CallOp, carried: int) -> Iterator[KernelOp]:
-        """Make a call overwrite the arguments that it may, in a segment of which a loop carries
-        ``carried`` arguments. Yields the kernels that it called."""
+        """Let a call overwrite as many arguments as possible, in a segment whose loop carries
+        ``carried`` arguments. Yields the kernels whose calls were replaced."""
         while True:
             kernel = callee_of(call, call.callee, KernelOp)
             number = next((i for i, j in _copied(kernel) if _may_take(call, i, j, carried)), None)

@@ -121,10 +121,10 @@ def _make_executable(start: int, size: int) -> None:
 
 
 def _flush(start: int, size: int) -> None:
-    """Synchronise the instruction caches.
+    """Synchronise the instruction caches with new code, by a function of GCC's library.
 
-    Linux does so by itself when a page first becomes executable, as all of these do; GCC's library
-    follows the architecture's rules.
+    Without that library nothing is needed on Linux, which synchronises a page when it first becomes
+    executable, as each page of an image does.
     """
     library = _gcc()
     if library is not None:

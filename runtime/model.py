@@ -130,10 +130,11 @@ def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Ar
 
 
 def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert Python numbers, which have no element type, to one that represents them.
+    """Convert an array of Python numbers, which have no element type of their own, to a dtype that
+    can represent them.
 
-    Numbers that it does not represent stay: fractions for integers, and integers that are too
-    large.
+    The array is returned unchanged if the dtype cannot represent its numbers: floats as integers,
+    or integers that are too large.
     """
     element = element_of(dtype)
     if element is None or not (array.dtype.kind in "bi" or element.is_float or not array.size):
@@ -169,7 +170,7 @@ class Model(ABC):
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
-        """Inputs that are no arrays. They pass between steps; no program takes them."""
+        """Indices of the inputs that are not arrays. Steps pass them on; no program takes them."""
         self._names = dict.fromkeys(info.name for info in self.inputs).keys()
         self._output_names = [info.name for info in self.outputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
@@ -281,11 +282,11 @@ class Model(ABC):
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     def release(self) -> None:
-        """Free the memory that calls use again.
+        """Free memory that later calls would reuse: workspaces, and arrays of earlier outputs that
+        nobody refers to.
 
-        This is workspaces, and arrays of earlier outputs that nobody refers to. The programs and
-        their weights stay, and the next call allocates anew. Other threads may be calling the
-        model: what they use is freed when their calls end.
+        The programs and their weights stay; the next call allocates memory again. Other threads may
+        be calling the model: the memory that they use is freed when their calls end.
         """
         for program in self._known_programs():
             program.release()

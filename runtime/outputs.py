@@ -23,7 +23,7 @@ class Given(NamedTuple):
     array: Array
     """The caller's array."""
     memory: Array
-    """The same memory with our dtype."""
+    """A view of ``array`` with the dtype that tessella uses for its element type."""
 
     def check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         """Raise InputError unless it has this shape and dtype."""

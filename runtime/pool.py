@@ -135,8 +135,8 @@ class Code(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """A number of threads, as far as the system provides them: helpers of the pool, and their
-    caller."""
+    """A caller's thread and helpers of the pool: ``threads`` in all, or fewer if the system refuses
+    to start them."""
 
     threads: int
     address: int

@@ -165,7 +165,8 @@ def profile(
 
 
 def traced(run: Callable[[], T], parts: Iterable[ProfiledProgram]) -> tuple[T, Sequence[Activity]]:
-    """The result of one run, and what each thread did in it, of the programs that there are."""
+    """Run a function once. Returns its result, and the activity of each thread in these
+    programs."""
     with recording(parts) as recorders:
         began = now()
         result = run()

@@ -31,7 +31,8 @@ class Runs(Protocol):
     """A subprogram that can be run."""
 
     def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
-        """Return its outputs, from values by name, of which it takes some. Raises TessellaError."""
+        """Return the outputs. ``values`` may include values that the subprogram does not take.
+        Raises TessellaError."""
         ...
 
 
@@ -48,7 +49,8 @@ class Interface:
 
     inputs: tuple[str, ...]
     types: Mapping[str, ValueInfo]
-    """The types of inputs, as far as known. Sizes that steps determine have names."""
+    """The types of the inputs whose types are known. A size that a step determines is represented
+    by a name."""
     bounds: Mapping[str, Bounds]
     """The bounds of names that stand for symbols of the program."""
     elements: Mapping[str, Dimensions] = field(default_factory=dict[str, Dimensions])
@@ -112,11 +114,11 @@ class Rest(Generic[P]):
         yield f"after {titles or 'a size that is computed'}", self.subprograms[-1]
 
     def over(self, f: Callable[[P], Q]) -> Rest[Q]:
-        """Map the subprograms."""
+        """Return the same continuation with a function applied to each subprogram."""
         return self.of(map(f, self.subprograms))
 
     def of(self, subprograms: Iterable[Q]) -> Rest[Q]:
-        """Replace the subprograms."""
+        """Return the same continuation with other subprograms."""
         known = self.returned, self.constants, self.steps, self.outputs
         return Rest(*known, tuple(subprograms))
 

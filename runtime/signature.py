@@ -10,7 +10,8 @@ Dimensions = tuple[int | str, ...]
 """A shape, whose dimensions may be symbols."""
 
 HELD = ("sequence", "optional")
-"""The types of values that are no tensors: a list of arrays; an array, a list or None."""
+"""The types of values that are not tensors. A ``sequence`` is a list of arrays; an ``optional`` is
+an array, a list or None."""
 
 UNKNOWN = "undefined"
 """The type of an undeclared output; it is known once the output is computed."""

@@ -13,14 +13,16 @@ _OWN = {"tessella", "numpy", "xdsl", "llvmlite", "onnx", "google", *sys.stdlib_m
 
 
 def is_foreign(error: BaseException) -> bool:
-    """Whether an exception is neither tessella's nor of what it calls: a signal handler raised it,
-    or it is of a class that nobody here knows. Its owner catches it."""
+    """Return whether an exception comes neither from tessella nor from the packages that it calls:
+    a signal handler raised it, or its class is defined elsewhere. It must propagate to code that
+    knows it."""
     return is_of_handler(error) or type(error).__module__.partition(".")[0] not in _OWN
 
 
 def is_of_handler(error: BaseException) -> bool:
-    """Whether a signal handler raised an exception, which can be any, anywhere. It is a function
-    that is called with the frame that it interrupts."""
+    """Return whether a signal handler raised an exception, which may be of any class and may occur
+    anywhere. A handler is recognised as a function that is called with the frame that it
+    interrupts."""
     frames = pairwise(_frames(error.__traceback__))
     return any(argument is outer for outer, inner in frames for argument in _arguments(inner))
 

@@ -25,13 +25,14 @@ from weakref import WeakSet
 
 _PACKAGE = __name__.partition(".")[0]
 _LONGEST_IMPORT = 30.0
-"""Seconds after which a fork waits no longer."""
+"""Seconds that a fork waits at most for imports in progress."""
 
 
 class Lock:
-    """A reentrant lock. In a forked child only the thread that forked may still hold it.
+    """A reentrant lock. In a forked child, only the thread that forked can still hold it.
 
-    What it protects must be whole whenever another thread may run, so between any two bytecodes.
+    Another thread may fork between any two bytecodes, so the protected data must be consistent
+    between any two.
     """
 
     def __init__(self) -> None:
@@ -61,9 +62,10 @@ _locks: WeakSet[Lock] = WeakSet()
 
 
 def wait_for(lock: AbstractContextManager[Any]) -> None:
-    """Let every fork hold a lock, so that no other thread is in what the lock protects.
+    """Acquire a lock before every fork, so that no other thread is in the code that it protects.
 
-    One may wait for another such lock only if it comes first: they are held in the opposite order.
+    A thread that holds one of these locks may acquire another only if that one was registered
+    earlier: a fork acquires them in reverse order of registration.
     """
 
     def release() -> None:
@@ -79,7 +81,7 @@ def _wait_for_imports() -> None:
 
 
 def _modules() -> list[ModuleType]:
-    """The modules of the package, those among them that are only half imported."""
+    """Return the modules of the package, including those whose import is in progress."""
     return [
         module
         for name, module in list(sys.modules.items())

@@ -90,8 +90,8 @@ def _installed(group: str) -> Sequence[Plugin]:
 
 @cache
 def _outcome(plugin: Plugin) -> Any:
-    """Import what the entry point names, or return the error: half a module is not imported a
-    second time."""
+    """Import the object that an entry point names, or return the error. The outcome is cached, so
+    that a partly imported module is not imported a second time."""
     try:
         return EntryPoint(plugin.name, plugin.value, plugin.group).load()
     except Exception as error:  # it is another's code: whatever it raises

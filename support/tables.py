@@ -24,8 +24,8 @@ def of_compilations() -> dict[Any, Any]:
 
 
 def shrink() -> None:
-    """Drop the older values of tables of compilations. Other threads may be compiling: they make
-    again what they miss."""
+    """Drop the older values of the tables of compilations. Threads that are still compiling
+    recompute the values that they miss."""
     for table in _of_compilations:
         for key in [*table][: max(0, len(table) - LATEST)]:
             table.pop(key, None)
@@ -38,8 +38,8 @@ def forget() -> None:
 
 
 def remembered(table: dict[K, V], key: K, most: int, make: Callable[[], V]) -> V:
-    """The value of a key, which is made where there is none. A table with so many values is
-    emptied: they are cheap to make again."""
+    """Return the value of a key, computing it if it is absent. A table that has ``most`` values is
+    cleared first: its values are cheap to recompute."""
     found = table.get(key)
     if found is None:
         found = make()

@@ -73,13 +73,15 @@ class Target:
     too few."""
 
     takes_lanes: tuple[str, ...]
-    """LLVM's intrinsics that take these lanes, of one vector and of two: `{bits}` is those of the
-    vector. They take a vector, the numbers, and the second vector."""
+    """LLVM's intrinsics that select lanes by index from one vector, and from two; empty if there
+    are none. `{bits}` stands for the width of the vector. The operands are the vector, the lane
+    numbers, and the second vector, if any."""
 
     scales_by_powers: str
-    """LLVM's intrinsic that scales by powers of two, to 0 and infinity too; empty where there is
-    none. `{type}` is `s` or `d`, `{bits}` those of the vector. It takes the numbers, the powers,
-    what masked lanes get, the mask, and for 512 bits the rounding."""
+    """LLVM's intrinsic that multiplies by powers of two, with results down to 0 and up to infinity;
+    empty if there is none. `{type}` stands for `s` or `d`, and `{bits}` for the width of the
+    vector. The operands are the numbers, the exponents, the values for masked lanes, the mask,
+    and for 512 bits the rounding mode."""
 
     narrows_bf16: NarrowingIntrinsic | None
     """The intrinsic that narrows f32 to bf16, and makes zeros of denormal numbers."""

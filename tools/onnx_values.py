@@ -92,7 +92,8 @@ def _node(index: int, node: onnx.NodeProto) -> OnnxNode:
 
 
 def _captured(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield what the subgraphs of a node read; their own names among it do no harm."""
+    """Yield the names that the subgraphs of a node read. Names of the subgraphs' own values are
+    included, which does no harm."""
     graphs = [a.g for a in node.attribute if a.HasField("g")]
     for graph in [*graphs, *(g for a in node.attribute for g in a.graphs)]:
         for inner in graph.node:

@@ -1,10 +1,10 @@
-"""Making an ONNX model smaller as long as something stays true of it: delta debugging, as in Zeller
-and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
+"""Reduction of an ONNX model to a smaller one for which a test still holds: delta debugging, after
+Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
 
-What is tried, over and over until nothing helps: to leave nodes out, so that what they made becomes
-inputs; to put a value in the place of another one made from it; to leave outputs out; to feed large
-weights as inputs; to make dimensions of inputs smaller. A candidate that is no valid model, or
-whose types cannot be known, is not looked at.
+The following changes are tried repeatedly until none succeeds: remove nodes, so that their results
+become inputs; replace a value by another one that it is computed from; remove outputs; feed large
+weights as inputs; shrink dimensions of inputs. Candidates that are not valid models, or whose types
+cannot be inferred, are skipped.
 """
 
 from __future__ import annotations

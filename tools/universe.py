@@ -1,8 +1,9 @@
-"""All dialects, passes and targets: what `tessella-opt` and, by its plugins, `xdsl-opt` know.
+"""All dialects, passes and targets that `tessella-opt` and, through entry points, `xdsl-opt` offer.
 
-A pass is found by being there: a subclass of ``ModulePass``, or of a class in ``passes/kinds.py``,
-with a ``name``, in a file of ``passes/`` or ``lowering/``. The files are read as text for that: a
-tool imports only what it uses. What plugins add is not part of it: see ``driver/plugged.py``.
+A pass is found without registration: it is a subclass of ``ModulePass``, or of a class in
+``passes/kinds.py``, with a ``name``, in a file of ``passes/`` or ``lowering/``. These files are
+read as text, so that a tool imports only what it uses. Dialects and passes of plugins are not
+included: see ``driver/plugged.py``.
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ _FRACTION = {32: 23, 64: 52}
 """The bits of a float's fraction."""
 
 HALF = 26
-"""The most bits of a quotient one half of which is 0, so that products of halves are exact."""
+"""The greatest number of bits with which a quotient fits into one of its halves, so that products
+of halves are exact."""
 
 SMALL = 2.0**-900
-"""Below it, products of halves lose bits."""
+"""The least divisor for which products of halves are exact."""
 
 _SCALAR = """\
 define internal {float} @{name}({float} %a, {float} %b, {float} %r) #2 {{

@@ -366,7 +366,8 @@ class NnOp(IRDLOperation):
                 Rewriter.replace_value_with_new_type(old, wanted)
 
     def place_results(self, places: Sequence[PlaceAttr]) -> None:
-        """Set the places of the results. The types then carry everything that ``places`` states."""
+        """Set the places in the types of the results, and clear the property ``places``, which the
+        types now make redundant."""
         for result, place in zip(self.results, places, strict=True):
             Rewriter.replace_value_with_new_type(result, placed(tensor_type(result), place))
         self.picked_places = None

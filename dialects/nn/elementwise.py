@@ -129,7 +129,7 @@ class CompareOp(BinaryOp):
         found = difference(self, WeightStore())
         if found is None:
             return None
-        # what is true for the difference is monotone
+        # the comparison is monotone in the difference, so its value at both ends decides
         ends = (bounds_of(end)[i] for i, end in enumerate(found.ends(shape_of(self.res))))
         low, high = (compares.function(end, 0) for end in ends)
         return [SplatOp(low, tensor_type(self.res))] if low == high else None
@@ -397,8 +397,8 @@ class CastOp(ElementwiseOp):
 
 
 CONVERSION = "nn.conversion"
-"""The attribute of an `nn.cast` that is no op of the program, but a conversion between places in a
-group."""
+"""The attribute of an `nn.cast` that is not an op of the program, but a conversion between places
+in a group."""
 
 
 def is_conversion(op: Operation) -> TypeGuard[CastOp]:

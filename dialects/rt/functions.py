@@ -274,7 +274,8 @@ class SegmentOp(_BufferFunction):
     private_bytes = opt_size_def()
     """The size of each thread's own memory, which follows the arena."""
     brief = opt_prop_def(UnitAttr)
-    """It is a short launch, about as long as waking threads: parked threads are not woken."""
+    """Set for a short launch, which takes about as long as waking threads: parked threads are not
+    woken."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs")
 

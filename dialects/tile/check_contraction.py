@@ -115,8 +115,8 @@ def _verify_running(op: ContractionOp) -> None:
 
 
 def _verify_stays(op: ContractionOp, name: str) -> None:
-    """Check that accesses at all values of a running index are in bounds, as far as that is
-    decided."""
+    """Check that accesses can be in bounds at all values of a running index. Whether they are may
+    depend on symbols."""
     values = (*op.post_inputs, op.res)
     accesses = op.access_list[len(op.inputs) :]
     for value, access in zip(values, accesses, strict=True):

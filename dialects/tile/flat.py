@@ -47,9 +47,9 @@ class FlatAccess(Generic[S_co]):
     Given for indices of split dimensions.
     """
     inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
-    """Elements per step of the indices that are no loops.
+    """Elements per step of the indices over which no loop runs.
 
-    They are digits of merged indices, and indices with one value in an iteration of shared loops.
+    They are digits of merged indices, and indices with one value in each iteration of shared loops.
     """
     element: Element = ELEMENTS["f32"]
     """The element in memory."""

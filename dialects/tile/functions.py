@@ -291,7 +291,8 @@ class SegmentOp(_TensorFunction):
 
     name = "tile.segment"
     brief = opt_prop_def(UnitAttr)
-    """It is a short launch, about as long as waking threads: parked threads are not woken."""
+    """Set for a short launch, which takes about as long as waking threads: parked threads are not
+    woken."""
 
     def __init__(self, name: str, type: FunctionType, body: Region) -> None:
         super().__init__(

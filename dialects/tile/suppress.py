@@ -221,9 +221,9 @@ class SuppressOp(RowsOp):
 class JoinOp(SelectionOp):
     """The concatenated values of several rows.
 
-    Of each row of ``places``, the first ``counts`` values count. Each becomes a row of the first
-    result: the coordinates of its row, then the value. The second result is their number; the rest
-    of the first one is 0.
+    The first ``counts`` values of each row of ``places`` are concatenated. Each becomes a row of
+    the first result: the coordinates of its row of ``places``, then the value. The second result is
+    the number of these rows; all other rows of the first result are 0.
     """
 
     name = "tile.join"

@@ -12,7 +12,7 @@ follows the loop.
     }
     tokens = Concat(tokens0, *nexts, axis=1)
 
-What the body reads of such a state is nothing else.
+The concat is the body's only use of the state.
 """
 
 from __future__ import annotations

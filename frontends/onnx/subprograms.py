@@ -1,7 +1,7 @@
-"""Programs with graph breaks, where the shape of a result depends on values.
+"""Programs with graph breaks: ops whose result shapes depend on values.
 
-What can be computed before is the first subprogram; the op is a step; what depends on it is the
-continuation, which is imported once the step has run.
+The ops that can be computed before are the first subprogram; the op is a step; the ops that depend
+on it are the continuation, which is imported once the step has run.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ _HINTS = {
     "view": "convert elements with x.astype(dtype)",
     "nonzero": "shapes cannot depend on elements: choose with tessella.where(condition, a, b)",
 }
-"""What to do instead of an attribute of NumPy's arrays that traced ones lack."""
+"""Alternatives to attributes of NumPy's arrays that traced arrays lack."""
 
 _ASSIGNED = {
     "shape": "write x = x.reshape(shape)",

@@ -53,7 +53,7 @@ def _is_operand(value: object) -> bool:
 
 
 def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    """Apply a ufunc; two numbers give a number, which is no size."""
+    """Apply a ufunc. Two numbers give a `TracedFloat`, which is not a size."""
     result = call_ufunc(ufunc, "__call__", (a, b), {})
     if not (_is_number(a) and _is_number(b)):
         return result

@@ -1,11 +1,11 @@
-"""The rule which ops of a function may be narrowed: run on floats of fewer bits than they have,
-because a place names them, although another place takes the floats as they are.
+"""The rule for which ops of a function may be narrowed: run on floats of fewer bits than they have,
+because a requested place names these, although another place takes the floats unchanged.
 
-The ops that sum products may, as their sums stay wide and they take the time. So may what carries
-values from one of them to the next: elementwise ops, ops that move elements, and maxima. All others
-stay as they are: norms, softmax and sums, what is computed from the inputs before the first
-product, and what follows the last one. Elements are narrowed only to those of the same range, as
-f32 to bf16: no number of ordinary size is lost.
+Ops that sum products may be narrowed: their sums stay wide, and they take most of the time. Ops
+that carry values from one product to the next may be narrowed too: elementwise ops, ops that move
+elements, and maxima. All others keep their precision: norms, softmax and sums, ops on the inputs
+before the first product, and ops after the last one. A narrowed element has the same range, as bf16
+has that of f32, so that no number of ordinary size is lost.
 """
 
 from __future__ import annotations

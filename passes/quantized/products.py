@@ -2,8 +2,8 @@
 
     sum (a - p) (b - q)  =  sum a b - p * sum b - q * sum a + n p q
 
-over n elements. ``sum b`` is a constant where b holds weights, and so is all that is subtracted
-where p is known. Without q there is no sum of a. An image is padded with p, so that sums of b
+over n elements. ``sum b`` is a constant if b holds weights; the whole correction is a constant if p
+is known, too. Without q, ``sum a`` is not needed. An image is padded with p, so that the sums of b
 are the same at its edges.
 """
 

@@ -154,9 +154,12 @@ def _extend(
     operand: int,
     renaming: Renaming,
 ) -> None:
-    """Append the consumer's body and its additional operands to the producer's.
+    """Append the consumer's body to ``block``, the producer's body, and its additional operands to
+    ``operands``.
 
-    The producer's ops are not moved, as chains of elementwise statements can be long.
+    The producer's value replaces the consumer's operand number ``operand``. The arguments of the
+    block for ``operands`` follow ``skip`` others. The producer's ops are not moved, as chains of
+    elementwise statements can be long.
     """
     last = block.last_op
     assert isinstance(last, YieldOp)

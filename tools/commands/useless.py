@@ -61,7 +61,7 @@ MEASURED = Useless(
     "kernels are not measured",
     "add --pick measure",
 )
-"""Of all commands that compile."""
+"""Options without effect, of all commands that compile."""
 
 SAME_CODE = Useless(
     ("threads",),
@@ -69,4 +69,4 @@ SAME_CODE = Useless(
     "the code is the same for any number of threads",
     "give --threads to `tessella run` or `bench`, or threads=N to tessella.load",
 )
-"""Of commands that run nothing."""
+"""Options without effect, of commands that run nothing."""

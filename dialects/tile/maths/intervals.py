@@ -64,7 +64,8 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
 
 
 def _interval(form: Linear, extent: Size) -> Interval:
-    """The form only takes multiples of the greatest common divisor of its coefficients."""
+    """Return a constraint as an interval of its form divided by the greatest common divisor of the
+    coefficients. The bounds are rounded inwards, as the quotient is an integer."""
     divisor = gcd(*(c for _, c in form.terms))
     low = -(form.constant // divisor)
     high = (extent - 1 - form.constant) // divisor
@@ -78,11 +79,11 @@ def _direction(form: Linear) -> frozenset[tuple[str, int]]:
 
 
 def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[Size, Size]] | None:
-    """The least and the greatest value of each variable at the integer points of the constraints;
-    where these depend on symbols, values that no point is below and above.
+    """Return the least and the greatest value of each variable at the integer points of the
+    constraints. If these depend on symbols, the result is a lower and an upper bound.
 
     None if there are no such points. Raises `ResourceError` if the search takes too long, and
-    `UndecidedSizeError` where symbols decide too much.
+    `UndecidedSizeError` if a decision depends on the values of symbols.
     """
     intervals = merge(constraints)
     if intervals is None:

@@ -27,7 +27,7 @@ class Digit:
     """The last coordinate that it moves."""
     step: tuple[int, ...]
     extent: int | None
-    """It runs over ``0 <= digit < extent``, or over all integers where this is None."""
+    """The digit is in ``0 <= digit < extent``; None if it may be any integer."""
 
 
 def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:

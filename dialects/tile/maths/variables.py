@@ -122,7 +122,8 @@ def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
 
 
 def _fraction(constant: Constant) -> Fraction:
-    """A constant, as far as it matters to whether a form is an integer."""
+    """Return a constant as a fraction, and 0 for a symbolic constant: as an integer, it does not
+    change whether a form is an integer."""
     return Fraction(0) if isinstance(constant, Expr) else constant
 
 
