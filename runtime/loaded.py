@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,12 @@ from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Value, kind_of, shape_of
 from tessella.support import fork
-from tessella.support.errors import InvalidModelError, OptionError, ShapeError
+from tessella.support.errors import (
+    InvalidModelError,
+    OptionError,
+    ShapeError,
+    UnknownAttributeError,
+)
 from tessella.support.files import regular
 from tessella.support.sizes import Size, symbols_of, value_of
 from tessella.support.tables import remembered
@@ -87,8 +92,23 @@ class _Subprogram:
         )
 
 
+_COMPILED = ("as_text", "compiled", "prepare", "timings")
+"""Attributes of compiled models that an artifact does not have."""
+
+
 class LoadedModel(Model):
     """A model from an artifact, with programs for the shapes it was compiled for."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name not in _COMPILED:
+                raise AttributeError(name)
+            raise UnknownAttributeError(
+                f"a model from an artifact has no {name}",
+                expected="a compiled model",
+                hint="compile the ONNX model: tessella.compile(..)",
+            )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ have written, are not read.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import logging
@@ -95,12 +96,18 @@ def folder() -> Path | None:
 def bound() -> int:
     """Return the bound on the size of all caches together, in bytes. Malformed text counts as
     unset."""
-    text = os.environ.get("TESSELLA_CACHE_SIZE", "").strip().upper().removesuffix("B")
+    return _bytes(os.environ.get("TESSELLA_CACHE_SIZE", ""))
+
+
+@functools.cache
+def _bytes(given: str) -> int:
+    """Parse a size. Warns once of malformed text."""
+    text = given.strip().upper().removesuffix("B")
     number = text.rstrip("KMGT")
     unit = _UNITS.get(text[len(number) :])
     if unit is None or not (number.isascii() and number.isdigit() and len(number) < 16):
         if text:
-            _log.warning("TESSELLA_CACHE_SIZE: expected a size such as 500M, found %r", text)
+            _log.warning("TESSELLA_CACHE_SIZE: expected a size such as 500M, found %r", given)
         return DEFAULT_BOUND
     return int(number) * unit
 

@@ -84,6 +84,10 @@ class InputError(TessellaError):
     """A call has wrong names, shapes, element types or number of arrays."""
 
 
+class UnknownAttributeError(TessellaError, AttributeError):
+    """An attribute that an object lacks, though others like it have it. hasattr() is False."""
+
+
 class OptionError(TessellaError):
     """An option, target, place or stage does not exist or does not apply."""
 

@@ -1,6 +1,6 @@
 """Rewrites of nodes of old op sets to the newest form, the only one that converters support.
 
-    Squeeze-1 (x) {axes = [0]}  ->  Squeeze-13 (x, [0])
+Squeeze-1 (x) {axes = [0]}  ->  Squeeze-13 (x, [0])
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument
 
 from tessella.frontends.trace.dispatch import call_ufunc
 from tessella.frontends.trace.location import caller
-from tessella.support.errors import TessellaError
+from tessella.support.errors import TessellaError, UnknownAttributeError
 
 _COPY = "write x = x.copy() first, or x = x + .. in place of x += .."
 
@@ -80,10 +80,6 @@ def check_unchanged(x: Any, used: str | None = None) -> None:
             )
             raise x.trace.failed(error)
         each = each.base
-
-
-class UnknownAttributeError(TessellaError, AttributeError):
-    """An attribute of NumPy's arrays that traced arrays lack, so that hasattr() is False."""
 
 
 _LISTED = "docs/jit.md lists what traced arrays have; apply the rest to results, in NumPy"

@@ -138,6 +138,7 @@ __all__ = [
     "UnboundedIndexError",
     "UnknownValueError",
     "Unsupported",
+    "UnknownAttributeError",
     "UnsupportedError",
     "__version__",
     "compile",

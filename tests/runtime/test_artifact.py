@@ -66,6 +66,17 @@ def saved(model: Model, path: Path) -> LoadedModel:
     return tessella.load(path)
 
 
+def test_what_a_loaded_model_lacks_is_told(digits: Model, tmp_path: Path) -> None:
+    model: Any = saved(digits, tmp_path / "d.tsl")
+    for name in ("as_text", "compiled", "prepare", "timings"):
+        assert hasattr(digits, name)
+        assert not hasattr(model, name)
+        with pytest.raises(TessellaError, match=f"an artifact has no {name}"):
+            getattr(model, name)
+    with pytest.raises(AttributeError, match="nothing"):
+        model.nothing  # noqa: B018
+
+
 def test_a_loaded_model_does_what_a_compiled_one_does(
     digits: Model, image: Array, tmp_path: Path
 ) -> None:

@@ -215,6 +215,14 @@ def test_the_size_is_read(monkeypatch: pytest.MonkeyPatch, text: str, size: int 
     assert disk.bound() == (disk.DEFAULT_BOUND if size is None else size)
 
 
+def test_a_malformed_size_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE_SIZE", "lots, please")
+    assert disk.bound() == disk.bound() == disk.DEFAULT_BOUND
+    assert [record.args for record in caplog.records] == [("lots, please",)]
+
+
 def test_a_size_of_nothing_keeps_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSELLA_CACHE_SIZE", "0")
     folder.put("a", b"content")
