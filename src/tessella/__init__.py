@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tessella.support.errors import TessellaError as TessellaError
     from tessella.support.errors import TileError as TileError
     from tessella.support.errors import UnboundedIndexError as UnboundedIndexError
+    from tessella.support.errors import UnknownAttributeError as UnknownAttributeError
     from tessella.support.errors import UnknownValueError as UnknownValueError
     from tessella.support.errors import Unsupported as Unsupported
     from tessella.support.errors import UnsupportedError as UnsupportedError
@@ -88,7 +89,7 @@ _SESSION = """
 _ERRORS = """
     CompileTimeoutError ExecutionError InputError InternalError InvalidModelError LibraryError
     OptionError PluginError ResourceError ShapeError TessellaError TileError UnboundedIndexError
-    UnknownValueError Unsupported UnsupportedError
+    UnknownAttributeError UnknownValueError Unsupported UnsupportedError
 """.split()
 
 _NAMES = {
@@ -136,9 +137,9 @@ __all__ = [
     "TileError",
     "TileProgram",
     "UnboundedIndexError",
+    "UnknownAttributeError",
     "UnknownValueError",
     "Unsupported",
-    "UnknownAttributeError",
     "UnsupportedError",
     "__version__",
     "compile",
