@@ -85,7 +85,7 @@ class Object:
     sections: Sequence[Section]
     symbols: Sequence[ElfSymbol]
     relocations: Mapping[int, Sequence[Relocation]]
-    """By the number of their section."""
+    """Relocations by the number of the section that they change."""
 
 
 def read(data: bytes) -> Object:

@@ -33,7 +33,8 @@ KERNEL_HANDLERS: dict[str, Handler] = {
     for table in (ARITH, CASTS, CONTROL, DOT, MATH, MEMORY, VECTOR)
     for op, handler in table.items()
 }
-"""By op name, so that an op class that only relaxes another one's verifier needs no entry."""
+"""Handlers by op name, not by class: a class that only relaxes another one's verifier needs no
+entry."""
 
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 

@@ -64,7 +64,7 @@ def _masked_store(w: Writer, op: Operation) -> None:
 
 
 def _gather(w: Writer, op: Operation) -> None:
-    """Load each lane by itself."""
+    """Emit one scalar load for each lane."""
     wanted, distances = type_of(op.results[0].type), w.get(op, 2)
     stored = in_memory(wanted)
     element, pointer = stored.scalar, address(w, *op.operands[:2])

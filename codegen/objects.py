@@ -41,7 +41,7 @@ class Objects:
     """Compiled modules, which may call each other."""
 
     files: Mapping[str, bytes]
-    """By module name; equal modules share one object."""
+    """Object files by module name; equal modules share one."""
     symbols: Mapping[str, str]
     """The symbol under which the function of each module is linked."""
 
@@ -73,7 +73,7 @@ class Compilation:
         self._machine = Machine.of(target, level)
         self._symbols: dict[str, str] = {}
         self._texts: dict[str, str] = {}
-        """By module name."""
+        """LLVM modules by name."""
         self._names: dict[str, list[str]] = {}
         """Module names by text."""
         self._images: dict[str, bytes] = {}

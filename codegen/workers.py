@@ -132,7 +132,8 @@ class Worker:
         return reply
 
     def is_alive(self) -> bool:
-        """Whether the process can take a request, as far as can be known."""
+        """Whether the process can take a request: it has not exited, and ``kill`` was not
+        called."""
         return not self._was_killed and self._process.poll() is None
 
     def kill(self) -> None:

@@ -85,7 +85,8 @@ def symbols_in(module: ModuleOp) -> tuple[Symbol, ...]:
 
 
 def declare_symbols(module: ModuleOp, symbols: Sequence[Symbol]) -> None:
-    """Write the symbols on a module. Without symbols, there is no attribute."""
+    """Declare symbols in an attribute of a module. The attribute is removed if there are no
+    symbols."""
     module.attributes.pop(SYMBOLS, None)
     if symbols:
         module.attributes[SYMBOLS] = ArrayAttr([SymbolAttr(symbol) for symbol in symbols])

@@ -25,10 +25,10 @@ REPORTED = (DiagnosticException, TessellaError)
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong with a text.
+    """Return the message for an error that a text caused.
 
-    Parsers and verifiers of single ops, xDSL's among them, raise arbitrary exceptions on malformed
-    text.
+    Parsers and verifiers of single ops, including those of xDSL, raise arbitrary exceptions on
+    malformed text.
     """
     return str(error) if isinstance(error, REPORTED) else f"the text is broken: {error!r}"
 
@@ -87,7 +87,7 @@ class LocatedParser(SizeParser):
             return None
 
     def parse(self, *, implicit_module: bool = True) -> ModuleOp | LocatedError:
-        """Return the module, or what is wrong with the text."""
+        """Return the module, or the error in the text."""
         if self._problem is not None:
             return self._problem
         try:

@@ -278,8 +278,8 @@ class OpenSizes:
         )
 
     def narrow(self, made: ProgramShapes, error: Exception) -> bool:
-        """Divide the range of the symbol in an error if it says where, otherwise make symbols
-        numbers.
+        """Make programs less general after an error: split a symbol's range at the value that the
+        error names, otherwise replace symbols by numbers.
 
         Returns False if there is no symbol to change. Affects programs compiled from then on.
         """

@@ -18,7 +18,7 @@ class Seen:
     def __init__(self) -> None:
         self._lock = fork.Lock()
         self._known: dict[tuple[str, int, int], int | str] = {}
-        """By name, rank and dimension."""
+        """The number or the symbol of each size, by name, rank and dimension."""
 
     def shapes(self, found: Mapping[str, tuple[int, ...]]) -> Mapping[str, Dimensions]:
         """Return the shapes by name, generalised over everything found so far."""

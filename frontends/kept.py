@@ -73,8 +73,7 @@ def _changed(when: str, model: object) -> InvalidModelError:
 
 
 def _state_of(model: object) -> tuple[int, ...]:
-    """Return the state of the file at a path, which changes with the file; empty if there is no
-    file."""
+    """Return numbers that change when the file at a path changes; empty if there is no file."""
     if not isinstance(model, str | os.PathLike):
         return ()
     try:
@@ -84,8 +83,8 @@ def _state_of(model: object) -> tuple[int, ...]:
 
 
 def _identity(model: object, settings: Mapping[str, Any]) -> str | None:
-    """Return a hash of the model's bytes, its import settings and the version of onnx, which has
-    the schemas and functions of its ops; None without a cache, or if the file is no model."""
+    """Return a hash of the model's bytes, its import settings and the version of onnx, whose op
+    definitions the import uses. None without a cache, or if the model cannot be read."""
     if disk.home() is None:
         return None
     try:

@@ -264,7 +264,8 @@ _OPERANDS: Mapping[str, Sequence[str]] = {
     "bits": INTEGERS,
     "bitwise": INTEGERS,
 }
-"""The elements of the operands; ops of other kinds accept any."""
+"""The element types of operands, by the kind of the op. Other kinds accept all that native code
+has."""
 
 
 DEQUANTIZED = tuple(x for x in INTEGERS if ELEMENTS[x].bits <= 32)

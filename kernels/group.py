@@ -89,7 +89,7 @@ class GroupLowering(ABC):
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """Return a weight computed from a tensor; None if the tensor is no constant."""
+        """Return a weight computed from a tensor; None if the tensor is not a constant."""
 
     @abstractmethod
     def stored(self, splat: SplatOp) -> SSAValue:

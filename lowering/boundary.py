@@ -29,7 +29,7 @@ class Cut:
     starts: tuple[int, ...] = ()
     """Where these tiles begin."""
     inside: bool = True
-    """Whether there are other tiles."""
+    """Whether the loop also has tiles whose rows are all within bounds."""
 
 
 UNCUT = Cut()

@@ -42,7 +42,8 @@ class Before:
     step: Pos
     """The distance from the current value to it."""
     none: SSAValue
-    """Whether the current value is the first one; ``value`` is the current one then."""
+    """Whether there is no earlier value, because the current one is the first; ``value`` is then
+    the current one."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class Point:
     placed: bool = False
     """Whether the result's offset includes the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
-    """Where the current blocks of indices are."""
+    """The current block of each index that runs in blocks."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    """Where the reduced indices end that do not run over their whole ranges here."""
+    """The ends of the reduced indices that do not run over their whole ranges here."""
     before: Before | None = None
     """The aggregates to continue from, if the loop over the running index is outside register
     tiles."""

@@ -61,7 +61,7 @@ not unroll a loop with more: it would load early what several iterations read, a
 """
 
 Stops = Mapping[str, SSAValue]
-"""Where indices end that do not run over their whole ranges."""
+"""The ends of the indices that do not run over their whole ranges, by name."""
 
 Reduce = Callable[[Pos, Sequence[SSAValue]], list[SSAValue]]
 """The sums after a value of a reduced index."""
@@ -278,11 +278,11 @@ class Statement:
         return 0 if shares and not at_most(vectors, HELD) else 1
 
     def _runs_once(self, name: str, tiles: Tiles, stops: Stops) -> bool:
-        """Whether tiles are one that always runs."""
+        """Return whether there is a single tile, which always runs."""
         return tiles.count == 1 and name not in stops
 
     def _stop(self, name: str, tiles: Tiles, stops: Stops) -> SSAValue:
-        """Where the loop over tiles of an index ends."""
+        """Return the end of the loop over the tiles of an index."""
         stop = self.e.index(tiles.stop)
         return stop if name not in stops else self.e.op(arith.MinSIOp(stops[name], stop))
 

@@ -298,4 +298,4 @@ class Suppress(KeyLoops):
 
 
 _NONE = (1 << 63) - 1
-"""The rank of a value that is no candidate."""
+"""The rank of a value that is not a candidate."""

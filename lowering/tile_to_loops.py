@@ -298,18 +298,20 @@ def _schedule(op: ContractOp, flat: Flat) -> Schedule:
 
 @dataclass(frozen=True)
 class _SharedMemory:
-    """The tensors that lie in the memory of others, as calls write over them."""
+    """Tensors that share the memory of other tensors, because calls write results over their
+    operands."""
 
     arguments: Mapping[str, frozenset[int]]
-    """By the name of a segment, the numbers of the arguments that its calls write over."""
+    """For each segment, by name: the numbers of the arguments that its calls write over."""
     sources: Mapping[SSAValue, SSAValue]
-    """By the result of a call, the operand that it is written over."""
+    """For each result of a call that is written over an operand: that operand."""
     origins: Mapping[SSAValue, SSAValue]
-    """By a result of a segment, the tensor that first had its memory."""
+    """For each result of a segment: the tensor that first had its memory."""
 
     @staticmethod
     def of(module: ModuleOp) -> _SharedMemory:
-        """Those of a module, in which calls still find their kernels."""
+        """Return the shared memory of a module, which must still contain the kernels of its
+        calls."""
         found = segments(module)
         arguments = {segment.sym_name.data: taken_arguments(segment) for segment in found}
         sources: dict[SSAValue, SSAValue] = {}

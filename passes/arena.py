@@ -31,7 +31,7 @@ class Lifetime:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a single thread touches it, in op order."""
+        """Whether a single thread touches the buffers, in op order."""
         return self.part == ALONE
 
 
@@ -115,7 +115,8 @@ def _beside(offset: Size, size: Size, other: tuple[Size, Size]) -> bool:
 
 
 def _most(a: Size, b: Size) -> Size:
-    """Return a size that is no smaller than two sizes."""
+    """Return an upper bound of two sizes: the larger one, or their sum if neither is known to be
+    larger."""
     if _is_least(a, b):
         return b
     return a if _is_least(b, a) else a + b

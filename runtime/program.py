@@ -59,11 +59,11 @@ class NativeStep:
     specs: tuple[TensorSpec, ...]
     """The specs of the outputs."""
     shared: bool = False
-    """Whether several threads run it together."""
+    """Whether several threads run the segment together."""
     private_bytes: Size = 0
     """Bytes of each thread's own arena, which follows the shared one."""
     brief: bool = False
-    """Whether it is a short launch, about as long as waking threads: parked threads are not
+    """Whether the segment takes no longer than waking threads does: parked threads are then not
     woken."""
 
     def at(self, values: Mapping[str, int]) -> NativeStep:
@@ -78,7 +78,7 @@ class HostStep:
     """Call a NumPy kernel, or another Python function on arrays."""
 
     kernel: str
-    """Its name in ``host.KERNELS``."""
+    """The kernel's name in ``host.KERNELS``."""
     node: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]

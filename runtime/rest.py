@@ -73,7 +73,7 @@ class Step:
     op: str
     node: str
     function: str
-    """Its name in `FUNCTIONS`."""
+    """The function's name in `FUNCTIONS`."""
     inputs: tuple[str, ...]
     """The empty text stands for an absent input or output."""
     outputs: tuple[str, ...]
@@ -97,7 +97,7 @@ class Rest(Generic[P]):
     returned: tuple[str, ...]
     """The results of the first subprogram."""
     constants: Mapping[str, Array]
-    """They are read-only."""
+    """Constants by name. The arrays are read-only."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     """The outputs of the last subprogram; if it has none, it does not run."""

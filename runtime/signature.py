@@ -49,7 +49,7 @@ class ValueInfo:
 
     @property
     def can_be_sizes(self) -> bool:
-        """Whether it is a short array of integers of known length."""
+        """Whether the value is a short array of integers of known shape, which may hold sizes."""
         sizes = [size for size in self.shape if isinstance(size, int)]
         is_known = len(sizes) == len(self.shape) and 0 < prod(sizes) <= MOST_SIZES
         return is_known and self.dtype in _OF_SIZES

@@ -37,7 +37,7 @@ class Watch:
         self._raised: list[BaseException] = []
         self._memory = (ctypes.c_int64 * len(WATCH))()
         self.address = ctypes.addressof(self._memory) if _clock() else 0
-        """Its address for native code; 0 if the system has no clock for it."""
+        """The address of the memory, for native code; 0 if the system has no clock for it."""
         self._memory[WATCH.index("clock")] = _clock()
         self._begin()
 

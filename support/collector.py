@@ -22,8 +22,8 @@ _most_waiting = FEW_WAITING
 """How many may wait before the next compilation starts with a collection."""
 
 _frozen = False
-"""Whether others were seen to have frozen objects. It is not asked again, as the answer takes
-longer the more they are: 30 ms for 350 000."""
+"""Whether other code was seen to have frozen objects. Once this is true, it is not queried again:
+the query takes longer the more objects are frozen, 30 ms for 350 000."""
 
 _owners: set[int] = set()
 """The thread that has turned the collector off."""
@@ -79,7 +79,8 @@ def _set_aside() -> None:
 
 
 def _enable_in_child() -> None:
-    """The thread that would turn the collector on again is not in a forked child."""
+    """Turn the collector on in a forked child, which lacks the thread that would otherwise do
+    so."""
     if _owners - {threading.get_ident()}:
         _owners.clear()
         gc.enable()

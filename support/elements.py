@@ -19,7 +19,7 @@ class Element:
     """The type of a tensor's elements: ``f32``, ``u8``, ``bool``."""
 
     name: str
-    """Its name, as in the precision of a place."""
+    """The element's name, as in the precision of a place."""
 
     bits: int
     """Width in memory, in bits."""
@@ -64,7 +64,8 @@ class Element:
 
     @property
     def is_tagged(self) -> bool:
-        """Whether NumPy gives the storage dtype another meaning."""
+        """Whether NumPy lacks the element: arrays of it then carry its name, as their storage dtype
+        has another meaning."""
         return bool(self.foreign)
 
     @property

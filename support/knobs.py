@@ -82,8 +82,8 @@ class Knobs:
 
     @cached_property
     def crash_dir(self) -> str:
-        """Where a pass that crashes leaves what repeats it; by default where the system keeps
-        temporary files."""
+        """The folder for files that reproduce the crash of a pass: ``off`` for none, empty for the
+        system's folder for temporary files."""
         return os.environ.get("TESSELLA_CRASH_DIR", "")
 
     @cached_property

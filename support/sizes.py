@@ -445,7 +445,8 @@ def _exact(dividend: Expr, divisor: Expr) -> Size:
 
 
 def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | None:
-    """Divide a product by another one; None if the quotient is no product."""
+    """Return the quotient of ``factor * atoms`` and ``divisor * lead``, two products of symbols;
+    None if it is not such a product with an integer factor."""
     left = list(atoms)
     for atom in lead:
         if atom not in left:

@@ -39,10 +39,10 @@ def check(threads: object, where: str) -> int:
 
 
 def default() -> int:
-    """Return the number of threads in the environment, or the number of cores available to this
-    process.
+    """Return the number of threads that an environment variable sets, otherwise the number of cores
+    available to this process.
 
-    Raises OptionError for a variable that is no number.
+    Raises OptionError if the variable is not a number or is out of range.
     """
     for name in VARIABLES:
         text = os.environ.get(name, "").strip()

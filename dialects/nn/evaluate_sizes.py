@@ -44,7 +44,7 @@ def passes_sizes(op: NnOp) -> bool:
 def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
     """Return the results of an op on arrays, some of which hold sizes.
 
-    Raises UndecidedSizeError if the results are no sizes.
+    Raises UndecidedSizeError if the op needs numbers, or if an unsigned result may be negative.
     """
     dtype = dtype_of(op.results[0].type)
     if op.has_trait(MovesElements):

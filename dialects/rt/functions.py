@@ -244,7 +244,7 @@ class KernelOp(_BufferFunction):
 
     @property
     def is_divided(self) -> bool:
-        """Whether threads run it together."""
+        """Whether threads run the kernel together."""
         return self.parts is not None
 
     def part(self, number: int) -> Part:

@@ -49,7 +49,7 @@ class Running:
     """
 
     reverse: bool = False
-    """Whether the aggregate is of all values from it on."""
+    """Whether each value has the aggregate of all values from it on, instead of up to it."""
     exclusive: bool = False
     """Whether the aggregate excludes the value itself."""
 
@@ -394,7 +394,7 @@ class Dot:
 
     index: str
     instruction: str
-    """Its name in ``targets.instructions``."""
+    """The instruction's name in ``targets.instructions``."""
 
     @property
     def row(self) -> Instruction:

@@ -1,6 +1,6 @@
-"""Operands of statements with their accesses, and bodies over their elements.
+"""Operands of statements, with the accesses that read them.
 
-The module has the text and the checks that kinds of statements share.
+The module prints, parses and verifies what all kinds of statements share.
 """
 
 from __future__ import annotations

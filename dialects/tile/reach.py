@@ -105,7 +105,8 @@ def reaches(op: ContractOp) -> Mapping[str, Reach]:
 
 
 def _as_read(op: ContractOp, name: str) -> Reach | None:
-    """Return the reach of a reduced index: an operand is neutral beyond it."""
+    """Return the reach of a reduced index: beyond it, an operand has the neutral value of the
+    aggregation. None if no operand has such a bound."""
     for number, value in enumerate(op.inputs):
         writer = value.owner
         if not isinstance(writer, ContractOp):

@@ -30,14 +30,14 @@ class Appended:
     """A loop state that iterations append to."""
 
     number: int
-    """Its number among the carried values."""
+    """The state's number among the carried values."""
     axis: int
     """The axis of the concat, which may be counted from the end."""
     concat: Node
 
 
 def find_appended(body: Graph, carried: int) -> tuple[Appended, ...]:
-    """Return these states of a loop with ``carried`` carried values."""
+    """Return the states that a loop with ``carried`` carried values only appends to."""
     if len(body.inputs) != 2 + carried or len(body.outputs) < 1 + carried:
         return ()
     outputs = [value.name for value in body.outputs]
@@ -63,8 +63,8 @@ def _appended(
 
 
 def without(body: Graph, appended: tuple[Appended, ...]) -> Graph:
-    """Return the body without these states. It returns what an iteration appends to them as its
-    last outputs."""
+    """Return the body without these states. The last outputs of the new body are what each
+    iteration appends to them."""
     numbers, concats = {each.number for each in appended}, {each.concat for each in appended}
 
     def nodes() -> Iterator[Node]:

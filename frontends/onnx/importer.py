@@ -37,9 +37,9 @@ class OnnxSource:
     """An ONNX model, from a path, bytes or ``ModelProto``.
 
     ``constants`` fixes the values of inputs, which are then no longer inputs; shapes may depend on
-    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError for anything that is
-    no model, UnsupportedError with everything that is not supported, and InputError for constants
-    that do not match.
+    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError if this is not a
+    model, UnsupportedError with everything that is not supported, and InputError for constants that
+    do not match.
     """
 
     fingerprint: str | None = None

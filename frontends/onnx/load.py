@@ -1,7 +1,7 @@
-"""Reading a model from a path, bytes or protobuf. The model may hold anything; none of it is ever
+"""Loading of models from a path, bytes or protobuf. The model may hold anything; none of it is ever
 run.
 
-Raises InvalidModelError for what is no ONNX model, or breaks the rules of the format.
+Raises InvalidModelError if this is not an ONNX model, or breaks the rules of the format.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Model:
     graph: Graph
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], OnnxFunction]
-    """By domain, op and overload."""
+    """Functions by domain, op and overload."""
 
     files: tuple[str, ...] = ()
     """The other files that hold its tensors, relative to its own."""

@@ -45,7 +45,7 @@ class Late:
     repeated: set[str] = field(default_factory=set[str])
     """Results of the continuation that the first subprogram computes too."""
     types: dict[str, ValueInfo] = field(default_factory=dict[str, ValueInfo])
-    """The types of steps' results, as far as known.
+    """The known types of steps' results.
 
     A size that is found at run time is named after its value and dimension.
     """

@@ -89,8 +89,8 @@ So are the functions that a model defines.
 
 ## Where results differ
 
-The definitions leave some results open. ONNX Runtime and `onnx.reference` differ there from each
-other, from machine to machine, or from tessella, which decides:
+ONNX leaves some results undefined. In these cases, ONNX Runtime and `onnx.reference` differ from
+each other, between machines, or from tessella. tessella defines the results as follows:
 
 - NaN is never lost in a maximum or minimum. `MaxPool`, `GlobalMaxPool`, `ReduceMax`, `ReduceMin`,
   `Max`, `Min` and `Clip` of a NaN are NaN, as in NumPy and PyTorch; `ArgMax` and `ArgMin` give the

@@ -100,7 +100,8 @@ def _undefined(name: str, node: Node, nodes: Sequence[Node]) -> InvalidModelErro
 
 
 def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
-    """Return whether an output of ``start`` reaches ``goal`` over any nodes, in any order."""
+    """Return whether ``goal`` depends on an output of ``start``, directly or through other nodes.
+    ``nodes`` may be in any order."""
     users: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.inputs:

@@ -26,7 +26,7 @@ from tessella.support.sizes import Size
 DType = np.dtype[Any]
 Value = TensorSpec | Known
 Scope = Mapping[str, Value]
-"""What names stand for: tensors, and known numbers."""
+"""The values of names: tensors, and known numbers."""
 
 _WIDER = [
     np.dtype(name)
@@ -113,7 +113,7 @@ def evaluate(expr: Expr, scope: Scope, source: Source) -> Known | Scalars:
 
 
 def number(expr: Expr, scope: Scope, source: Source) -> Size:
-    """Return the value of a size or a bound. Raises TileError if it is no integer."""
+    """Return the value of a size or a bound. Raises TileError if it is not an integer."""
     value = evaluate(expr, scope, source)
     if isinstance(value, Scalars):
         raise source.error("not an integer", expr.span, found="a tensor")
@@ -338,8 +338,10 @@ def constant(value: Known) -> Scalars:
 
 
 def misfit(value: Known, dtype: DType) -> str | None:
-    """Return why a number is no element of a type, or None. Raises UndecidedSizeError for a size
-    that fits for some values of symbols only."""
+    """Return why a number does not fit into a type; None if it fits. Any number fits into bool.
+
+    Raises UndecidedSizeError for a size that does not fit for all values of its symbols.
+    """
     if dtype == BOOL:
         return None
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)

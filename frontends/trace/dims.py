@@ -20,7 +20,7 @@ _MOST = 64
 
 
 class _Kind:
-    """The shapes of calls of one kind, as far as they are concrete.
+    """The generalised shapes of the calls of one kind.
 
     A call is served by the first generalisation that matches it. One call of other shapes therefore
     does not take programs away from later calls.

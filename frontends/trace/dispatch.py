@@ -53,7 +53,8 @@ _SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
     np.maximum: ("np.maximum(y, {})", "segment_max"),
     np.minimum: ("np.minimum(y, {})", "segment_min"),
 }
-"""What to write in place of the method ``at`` of ufuncs."""
+"""Replacements for the method ``at`` of ufuncs: an expression of the array ``y`` and a call, and
+the function to call."""
 _CHOOSE = "choose elements with tessella.where(condition, x, other)"
 _OF_ELEMENTS: Mapping[Function | str, str] = {
     np.nonzero: _CHOOSE,

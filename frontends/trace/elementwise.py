@@ -104,7 +104,7 @@ def clip(
     low: npt.ArrayLike | None = None,
     high: npt.ArrayLike | None = None,
 ) -> Value:
-    """Elementwise min(max(x, low), high); None is no bound."""
+    """Elementwise min(max(x, low), high). A bound may be None."""
     bounds = {np.maximum: low, np.minimum: high}
     given = {ufunc: bound for ufunc, bound in bounds.items() if bound is not None}
     result, *values = common(trace, x, *given.values())

@@ -76,7 +76,7 @@ class _Plan:
 
 @function
 def indexing(trace: Trace, x: npt.ArrayLike, key: Any) -> Value:
-    """What ``x[key]`` is."""
+    """Return the value of ``x[key]``."""
     value = trace.lift(x)
     plan = _Plan(value.shape)
     for each in _checked(_expanded([_index(trace, k) for k in _keys(key)], value.rank)):

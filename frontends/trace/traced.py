@@ -91,13 +91,13 @@ class Traced(Dispatched):
         self.trace = trace
         self.value = value
         self.weak = weak
-        """Whether it is a Python number, whose type is weak: that of arrays prevails."""
+        """Whether the value stands for a Python number, whose dtype yields to that of arrays."""
         self.base: Traced | None = None
         """The array that this one is a view of."""
         self.seen = 0
-        """The stores into the array that it is a view of, when it was made."""
+        """The number of stores into ``base`` when this view was made."""
         self.stores = 0
-        """How often it was changed in place, and the line of the latest time."""
+        """The number of in-place changes. ``stored_at`` is the line of the latest one."""
         self.stored_at: str | None = None
         self.is_copy = False
         """Whether it is a copy, which keeps its value if the original changes."""

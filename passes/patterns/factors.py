@@ -104,8 +104,11 @@ class _Splitter:
         self.ops.extend(parts.ops)
 
     def _parts(self, value: SSAValue) -> Factors | None:
-        """Return the factors and divisors of an op; None if it is no product, or has too many
-        operands."""
+        """Return the factors and divisors of a product, quotient, reciprocal, square or cube.
+
+        Returns None for other ops, if there are more operands than wanted, if a constant determines
+        the shape, and if the constant factor is not a normal number.
+        """
         op = value.owner
         match op:
             case MulOp():

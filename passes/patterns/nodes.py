@@ -120,7 +120,8 @@ def either(*options: Node) -> Either:
 
 
 def root_kinds(node: Node) -> Iterator[type[NnOp]]:
-    """Yield the classes of ops whose results can match a node; none for a node that is no op."""
+    """Yield the classes of ops whose results can match a node; none if the node does not match
+    ops."""
     match node:
         case Op():
             yield from node.kinds

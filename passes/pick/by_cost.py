@@ -190,9 +190,11 @@ class ProblemBuilder:
             self.pairs.append(JointCost(self.nodes[producer], self.nodes[op], saved))
 
     def _joined(self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]]) -> NnOp | None:
-        """Return the producer whose group an elementwise op joins if their places agree.
+        """Return the producer whose group an elementwise op can join if both run at the same place;
+        None if there is none.
 
-        It is the latest one: the other operands are available when its group runs.
+        If several qualify, it is the latest one: the other operands are available when its group
+        runs.
         """
         if not isinstance(op, ElementwiseOp):
             return None

@@ -96,7 +96,7 @@ class Rejection:
     place: PlaceAttr
     reason: str
     able: bool = False
-    """Whether it could run the op, but others take precedence."""
+    """Whether the kernel could run the op, but others take precedence."""
 
     def __str__(self) -> str:
         return f"{self.site.kernel.name} at {self.place}: {self.reason}"
@@ -107,7 +107,7 @@ class Candidates:
     """The kernels that can run an op, with their step, and the rejected ones."""
 
     ranks: Mapping[Site, int]
-    """The index of the first place that each serves."""
+    """For each kernel, the index of the first requested place that it serves."""
     step: str
     rejected: Sequence[Rejection]
 

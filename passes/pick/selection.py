@@ -34,7 +34,8 @@ FEW = 12
 They have up to 4 candidates each.
 """
 MAX_TABLE = 1 << 17
-"""Entries of the largest table: what is left of such a problem once 4 nodes are fixed fits."""
+"""The maximum number of entries of a table. It suffices for the rest of a problem with ``FEW``
+nodes once 4 of them are fixed."""
 MAX_BRANCHES = 4**4
 """Combinations of fixed states that are tried in such a problem."""
 SMALL_TABLE = 1 << 12

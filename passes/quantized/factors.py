@@ -128,7 +128,8 @@ class Bytes:
     def second(self, w: OpWriter, factor: Factor, element: str) -> Factor:
         """Return the factor with bytes of an element, and its zero point in 32 bits.
 
-        There is no zero point if all differences are known and fit into bytes.
+        If the element is i8 and the differences from the zero point are known to fit into it, they
+        become the bytes, and there is no zero point.
         """
         if element == "i8" and self._fits(factor):
             point = self.zero(w, factor)

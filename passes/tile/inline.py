@@ -53,8 +53,8 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 
 def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Linear]) -> bool:
-    """Whether a map that depends on indices may be computed in a reader, whose loops then run over
-    these alone: in another map, in an indexed write, or where loops end earlier so."""
+    """Return whether a map that depends on the values of indices may be computed in a reader:
+    another map, an indexed write, or a statement whose loops end earlier because of it."""
     reduced = {index.name for index in consumer.index_list if index.reduced}
     ending = [name for name, form in names.items() if form.single in reduced]
     return (consumer.is_map or consumer.is_scatter) or (
@@ -102,7 +102,7 @@ class _Reader(NamedTuple):
     op: ContractOp
     access: Access
     after: bool
-    """Whether it is read after the reduction."""
+    """Whether the statement reads the result after its reduction."""
 
     @property
     def points(self) -> int:

@@ -72,7 +72,10 @@ def conv_transpose(
     output_pads: Ints,
     groups: int,
 ) -> Array:
-    """x[N, C, spatial..], w[C, O / groups, kernel..], b[O]: a product for each kernel element."""
+    """Transpose of a convolution of x[N, C, spatial..] with w[C, O / groups, kernel..], plus b[O].
+
+    Computed as one matrix product for each kernel element, added to a strided window of the result.
+    """
     rank, sizes = x.ndim - 2, x.shape[2:]
     columns = zip(sizes, strides, w.shape[2:], dilations, output_pads, strict=True)
     full = [(n - 1) * s + (k - 1) * d + 1 + more for n, s, k, d, more in columns]

@@ -16,7 +16,8 @@ KERNELS: dict[str, HostKernel] = {}
 def kernel(name: str) -> Callable[[HostKernel], HostKernel]:
     """Register the NumPy kernel of the op ``nn.<name>``.
 
-    A kernel of another dialect, and a further kernel of an op, has its full name.
+    A name with a dot is registered as it is: the full name of an op of another dialect, for
+    example.
     """
 
     def register(function: HostKernel) -> HostKernel:

@@ -88,7 +88,7 @@ class RuntimeTimes:
     spread: float
     """The interquartile range as a fraction of the median."""
     ratio: float
-    """Its median over tessella's: above 1, tessella is faster."""
+    """This runtime's median divided by tessella's: above 1, tessella is faster."""
 
 
 def run(args: argparse.Namespace) -> int:

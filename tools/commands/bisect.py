@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where nothing changes a result beyond rounding, else 1."""
+    """Return 0 if neither a pass nor native code changes a result beyond rounding, otherwise 1."""
     check_one_size(args)
     source, options = open_source(args.model), options_of(args)
     feeds = feeds_of(source.inputs, args)

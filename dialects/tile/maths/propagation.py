@@ -9,7 +9,7 @@ from tessella.support.conditions import always, decided
 from tessella.support.sizes import Size
 
 Bound = Size | None
-"""None without a bound."""
+"""A bound; None if there is none."""
 Inequality = Mapping[int, int]
 """``sum(coefficient * variable) <= 0``, by variable."""
 
@@ -18,7 +18,8 @@ MAX_ROUNDS = 16
 
 
 def inequalities(forms: Sequence[Sequence[int]]) -> list[Inequality]:
-    """Those that tie forms, which are numbered after the variables, to their coefficients."""
+    """Return the inequalities that make each form equal to its coefficients times the variables.
+    The forms are numbered after the variables."""
     found: list[Inequality] = []
     for i, row in enumerate(forms, len(forms[0]) if forms else 0):
         equation = {j: c for j, c in enumerate(row) if c} | {i: -1}

@@ -16,7 +16,7 @@ class RowSpace:
     def __init__(self, width: int) -> None:
         self.width = width
         self.rows: dict[int, list[int]] = {}
-        """By pivot: the column where no other row has an entry."""
+        """The rows by pivot, the column in which all other rows are 0."""
 
     def add(self, row: Sequence[int]) -> bool:
         """Add a row to the span unless it is already in it. Returns whether it was added."""
@@ -41,7 +41,8 @@ class RowSpace:
 
 
 def _cancel(row: list[int], by: Sequence[int], pivot: int) -> list[int]:
-    """A multiple of the row plus one of another, such that the entry at the pivot is 0."""
+    """Return a multiple of the row plus a multiple of ``by``, such that the entry at the pivot is
+    0."""
     if not row[pivot]:
         return row
     a, b = by[pivot], row[pivot]

@@ -35,14 +35,14 @@ class Simplex:
         forms: Sequence[tuple[Sequence[int], int, int]],
         budget: Budget,
     ) -> None:
-        """``forms`` are coefficients, the least and the greatest value."""
+        """``forms`` gives the coefficients, the least and the greatest value of each form."""
         self._count = len(variables)
         bounds = [*variables, *((low, high) for _, low, high in forms)]
         self._low: list[int | None] = [low for low, _ in bounds]
         self._high: list[int | None] = [high for _, high in bounds]
         self._value = [_ZERO] * len(bounds)
         self._equations: dict[int, dict[int, int]] = {}
-        """By basic variable: ``sum(coefficient * variable) = 0``."""
+        """The equation of each basic variable: ``sum(coefficient * variable) = 0``."""
         self._inequalities: list[Inequality] = []
         for i, (row, _, _) in enumerate(forms, self._count):
             equation = {j: c for j, c in enumerate(row) if c} | {i: -1}
@@ -138,7 +138,8 @@ class Simplex:
         return bound is None or (self._value[x] < bound if rise else self._value[x] > bound)
 
     def _optimize(self, x: int, *, rise: bool) -> None:
-        """Move a variable as far as it goes, fractions allowed, from a point within all bounds."""
+        """Maximize a variable over the rationals if ``rise``, otherwise minimize it. The current
+        point must be within all bounds."""
         while (entering := self._entering(x, rise=rise)) is not None:
             sign = 1 if (self._rate(x, entering) > 0) == rise else -1
             step, leaving = self._longest_step(entering, sign)

@@ -34,7 +34,7 @@ class Variables:
     """The integer variables that describe a space."""
 
     free: tuple[str, ...]
-    """Those of the output."""
+    """The variables of the output."""
     others: tuple[str, ...]
     values: Mapping[str, Affine] = field(default_factory=dict[str, Affine])
     """The indices in terms of the variables; an index that is not here is a variable."""

@@ -38,7 +38,7 @@ class Chosen:
     """The elements of an array that a condition selects, in row-major order."""
 
     mask: Value
-    """Booleans in one dimension, at least one."""
+    """A vector of at least one boolean: whether each element is selected."""
     ranks: Value
     """The number of selected elements before each element."""
 

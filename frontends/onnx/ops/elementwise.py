@@ -100,7 +100,8 @@ def _bound(call: Call, index: int) -> float | Value | None:
     Rule("to types that tessella has", lambda node: _foreign(node.attributes.get("to", 1))),
 )
 def cast(call: Call) -> Value:
-    """Version 1 names the type by a word, later ones by a number."""
+    """Convert elements to the type that the attribute ``to`` names: by a word in version 1, by a
+    number in later versions."""
     call.meaningless(*_OF_NARROW_FLOATS)
     return call.x.cast(DTYPES[_target(call.attribute("to"))])
 

@@ -161,7 +161,8 @@ def _checked_overlap(call: Call, overlap: Value) -> Value:
 
 
 def _room(call: Call, most: Value, boxes: Size) -> Size:
-    """Return the most boxes of a class, as far as it is known."""
+    """Return an upper bound on the boxes found for a class: ``most`` if its value is known and
+    smaller, otherwise the number of boxes."""
     known = call.build.static(most)
     if known is None or holds_sizes(known):
         return boxes
