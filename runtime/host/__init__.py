@@ -73,8 +73,8 @@ def run(
 
 
 def _read_only(array: Array) -> Array:
-    """The elements as a kernel gets them, which may be those of the caller."""
-    view = widened(array).view()
+    """Return a view of an array for a kernel, which must not change the caller's elements."""
+    view = np.asarray(widened(array)).view()
     view.flags.writeable = False
     return view
 

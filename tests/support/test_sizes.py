@@ -19,6 +19,7 @@ from xdsl.parser import Parser
 from tessella import targets
 from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import shape_of
+from tessella.dialects.place import PlaceAttr
 from tessella.dialects.sizes import SizeParser, parse_size
 from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access, merge
 from tessella.dialects.tile.attributes import Index
@@ -298,14 +299,13 @@ def symbolic(extent: Size) -> Size:
     return LARGE if extent == 1000 else extent
 
 
-def flatten_symbolic(op: ContractOp, layouts: Mapping[int, Layout] | None = None) -> Flat:
+def flatten_symbolic(op: ContractOp, places: Mapping[int, PlaceAttr] | None = None) -> Flat:
     """A statement without constraints, with the symbol where it says 1000."""
     indices = tuple(replace(i, range=symbolic(i.range)) for i in op.index_list)
     ranges = {i.name: i.range for i in indices}
+    layouts = {i: place.layout for i, place in (places or {}).items()}
     accesses = tuple(
-        flatten_access(
-            forms, [symbolic(e) for e in shape_of(value)], (layouts or {}).get(i, NCHW), ranges
-        )
+        flatten_access(forms, [symbolic(e) for e in shape_of(value)], layouts.get(i, NCHW), ranges)
         for i, (value, forms) in enumerate(zip(op.tensors, op.access_list, strict=True))
     )
     return Flat(indices, accesses, len(op.inputs), (), frozenset())

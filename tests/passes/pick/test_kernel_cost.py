@@ -14,6 +14,7 @@ from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp
 from tessella.kernels import cost, host_cost
+from tessella.kernels.cost import CALL
 from tessella.kernels.registry import HOST_KERNEL, Kernel, kernels_of
 from tessella.passes.pick import cost_key, kernel_cost
 from tessella.passes.pick.kernel_cost import Prices, step_seconds
@@ -175,7 +176,7 @@ def test_what_stays_in_memory_is_free() -> None:
     assert step_seconds(step, image, place("x86", NCHW), MACHINE) > 0.0
     copy = (CopyOp, place("x86", NCHW))
     assert step_seconds(copy, image, place("host", NCHW), MACHINE) == 0.0
-    assert step_seconds((CopyOp, place("opencl", NCHW)), image, place("x86", NCHW), MACHINE) > 1e-5
+    assert step_seconds((CopyOp, place("opencl", NCHW)), image, place("x86", NCHW), MACHINE) > CALL
 
 
 @pytest.mark.parametrize("sizes", [(1, 16, 8, 8), (1, 64, 56, 56), (8, 256, 112, 112)])
