@@ -66,7 +66,7 @@ def test_fallback(make: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"fallback": "maybe"}, "there is no fallback 'maybe'"),
+        ({"fallback": "maybe"}, "unknown fallback 'maybe'"),
         ({"options": {"pick": "cost"}}, "expected: tessella.Options"),
         ({"places": ["x87/f32"]}, "x87"),
         ({"target": "z80"}, "z80"),

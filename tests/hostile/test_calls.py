@@ -68,7 +68,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
         ("option 'threads' has the wrong type", {"threads": n})
         for n in (True, 1.0, "1", np.ones(2))
     ),
-    *((f"there is no {name} ''", {name: ""}) for name in ("target", "fallback")),
+    *((f"unknown {name} ''", {name: ""}) for name in ("target", "fallback")),
 ]
 TILE = "function (A[N]) -> (R) { R = A; }"
 MAKERS: dict[str, Callable[..., Any]] = {

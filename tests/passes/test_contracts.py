@@ -339,7 +339,7 @@ MUTATIONS = {
         STEP,
         "scanned 1 :",
         "scanned 1 conditional true :",
-        "is no condition",
+        "is not a condition",
     ),
     "a loop that returns a sequence of unknown length": (
         SCAN,

@@ -178,7 +178,7 @@ def test_native_code_of_which_each_kernel_is_right(
     [
         (["model.onnx", "--input", "q=zeros"], "the model has no 'q'"),
         (["nobody.onnx"], "nobody.onnx"),
-        (["model.onnx", "--target", "nothing"], "there is no target 'nothing'"),
+        (["model.onnx", "--target", "nothing"], "unknown target 'nothing'"),
         (["model.onnx", "--tolerance", "-1"], "expected a number from 0 on, found '-1'"),
         (["model.onnx", "--tolerance", "nan"], "expected a number from 0 on, found 'nan'"),
         (["model.onnx", "--lines", "-1"], "expected a whole number from 0 on, found '-1'"),

@@ -92,7 +92,7 @@ def test_run_at_places(model: str, places: str, capsys: Out) -> None:
         (["--shape", "x=axb"], "cannot read the shape 'axb'"),
         (["--shape", "x=1x3x8x9"], "wrong shape"),
         (["--places", "nowhere"], "nowhere"),
-        (["--target", "nothing"], "there is no target 'nothing'"),
+        (["--target", "nothing"], "unknown target 'nothing'"),
         (["--threads", "0"], "cannot run on so many threads"),
     ],
 )
