@@ -305,7 +305,7 @@ def test_a_product_that_is_read_is_one_factor() -> None:
 
 
 def test_unknown_names_are_errors() -> None:
-    with pytest.raises(OptionError, match="no pattern 'gleu'"):
+    with pytest.raises(OptionError, match="unknown pattern 'gleu'"):
         apply(GraphBuilder(**INPUTS).graph(), FusePatternsPass(only=("gleu",)))
 
 
