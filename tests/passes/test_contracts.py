@@ -173,7 +173,7 @@ MUTATIONS = {
         TILE,
         "{tile.constant}",
         "{tile.constant, tile.packed = #place.at<x86, f32, packed<[1, 0]>>}",
-        "no memory order",
+        "is not a memory order",
     ),
     "a packed argument of other elements": (
         HALF,

@@ -93,7 +93,7 @@ def test_run_at_places(model: str, places: str, capsys: Out) -> None:
         (["--shape", "x=1x3x8x9"], "wrong shape"),
         (["--places", "nowhere"], "nowhere"),
         (["--target", "nothing"], "unknown target 'nothing'"),
-        (["--threads", "0"], "cannot run on so many threads"),
+        (["--threads", "0"], "cannot run on this number of threads"),
     ],
 )
 def test_run_refuses(model: str, arguments: list[str], message: str, capsys: Out) -> None:
