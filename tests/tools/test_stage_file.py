@@ -387,8 +387,8 @@ FAULTS = {
         "x86, f64, nchw>",
         "of the place's precision f64",
     ),
-    "a layout of no memory order": (TILE, "f32, nchw>", "f32, any>", "no memory order"),
-    "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "no memory order"),
+    "a layout of no memory order": (TILE, "f32, nchw>", "f32, any>", "is not a memory order"),
+    "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "is not a memory order"),
     "a tile.call of another type": (
         VIEW,
         "call @k(%v)",
