@@ -25,14 +25,15 @@ Terms = tuple[tuple[SSAValue, int], ...]
 
 
 class AffineIndex(NamedTuple):
-    """``sum(value * coefficient) + constant``."""
+    """An index in a buffer: ``sum(value * coefficient) + constant``, where ``terms`` is the sum."""
 
     terms: Terms
     constant: int = 0
 
 
 class Start(NamedTuple):
-    """The part that several accesses share: a buffer, and an index without its constant."""
+    """The part of an address that several accesses share: a buffer, and an index without its
+    constant."""
 
     buffer: SSAValue
     terms: Terms
@@ -44,7 +45,7 @@ class Indices:
 
     sums: Mapping[SSAValue, AffineIndex] = field(default_factory=dict[SSAValue, AffineIndex])
     unused: frozenset[Operation] = frozenset()
-    """Ops whose results only addresses use. They need no code of their own."""
+    """Ops with results that only addresses use. No code is written for these ops."""
 
     def __getitem__(self, value: SSAValue) -> AffineIndex:
         """Return a value as a sum."""
@@ -108,10 +109,10 @@ class Scope:
     lower: SSAValue | None = None
     """The lower bound of the block's loop; None for a block outside loops."""
     step: int = 0
-    """The step of the loop."""
+    """The step of the block's loop."""
     pointers: dict[Start, str] = field(default_factory=dict[Start, str])
     before: list[str] = field(default_factory=list[str])
-    """Lines before the loop."""
+    """Lines that are written before the loop."""
     stepping: list[Stepping] = field(default_factory=list["Stepping"])
 
 
@@ -120,6 +121,6 @@ class Stepping(NamedTuple):
 
     name: str
     first: str
-    """Its value before the loop."""
+    """The pointer's value before the loop."""
     following: str
-    """The instruction that computes its value for the next iteration."""
+    """The instruction that computes the pointer's value for the next iteration."""

@@ -17,7 +17,7 @@ from tessella.codegen.writer import Writer
 
 
 def divide_signed(w: Writer, a: Value, b: Value) -> Value:
-    """a / b toward zero; 0 where b is 0."""
+    """Return a / b rounded toward zero; 0 where b is 0."""
     safe, zero, minus = _signed_divisor(w, a, b)
     quotient = _quotient(w, a, safe, signed=True)
     if zero is None or minus is None:
@@ -28,7 +28,7 @@ def divide_signed(w: Writer, a: Value, b: Value) -> Value:
 
 
 def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
-    """a / b rounded down, unsigned; 0 where b is 0."""
+    """Return a / b rounded down, unsigned; 0 where b is 0."""
     if _harmless(b):
         return w.binary("udiv", a, b)
     nothing = constant(a.type, 0)
@@ -38,13 +38,13 @@ def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
 
 
 def remainder_signed(w: Writer, a: Value, b: Value) -> Value:
-    """a - b * (a / b toward zero); 0 where b is 0."""
+    """Return a - b * (a / b rounded toward zero); 0 where b is 0."""
     safe, _, _ = _signed_divisor(w, a, b)
     return _remainder(w, a, safe, signed=True)
 
 
 def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
-    """a modulo b, unsigned; 0 where b is 0."""
+    """Return a modulo b, unsigned; 0 where b is 0."""
     if _harmless(b):
         return w.binary("urem", a, b)
     zero = w.compare("icmp eq", b, constant(a.type, 0))
@@ -52,14 +52,14 @@ def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
 
 
 def floor_divide(w: Writer, a: Value, b: Value) -> Value:
-    """a / b rounded down; 0 where b is 0."""
+    """Return a / b rounded down; 0 where b is 0."""
     quotient, remainder = _both(w, a, b)
     down = w.binary("and", _inexact(w, remainder), _negative(w, w.binary("xor", a, b)))
     return w.binary("sub", quotient, _one_where(w, down, a))
 
 
 def ceil_divide_signed(w: Writer, a: Value, b: Value) -> Value:
-    """a / b rounded up; 0 where b is 0."""
+    """Return a / b rounded up; 0 where b is 0."""
     quotient, remainder = _both(w, a, b)
     sign = w.binary("xor", a, b)
     same = w.compare("icmp sge", sign, constant(sign.type, 0))
@@ -68,14 +68,14 @@ def ceil_divide_signed(w: Writer, a: Value, b: Value) -> Value:
 
 
 def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
-    """a / b rounded up, unsigned; 0 where b is 0."""
+    """Return a / b rounded up, unsigned; 0 where b is 0."""
     quotient = divide_unsigned(w, a, b)
     remainder = remainder_unsigned(w, a, b)
     return w.binary("add", quotient, _one_where(w, _inexact(w, remainder), a))
 
 
 def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
-    """a / b toward zero; b must not be 0, nor -1 if signed."""
+    """Return a / b rounded toward zero; b must not be 0, nor -1 if signed."""
     kind = "s" if signed else "u"
     if not a.type.lanes or _harmless(b):
         return w.binary(f"{kind}div", a, b)
@@ -93,7 +93,7 @@ def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
 
 
 def _remainder(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
-    """The remainder of a / b toward zero; b must not be 0, nor -1 if signed."""
+    """Return the remainder of a / b rounded toward zero; b must not be 0, nor -1 if signed."""
     if not a.type.lanes or _harmless(b):
         return w.binary("srem" if signed else "urem", a, b)
     return w.binary("sub", a, w.binary("mul", _quotient(w, a, b, signed=signed), b))
@@ -116,7 +116,7 @@ def _one_where(w: Writer, condition: Value, like: Value) -> Value:
 
 
 def _harmless(divisor: Value) -> bool:
-    """Return whether the divisor is a constant other than 0 and -1, the same in all lanes."""
+    """Return whether the divisor is a constant other than 0 and -1, equal in all lanes."""
     text = divisor.text
     if text.startswith("splat ("):
         text = text[:-1].rpartition(" ")[2]
@@ -124,7 +124,8 @@ def _harmless(divisor: Value) -> bool:
 
 
 def _signed_divisor(w: Writer, a: Value, b: Value) -> tuple[Value, Value | None, Value | None]:
-    """Return a divisor that cannot trap, and masks of the lanes whose divisor is 0 and -1."""
+    """Return a divisor that cannot trap, and masks of the lanes in which ``b`` is 0 and in which it
+    is -1; no masks if ``b`` is a safe constant."""
     if _harmless(b):
         return b, None, None
     zero = w.compare("icmp eq", b, constant(a.type, 0))

@@ -1,7 +1,7 @@
 """A reader for relocatable objects: ELF64, little-endian, with addends.
 
-It reads what the linker needs. The layout is that of the System V ABI, chapters 4 ("Object Files")
-and "ELF-64 Object File Format".
+It reads only the parts that the linker needs. The layout is that of the System V ABI, chapters 4
+("Object Files") and "ELF-64 Object File Format".
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from typing import NamedTuple
 
 from tessella.support.errors import InternalError
 
-"""Machines."""
+"""The formats of ELF's headers and table entries, and the numbers that they contain."""
 
 _HEADER = struct.Struct("<6s12xH20xQ10xHHH")
-"""Magic, class and byte order; the machine; offset, entry size and count of section headers, and
-the index of the section with their names."""
+"""The format of the file header: magic, class and byte order; the machine; offset, entry size and
+count of section headers, and the index of the section with their names."""
 _SECTION = struct.Struct("<IIQ8xQQIIQ8x")
 _SYMBOL = struct.Struct("<IBxHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _MAGIC = b"\x7fELF\x02\x01"
 
 _SYMBOLS, _RELOCATIONS = 2, 4
-"""Kinds of sections."""
+"""ELF's numbers for two kinds of sections: the symbol table, and relocations."""
 _WRITABLE, _LOADED, _EXECUTABLE = 1, 2, 4
-"""Flags of sections."""
+"""ELF's flags of sections: writable, loaded into memory, and executable."""
 _LOCAL, _FUNCTION = 0, 2
 
 
 class Section(NamedTuple):
-    """A part of an object."""
+    """A section of an object: ``data``, with its ELF kind and flags. ``link`` and ``info`` are the
+    numbers of other sections."""
 
     name: str
     kind: int
@@ -65,7 +66,7 @@ class ElfSymbol(NamedTuple):
     value: int
     size: int
     is_exported: bool
-    """Whether it is a function that other objects may call."""
+    """Whether the symbol is a function that other objects may call."""
 
 
 class Relocation(NamedTuple):

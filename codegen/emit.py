@@ -33,8 +33,8 @@ KERNEL_HANDLERS: dict[str, Handler] = {
     for table in (ARITH, CASTS, CONTROL, DOT, MATH, MEMORY, VECTOR)
     for op, handler in table.items()
 }
-"""Handlers by op name, not by class: a class that only relaxes another one's verifier needs no
-entry."""
+"""The functions that write each op of a kernel, by op name and not by class: a class that only
+relaxes another op class's verifier needs no entry."""
 
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
@@ -58,7 +58,7 @@ def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dic
 
 
 def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
-    """The LLVM module of one kernel: `void NAME(ptr buffers, i64 thread, i64 threads)`.
+    """Return the LLVM module of one kernel: `void NAME(ptr buffers, i64 thread, i64 threads)`.
 
     The exported function only loads the pointers. The body is a function of its own, to be inlined,
     because only the parameters of a function can be `noalias`.

@@ -83,7 +83,8 @@ def _extreme(kind: str) -> Handler:
 
 
 def _shift_out(opcode: str) -> Binary:
-    """Return a shift that gives 0 if the amount is at least the type's width."""
+    """Return a function that writes a shift. The shift gives 0 if the amount is at least the type's
+    width."""
 
     def emit(w: Writer, a: Value, b: Value) -> Value:
         shifted = w.binary(opcode, a, b)
@@ -94,7 +95,8 @@ def _shift_out(opcode: str) -> Binary:
 
 
 def _shift_arithmetic(w: Writer, a: Value, b: Value) -> Value:
-    """An arithmetic right shift that gives the sign if the amount is at least the type's width."""
+    """Write an arithmetic right shift that gives the sign if the amount is at least the type's
+    width."""
     return w.binary("ashr", a, w.intrinsic("umin", b, constant(b.type, b.type.bits - 1)))
 
 

@@ -1,5 +1,5 @@
-"""`arith` and `vector` casts. The operand gives the lanes; the declared result type gives the
-element."""
+"""`arith` and `vector` casts. The result has as many lanes as the operand, and the element type of
+the op's declared result."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ def _resize(widen: str) -> Handler:
 
 
 def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """Convert a vector of floats to integers that saturate. LLVM's own saturating conversions are
-    scalar on x86. The floats are clamped and converted as a vector; a select then gives the largest
-    integer where no float equals it, and 0 for NaN."""
+    """Convert a vector of floats to integers; values out of range give the nearest integer, and NaN
+    gives 0.
+
+    LLVM's own saturating conversions are scalar on x86. The floats are clamped and converted as a
+    vector; a select then gives the largest integer where no float equals it, and 0 for NaN.
+    """
     if to.bits < 32:
         return _packed(w, value, to, signed=signed)
     if to.bits == 64 and not w.target.converts_long:
@@ -56,13 +59,13 @@ def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
     """Convert to integers of 32 bits or more, by clamping."""
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
-    # the bounds as floats of the operand's precision
+    # ``high`` is the greatest integer in range that is a float of the operand's type
     digits = ELEMENTS[value.type.element].fraction + 1
     high = most if most.bit_length() <= digits else most >> (to.bits - digits) << (to.bits - digits)
     result = value
     for kind, bound in (("ogt", low), ("olt", high)):
         limit = constant(value.type, bound)
-        # a comparison with NaN is false
+        # a comparison with NaN is false and selects the limit
         result = w.select(w.compare(f"fcmp {kind}", result, limit), result, limit)
     whole = w.cast("fptosi" if signed else "fptoui", result, to)
     if high != most:
@@ -75,7 +78,8 @@ def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """Convert to i64 on targets without a vector instruction for it."""
+    """Convert floats to i64 on targets without a vector instruction for that conversion: as i32 if
+    all lanes fit."""
     low = -(2.0**31) if signed else -1.0
     fits = [
         w.compare(f"fcmp {kind}", value, constant(value.type, bound))
@@ -90,7 +94,8 @@ def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
 
 
 def _from_long(opcode: str) -> Handler:
-    """Return a handler that converts integers to floats, i64 without a vector instruction too."""
+    """Return a handler that converts integers to floats. On targets without a vector instruction
+    for i64, vectors of i64 are converted as i32 if all lanes fit."""
 
     def emit(w: Writer, op: Operation) -> None:
         value = w.get(op, 0)
@@ -108,7 +113,7 @@ def _from_long(opcode: str) -> Handler:
 
 
 def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
-    """Convert to integers narrower than 32 bits.
+    """Convert floats to integers narrower than 32 bits.
 
     Floats are clamped to twice the range and integers to the range itself, so that LLVM narrows
     them by saturating instructions.

@@ -38,8 +38,8 @@ def _yielded(w: Writer, block: Block) -> list[Value]:
 
 
 def _for(w: Writer, op: Operation) -> None:
-    """Write a loop as blocks: the head with phis and the test, the body, the exit. The phis are its
-    results."""
+    """Write a loop as blocks: the head with phis and the test, the body, the exit. The phis of the
+    carried values are the loop's results."""
     lower, upper, step = w.get(op, 0), w.get(op, 1), w.get(op, 2)
     initial = [w.get(op, i) for i in range(3, len(op.operands))]
     block = op.regions[0].block
@@ -79,7 +79,8 @@ def _for(w: Writer, op: Operation) -> None:
 
 
 def _unrolling(w: Writer, op: Operation) -> str:
-    """Return the metadata of a loop whose iterations LLVM unrolls and joins."""
+    """Return the end of a loop's branch: a reference to metadata with the loop's unroll factor, or
+    without unrolling if the factor is 0. Empty if the loop has no factor."""
     count = op.attributes.get(rt.UNROLL)
     if not isinstance(count, IntegerAttr):
         return ""
@@ -123,7 +124,8 @@ def _if(w: Writer, op: Operation) -> None:
 
 
 def _modulo(w: Writer, a: Value, divisor: int) -> Value:
-    """A remainder that is never negative."""
+    """Return the remainder of a division by a positive number that is rounded down: it is never
+    negative."""
     if divisor & (divisor - 1) == 0:
         return w.binary("and", a, constant(I64, divisor - 1))
     remainder = w.binary("srem", a, constant(I64, divisor))
@@ -186,7 +188,8 @@ def _context(w: Writer, op: Operation) -> None:
 
 
 def _check(w: Writer, op: Operation) -> None:
-    """Write the status only if it is 0, which keeps the first failure of any thread."""
+    """Write a check. A failure sets the context's status only if the status is 0, which keeps the
+    first failure of any thread."""
     code = op.properties["code"]
     assert isinstance(code, IntegerAttr)
     failed, done = w.label("failed"), w.label("done")
@@ -221,10 +224,9 @@ def _share(w: Writer, op: Operation) -> None:
 
 
 def _last(w: Writer, share: rt.Share) -> Value:
-    """The last grain of a range at which a share can begin.
+    """Return the last grain of a range at which a share can begin.
 
-    In a range with symbolic length it is the last but one grain or the one before, which exist for
-    all lengths.
+    For a symbolic length, return the last whole grain, or the first grain if no grain is whole.
     """
     if is_static((share.range, share.grain)):
         return constant(I64, known(share.last))

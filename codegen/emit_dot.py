@@ -1,4 +1,5 @@
-"""`rt.dot`: the instruction that its row in the instruction table names."""
+"""The code of `rt.dot`: a call of the intrinsic that the op's row in the instruction table
+names."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: 
 
 
 def _extended(w: Writer, value: Value, size: int) -> Value:
-    """Extend a vector. The new lanes are poison."""
+    """Extend a vector to ``size`` lanes. The new lanes are poison."""
     given, to = value.type.lanes, vector(value.type.element, size)
     numbers = ", ".join(f"i32 {i}" if i < given else "i32 poison" for i in range(size))
     mask = f"<{size} x i32> <{numbers}>"
@@ -63,7 +64,7 @@ def _extended(w: Writer, value: Value, size: int) -> Value:
 
 @cache
 def _bfloat(lanes: int) -> LLType:
-    """The type of bf16 vectors in intrinsics. All other code represents bf16 as i16."""
+    """Return the type of bf16 vectors in intrinsics. All other code represents bf16 as i16."""
     return LLType("bf16", lanes, 16, True, f"<{lanes} x bfloat>", f"v{lanes}bf16", "bfloat")
 
 

@@ -105,4 +105,4 @@ INDICES = {
     rt.GatherOp.name: 1,
     rt.PrefetchOp.name: 1,
 }
-"""The operand of each access op that is its index."""
+"""The number of the index among the operands of each access op, by op name."""

@@ -23,9 +23,10 @@ Shares = tuple[Value, Value]
 
 
 def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:
-    """Write a loop that runs the segment on pointers that advance with each iteration.
+    """Write a loop that runs a segment on pointers that advance with each iteration.
 
-    ``shares`` are those of the enclosing phase; None between phases.
+    ``shares`` are the share and the number of shares in the enclosing phase; None for a loop
+    between phases.
     """
     loop, entry, done = w.label("loop"), w.block, w.label("done")
     step, following = Value(I64, w.name()), Value(I64, w.name())
@@ -58,7 +59,7 @@ def _run(
     outputs: Sequence[str],
     shares: Shares | None,
 ) -> None:
-    """Run all phases of a segment."""
+    """Write a call that runs the loop's segment for one iteration, with all its phases."""
     tables = [w.table([f"ptr {pointer}" for pointer in table]) for table in (inputs, outputs)]
     memory = ["null" if x is None else w.buffers[x] for x in (op.arena, op.private)]
     pointers = ["%contexts", *tables, "%weights", *memory]
@@ -81,7 +82,7 @@ def _holds(w: Writer, pointer: str) -> Value:
 def _again(
     w: Writer, op: rt.ScanOp, following: Value, carried: Sequence[tuple[str, str]]
 ) -> Iterator[Value]:
-    """Return the condition for another iteration."""
+    """Yield the conditions for another iteration, which must all be true."""
     if op.loop.conditional:
         yield _holds(w, carried[0][1])
     if op.steps is not None:
@@ -95,8 +96,8 @@ def _finish(
     carried: Sequence[tuple[str, str]],
     blocks: tuple[str, str],
 ) -> None:
-    """Move carried values to the outputs, and zero the elements of sequences that no iteration
-    wrote."""
+    """Write the end of a conditional loop: move carried values to the outputs, and zero the
+    elements of sequences that no iteration wrote."""
     steps, lasts = w.name(), [w.name() for _ in carried]
     entry, loop = blocks
     w.line(f"{steps} = phi i64 [ 0, %{entry} ], [ {following.text}, %{loop} ]")
@@ -120,7 +121,7 @@ def _move(w: Writer, source: str, destination: str, size: Value) -> None:
 
 
 def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward: bool) -> None:
-    """Zero the elements of a sequence beyond the iterations that ran."""
+    """Zero the elements of a sequence for the iterations that did not run."""
     assert op.steps is not None
     size = size_value(w, rt.buffer_bytes(op.element(sequence)))
     missing = w.binary("mul nsw", w.binary("sub nsw", size_value(w, op.steps), steps), size)
@@ -132,8 +133,8 @@ def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward:
 def _ends(w: Writer, op: rt.ScanOp) -> Iterator[tuple[str, str]]:
     """Yield the buffers that the first and the second iteration write, for each carried value.
 
-    They are its output and its spare buffer, ordered so that the last iteration writes the output
-    if the trip count is known.
+    One buffer is the value's output, the other its spare buffer. Their order makes the last
+    iteration write the output if the trip count is known.
     """
     pairs = [
         (w.buffers[output], w.buffers[spare])
@@ -174,7 +175,8 @@ def _carried(
 
 
 def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs: list[str]) -> None:
-    """Add pointers to the current elements of sequences, and to loop-invariant buffers."""
+    """Append pointers to the current elements of sequences to ``inputs`` and ``outputs``, and
+    loop-invariant buffers to ``inputs``."""
     loop, after = op.loop, op.loop.carried + op.loop.scanned
     for number, sequence in enumerate(op.sequences):
         pointers = inputs if number < loop.scanned else outputs

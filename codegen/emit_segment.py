@@ -6,7 +6,7 @@
     void NAME.phase(args, share, shares)                    the phase of a segment that has only one
 
 The caller's thread runs the entry and the body; any thread runs a share. Each segment has a second
-version, which stamps what it does (``runtime.events``).
+version, which records the times of its operations (``runtime.events``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ together:
   call void %function(ptr %context, ptr %phase, ptr %args)
   ret void
 }}"""
-"""Run a phase on the threads of the run, or on the caller alone."""
+"""The function `launch`: it runs a phase on the threads of the run, or on the caller alone."""
 
 
 def emit_segment(
@@ -134,7 +134,7 @@ class _Segment:
                 scan(w, step, None)
                 continue
             name = quote(self.name + PHASE if is_only else f"phase.{number}")
-            # Images have no table of addresses.
+            # `dso_local`, as an image has no table of addresses
             linkage = "dso_local" if is_only else "internal"
             yield from self._phase(f"{linkage} void @{name}", step)
             if step.is_divided(self.divided):
@@ -187,7 +187,8 @@ class _Segment:
 
 
 def _function(head: str, share: str, lines: Iterable[str], attributes: str = "#0") -> Iterator[str]:
-    """Yield a function that unpacks the arguments, its context, and the memory of a share."""
+    """Yield the lines of a function that first loads the arguments from ``args``, and computes the
+    pointers to its share's context and private memory."""
     yield f"define {head} {attributes} {{"
     yield "entry:"
     for number, name in enumerate(ARGUMENTS):

@@ -1,5 +1,5 @@
-"""The operations of a phase: calls of kernels, loops, copies. Share 0 runs what threads do not
-divide."""
+"""The operations of a phase: calls of kernels, loops, copies. Share 0 runs the operations that
+threads do not divide."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def alone(w: Writer) -> Generator[None]:
 
 
 def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
-    """Stamp the end of a share. Its thread then waits or takes other work."""
+    """Write the stamp at the end of a share, in a profiled version. The share's thread then waits
+    or takes other work."""
     if not w.version:
         return
     number = END if barrier is None else w.stamps[barrier]
-    # A run with one share goes on at once.
+    # A run with one share goes on at once, without a stamp.
     found, least = (SHARE, 1) if barrier is None else (SHARES, 2)
     with where(w, w.compare("icmp uge", found, constant(I64, least))):
         w.line(write(number))

@@ -15,7 +15,7 @@ from tessella.support.errors import InternalError
 
 
 def fused_multiply_add(w: Writer, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c, rounded once; rounded twice on targets without such an instruction."""
+    """Return a * b + c, rounded once; rounded twice on targets without a fused multiply-add."""
     if w.target.fused_multiply_add:
         return w.intrinsic("fma", a, b, c)
     return w.binary("fadd", w.binary("fmul", a, b), c)
@@ -34,13 +34,14 @@ def _broadcast(w: Writer, op: Operation) -> None:
 
 
 def iota(lltype: LLType) -> Value:
-    """The lane numbers as a constant."""
+    """Return a constant vector of the lane numbers."""
     numbers = ", ".join(f"{lltype.scalar_text} {lane}" for lane in range(lltype.lanes))
     return Value(lltype, f"<{numbers}>")
 
 
 def _create_mask(w: Writer, op: Operation) -> None:
-    """Lanes below the bound, which may be negative or more than the lanes."""
+    """Write a mask that is true in the lanes below the bound, which may be negative or more than
+    the number of lanes."""
     lanes = type_of(op.results[0].type).lanes
     # Narrow lane numbers take fewer registers to compare; there are far fewer than 2^31 lanes.
     narrow = vector_type("i32" if lanes <= 16 or lanes > 64 else "i8", lanes)
@@ -71,16 +72,16 @@ _REDUCTIONS = {
     "or": "or",
     "xor": "xor",
 }
-"""The NAME of `llvm.vector.reduce.NAME` for integers, by `vector.kind`. Combining two values has
-the same name."""
+"""The NAME of `llvm.vector.reduce.NAME` for integers, by `vector.kind`. The instruction or
+intrinsic that combines two values has the same name."""
 
 _INSTRUCTIONS = frozenset(("add", "mul", "and", "or", "xor"))
-"""The reductions that combine two values by an instruction instead of an intrinsic."""
+"""The names of reductions for which an instruction, and not an intrinsic, combines two values."""
 
 
 def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
-    """Sum a vector as a tree: LLVM may reorder the additions (`reassoc`), as a chain would be
-    slow."""
+    """Write the sum or product of a vector's lanes as a tree: LLVM may reorder the operations
+    (`reassoc`), as a chain would be slow."""
     neutral = constant(value.type.scalar, -0.0 if kind == "add" else 1.0)
     name = f"llvm.vector.reduce.f{kind}.{value.type.mangled}"
     return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")
@@ -114,7 +115,7 @@ def _reduction(w: Writer, op: Operation) -> None:
 
 
 def _no_nans(op: Operation) -> str:
-    """Return LLVM's `nnan` flag if the op says that no operand is NaN."""
+    """Return LLVM's `nnan` flag if the op says that no operand is NaN, otherwise an empty text."""
     flags = op.properties.get("fastmath")
     stated = isinstance(flags, FastMathFlagsAttr) and FastMathFlag.NO_NANS in flags.data
     return "nnan " if stated else ""

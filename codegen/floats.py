@@ -88,7 +88,7 @@ def _rounded(w: Writer, value: Value) -> Value:
 
 
 def _from_f16(w: Writer, value: Value) -> Value:
-    """Move the bits to their positions in f32, and multiply.
+    """Convert f16 to f32: move the bits to their positions in f32, and multiply.
 
     The product corrects the exponent and normalises f16's denormals.
     """

@@ -22,12 +22,12 @@ def key(text: str, machine: Machine) -> str:
 
 
 def get(text: str, machine: Machine) -> bytes | None:
-    """Return the object from disk; None if it is not there."""
+    """Return the object of a text from the disk cache; None if it is not there."""
     return FOLDER.get(key(text, machine))
 
 
 def put(text: str, machine: Machine, image: bytes) -> None:
-    """Store an object."""
+    """Store the object of a text in the disk cache."""
     FOLDER.put(key(text, machine), image)
 
 

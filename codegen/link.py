@@ -20,12 +20,12 @@ rest of the image."""
 
 _ADDRESS, _PAGE = 8, 4096
 _FAMILIES = {family.elf: family for family in FAMILIES.values()}
-"""The families by the machine of their objects."""
+"""The CPU families, by the ELF number of the machine in their objects."""
 
 
 def patched(family: Family, kind: int, word: int, at: int, target: int) -> int:
-    """Return the relocated 32 bits. Raises InternalError for a relocation kind that images cannot
-    hold."""
+    """Return the 32 bits ``word`` at offset ``at``, changed to refer to offset ``target``. Raises
+    InternalError for a relocation kind that images cannot hold."""
     patch = family.patches.get(kind)
     if patch is None:
         raise InternalError(f"code that is linked into an image has a relocation of kind {kind}")
@@ -46,9 +46,10 @@ def link(
 ) -> Image:
     """Link objects, which are keyed by the functions that they define, and may call each other.
 
-    ``symbols`` gives the symbols that differ from these names (``codegen/symbols.py``); ``nodes``
-    says which nodes each function computes. Equal objects are linked once. Raises InternalError for
-    a missing symbol, and for an object with contents that images cannot hold.
+    ``symbols`` gives a function's symbol in the objects if it differs from the key
+    (``codegen/symbols.py``); ``nodes`` says which nodes each function computes. Equal objects are
+    linked once. Raises InternalError for a missing symbol, and for an object with contents that
+    images cannot hold.
     """
     image = _Linker(symbols or {})
     placed = image.place({data: elf.read(data) for data in dict.fromkeys(objects.values())})
@@ -70,7 +71,7 @@ class _Linker:
         self._defined: dict[str, int] = {}
         """Offsets of functions, by symbol."""
         self._jumps: dict[str, int] = {}
-        """Jumps to functions of the system, by symbol."""
+        """Offsets of jumps to functions of the system, by symbol."""
 
     def place(self, objects: Mapping[bytes, Object]) -> dict[bytes, _Placed]:
         """Put the sections of objects into the image, all code before all constants."""
@@ -83,7 +84,8 @@ class _Linker:
         return {data: _Placed(each, places[data]) for data, each in objects.items()}
 
     def define(self, name: str, placed: _Placed, nodes: Sequence[str]) -> None:
-        """Define a function's name for other objects and callers."""
+        """Define the functions that an object exports: by symbol for other objects, and by name for
+        callers."""
         symbol = self._symbols.get(name, name)
         for each in placed.object.symbols:
             if each.is_exported and each.section:

@@ -24,7 +24,8 @@ _FLOATS = {e.name: (e.llvm, e.bits) for e in ELEMENTS.values() if e.is_float and
 
 @dataclass(frozen=True, eq=False)
 class LLType:
-    """A scalar or one-dimensional vector type. Made by `scalar` and `vector`, so `is` compares."""
+    """A scalar or one-dimensional vector type. `scalar` and `vector` create each type only once, so
+    that `is` compares types."""
 
     element: str
     """The element's short name: `f32`, `i64`, `i1`."""
@@ -56,23 +57,23 @@ class LLType:
         return max(1, self.bits // 8)
 
     def of(self, element: str) -> LLType:
-        """A type of the same lanes with another element."""
+        """Return the type with the same lanes and another element."""
         return vector(element, self.lanes)
 
     @property
     def mask(self) -> LLType:
-        """A type of the same lanes of i1."""
+        """The type of a mask with the same lanes: i1."""
         return vector("i1", self.lanes)
 
     @property
     def integer(self) -> LLType:
-        """A type of the same lanes and bits of integers."""
+        """The type of integers with the same lanes and bits."""
         return vector(f"i{self.bits}", self.lanes)
 
 
 @functools.cache
 def vector(element: str, lanes: int) -> LLType:
-    """The type of ``lanes`` elements, or of one scalar for 0 lanes."""
+    """Return the type of a vector of ``lanes`` elements, or of a scalar if ``lanes`` is 0."""
     is_float = element in _FLOATS
     name, bits = _FLOATS[element] if is_float else (element, int(element[1:]))
     text = f"<{lanes} x {name}>" if lanes else name
@@ -82,7 +83,7 @@ def vector(element: str, lanes: int) -> LLType:
 
 
 def scalar(element: str) -> LLType:
-    """The scalar type of that short name: `f32`, `i64`."""
+    """Return the scalar type with a short name: `f32`, `i64`."""
     return vector(element, 0)
 
 
@@ -103,7 +104,7 @@ class Value(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known in the text."""
+        """Whether the value is a constant, and not a register."""
         return self.text[0] != "%"
 
 
@@ -111,7 +112,7 @@ _TYPES: dict[Attribute, LLType] = {}
 
 
 def type_of(attribute: Attribute) -> LLType:
-    """The LLVM type of a scalar or one-dimensional vector type of the `loops` stage."""
+    """Return the LLVM type of a scalar or one-dimensional vector type of the `loops` stage."""
     found = _TYPES.get(attribute)
     if found is None:
         found = _TYPES[attribute] = _translate(attribute)
@@ -136,7 +137,8 @@ def _translate(attribute: Attribute) -> LLType:
 
 
 def float_constant(element: str, value: float) -> str:
-    """A float, rounded to the element's type, as LLVM's hexadecimal constant, which is exact."""
+    """Return a float, rounded to the element's type, as LLVM's hexadecimal constant, which is
+    exact."""
     if element == "f64":
         return f"0x{_bits('<d', value):016X}"
     if element == "f32":
@@ -147,7 +149,7 @@ def float_constant(element: str, value: float) -> str:
 
 
 def round_to_f32(value: float) -> float:
-    """The nearest f32, to infinity beyond the largest."""
+    """Return the nearest f32; infinity for values beyond the largest."""
     try:
         return struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -155,7 +157,7 @@ def round_to_f32(value: float) -> float:
 
 
 def int_constant(lltype: LLType, value: int) -> str:
-    """An integer wrapped to its type's bits, as LLVM writes it."""
+    """Return an integer, wrapped to the bits of its type, as LLVM writes it."""
     if lltype.bits == 1:
         return "true" if value & 1 else "false"
     value &= (1 << lltype.bits) - 1
@@ -163,7 +165,7 @@ def int_constant(lltype: LLType, value: int) -> str:
 
 
 def constant(lltype: LLType, value: float) -> Value:
-    """A number as a constant of that type; every lane of a vector has it."""
+    """Return a number as a constant of a type; each lane of a vector has that number."""
     if lltype.is_float:
         text = float_constant(lltype.element, value)
     else:
@@ -172,13 +174,13 @@ def constant(lltype: LLType, value: float) -> Value:
 
 
 def vector_constant(lltype: LLType, values: Sequence[float]) -> Value:
-    """A vector of floats with these numbers in its lanes."""
+    """Return a constant vector of floats with these numbers in its lanes."""
     texts = (f"{lltype.scalar_text} {float_constant(lltype.element, v)}" for v in values)
     return Value(lltype, f"<{', '.join(texts)}>")
 
 
 def splat(lltype: LLType, text: str) -> Value:
-    """A scalar constant's text in every lane of the type."""
+    """Return a constant with the scalar constant ``text`` in every lane of the type."""
     return Value(lltype, f"splat ({lltype.scalar_text} {text})" if lltype.lanes else text)
 
 
@@ -194,7 +196,8 @@ def _bits16(code: str, value: float) -> int:
 
 
 def quote(name: str) -> str:
-    """A symbol as LLVM writes it; quoted, because names from models hold any character."""
+    """Return a symbol as LLVM writes it: in quotes, because names from models may hold any
+    character."""
     escaped = "".join(
         c if c.isascii() and c.isprintable() and c not in '"\\' else _escape(c) for c in name
     )

@@ -17,7 +17,9 @@ try:
     import llvmlite
     import llvmlite.binding
 except OSError as error:
-    memory.require(256 << 20)  # the library is mapped as a whole
+    memory.require(
+        256 << 20
+    )  # the library needs this much address space, as it is mapped as a whole
     raise LibraryError("LLVM cannot be loaded", found=str(error.__context__ or error)) from error
 
 _binding: Any = llvmlite.binding
@@ -92,8 +94,8 @@ def data_layout(target: Target) -> str:
 def _without_strength_reduction() -> Generator[None]:
     """Disable loop strength reduction: addresses already advance with the loops (``addresses``).
 
-    It takes longer than all other passes together. The option is global to the process; no other
-    thread compiles meanwhile.
+    The pass takes longer than all other passes together. The option is global to the process; no
+    other thread compiles meanwhile.
     """
     with _lock:
         _binding.set_option("tessella", "-disable-lsr=true")
@@ -105,7 +107,7 @@ def _without_strength_reduction() -> Generator[None]:
 
 @functools.cache
 def initialize() -> None:
-    """Initialise LLVM's targets. Functions that need them call it themselves."""
+    """Initialise LLVM's targets. Functions that need the targets call this one."""
     _binding.initialize_all_targets()
     _binding.initialize_all_asmprinters()
 
@@ -136,7 +138,8 @@ def _parsed(text: str) -> Any:
 
 
 def _optimized(text: str, machine: Machine) -> Any:
-    """Simplify a module once, around unrolling.
+    """Return the optimised module: its functions are inlined and simplified once, and its loops
+    unrolled.
 
     LLVM's own pipelines simplify five times, and look for vectors and calls. They take twice as
     long for code of the same speed.
@@ -156,7 +159,7 @@ def _optimized(text: str, machine: Machine) -> Any:
 
 
 _SIMPLIFIED = 1
-"""The optimisation level of LLVM's function simplification."""
+"""The highest optimisation level of LLVM's function simplification."""
 
 
 def _run(module: Any, builder: Any, passes: Sequence[str]) -> None:
@@ -167,7 +170,8 @@ def _run(module: Any, builder: Any, passes: Sequence[str]) -> None:
 
 
 def _excerpt(text: str, message: str) -> str | None:
-    """Return the line that the message names, with numbered context."""
+    """Return the line of ``text`` that LLVM's message names, with numbered context; None if it
+    names none."""
     found = _ERROR_LINE.search(message)
     if found is None:
         return None

@@ -18,7 +18,8 @@ MINMAX = {
 }
 """The intrinsic for each name that `arith` and `vector.reduction` share.
 
-The first two return NaN if either operand is NaN; the others then return the other operand.
+The first two return NaN if either operand is NaN; the last two return the other operand in that
+case.
 """
 
 _REDUCTIONS = {
@@ -27,11 +28,12 @@ _REDUCTIONS = {
     "maxnumf": "fmax",
     "minnumf": "fmin",
 }
-"""The intrinsics that reduce the lanes of a vector."""
+"""The NAME of `llvm.vector.reduce.NAME`, which reduces the lanes of a vector, for each name in
+``MINMAX``."""
 
 
 def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:
-    """Return the minimum or maximum. With the flag `nnan`, no operand may be NaN."""
+    """Return the minimum or maximum of two values. With the flag `nnan`, no operand may be NaN."""
     name = f"llvm.{MINMAX[kind]}.{a.type.mangled}"
     return w.call(a.type, name, a, b, flags=f"{flags}nsz ")
 

@@ -16,9 +16,9 @@ from tessella.targets.family import Family, Jump
 _PROGBITS, _SYMBOLS, _STRINGS, _RELOCATIONS = 1, 2, 3, 4
 _LOADED, _CODE = 2, 2 | 4
 _FUNCTION, _OBJECT, _UNKNOWN = 0x12, 0x11, 0x10
-"""Types of global symbols."""
+"""ELF's numbers for global symbols: a function, an object, and an undefined symbol."""
 _TEXT, _WEIGHTS, _SYMTAB, _STRTAB = 1, 2, 4, 5
-"""Section numbers."""
+"""The numbers of the sections with code, weights, symbols, and names of symbols."""
 
 
 _BEFORE = 8
@@ -39,7 +39,7 @@ class _Section(NamedTuple):
 def object_file(
     family: Family, image: Image, functions: Mapping[str, str], tables: Mapping[str, bytes]
 ) -> bytes:
-    """Return the object.
+    """Return an image as a relocatable object.
 
     ``functions`` maps names in the image to symbols; ``tables`` maps symbols to constants.
     """
@@ -76,7 +76,8 @@ def object_file(
 
 
 def _jump(jump: Jump, code: bytearray, slot: int, symbol: int) -> bytes:
-    """Replace a jump through an address slot by a direct one. Returns its relocation."""
+    """Replace a jump through an address slot by a direct jump. Returns the relocation entry of the
+    new jump."""
     start = slot - _BEFORE
     code[start : start + len(jump.code)] = jump.code
     return struct.pack("<QIIq", start + jump.at, jump.kind, symbol, jump.addend)

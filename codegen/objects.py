@@ -17,14 +17,14 @@ from tessella.support import deadline
 from tessella.targets import Target
 
 Done = Callable[[str], None]
-"""Called with the name of each module that is ready."""
+"""Function that is called with the name of each module that is ready."""
 
 LITTLE = 24_000
 """Characters of text up to which compiling in this process is faster than starting a worker."""
 
 MODULES_HERE = 32
-"""Modules that this process compiles in its lifetime while it can have workers: each leaks
-memory."""
+"""The maximum number of modules that this process compiles in its lifetime while it can have
+workers: each compilation leaks memory."""
 
 
 def prepare() -> None:
@@ -49,7 +49,8 @@ class Objects:
 def compile_modules(
     texts: Mapping[str, str], target: Target, *, level: int = 3, done: Done = lambda _: None
 ) -> Objects:
-    """Compile LLVM modules, keyed by the function that each defines. They may call each other.
+    """Compile LLVM modules, keyed by the function that each defines. The modules may call each
+    other.
 
     Raises the errors of ``Compilation``.
     """
@@ -105,16 +106,16 @@ class Compilation:
         return self._texts.keys()
 
     def add(self, name: str, text: str) -> None:
-        """Add a module that calls no others, keyed by the function that it defines.
+        """Add a module that calls no other module, keyed by the function that it defines.
 
-        Workers start on it once enough work has accumulated.
+        Workers start to compile once enough work has accumulated.
         """
         self._add(name, nameless(name, text))
 
     def add_all(self, texts: Mapping[str, str]) -> None:
         """Add the last modules, keyed by the function that each defines.
 
-        They may call each other and the modules added before.
+        These modules may call each other and the modules added before.
         """
         self._symbols = linked_names([*self._texts, *texts])
         for name, text in texts.items():

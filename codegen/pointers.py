@@ -1,4 +1,4 @@
-"""The pointers of accesses: accesses at constant distances from each other share one."""
+"""The pointers of accesses: accesses at constant distances from each other share one pointer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ products of a matrix and a vector.
 
 
 def in_memory(lltype: LLType) -> LLType:
-    """Return the type that a value has in memory."""
+    """Return the type that a value has in memory: i8 for i1, otherwise its own type."""
     return lltype.of("i8") if lltype.element == "i1" else lltype
 
 
 def address(w: Writer, buffer: SSAValue, index: SSAValue) -> str:
-    """The address of an element."""
+    """Return the address of the element of a buffer at an index."""
     terms, distance = w.indices[index]
     return _moved(w, buffer, _pointer(w, Start(buffer, terms), len(w.scopes) - 1), distance)
 
@@ -43,7 +43,8 @@ def _element(buffer: SSAValue) -> str:
 
 
 def _pointer(w: Writer, start: Start, depth: int) -> str:
-    """Return the pointer for use in the scope of this depth, writing it if it is new."""
+    """Return the pointer at ``start`` for use in the scope of this depth. The pointer's computation
+    is written if the scope does not have it yet."""
     if not start.terms:
         return w.buffers[start.buffer]
     scope = w.scopes[depth]
@@ -72,9 +73,10 @@ def _computed(w: Writer, start: Start) -> str:
 
 
 def _stepping(w: Writer, start: Start, depth: int) -> str:
-    """Return a pointer whose value before the scope's loop is known.
+    """Return a pointer that is computed before the scope's loop.
 
-    If it depends on the loop's variable, it advances with the loop, or is indexed by the variable.
+    A pointer that depends on the loop's variable advances with the loop, or is indexed by the
+    variable.
     """
     scope, (buffer, terms) = w.scopes[depth], start
     variable = scope.block.args[0]
@@ -98,7 +100,8 @@ def _stepping(w: Writer, start: Start, depth: int) -> str:
 
 
 def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
-    """Write a pointer before the loop of this depth, offset by a number of elements."""
+    """Write the computation of a pointer before the loop of this depth, and return the pointer,
+    offset by a number of elements."""
     here, w.lines = w.lines, w.scopes[depth].before
     pointer = _moved(w, start.buffer, _pointer(w, start, depth - 1), elements)
     w.lines = here
@@ -106,7 +109,7 @@ def _before(w: Writer, start: Start, depth: int, elements: int = 0) -> str:
 
 
 def _first(w: Writer, scope: Scope) -> AffineIndex:
-    """Return the loop's lower bound."""
+    """Return the lower bound of a scope's loop as a sum."""
     assert scope.lower is not None
     value = w.values[scope.lower]
     return AffineIndex((), int(value.text)) if value.is_constant else w.indices[scope.lower]

@@ -1,4 +1,4 @@
-"""Loops that saturate one resource of a core, as LLVM IR text. They measure a machine.
+"""Loops that saturate one resource of a core, as LLVM IR text. They are run to measure a machine.
 
 Every probe is `void NAME(ptr from, ptr to, i64 bytes, i64 repeats)`. Memory probes process
 ``bytes`` of one or both buffers, a multiple of `block_bytes`, ``repeats`` times; `add_memory` also
@@ -23,11 +23,12 @@ CHAIN = 16
 """Dependent operations in one iteration of a chain."""
 
 BESIDE = CHAIN // 2
-"""Multiply-adds beside a chain of integer operations: half of what one of their ports can do."""
+"""Multiply-adds in an iteration of the integer chain, beside its operations: half of the number
+that one FMA port can execute in that time."""
 
 
 def probe_texts(target: Target) -> dict[str, str]:
-    """The LLVM module of every probe, by the name of its function."""
+    """Return the LLVM module of every probe, by the name of its function."""
     arithmetic = {name: _arithmetic(target, name) for name in _ARITHMETIC}
     return arithmetic | {name: _memory(target, name) for name in _MEMORY}
 
@@ -40,7 +41,7 @@ def block_bytes(target: Target) -> int:
 def accumulators(target: Target) -> int:
     """Return the number of independent multiply-adds in one iteration of `multiply_adds`.
 
-    They occupy nearly all registers.
+    Their accumulators occupy nearly all registers.
     """
     return target.vector_registers - 4
 
@@ -63,12 +64,12 @@ def _function(target: Target, name: str, body: Sequence[str], w: Writer) -> str:
 
 
 def _multiply_adds(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """One independent multiply-add for each value: the loop measures throughput."""
+    """Write one independent multiply-add for each value: the loop measures throughput."""
     return [fused_multiply_add(w, value, factor, factor) for value in carried]
 
 
 def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """A chain of dependent multiply-adds: the loop measures latency."""
+    """Write a chain of dependent multiply-adds: the loop measures latency."""
     value = carried[0]
     for _ in range(CHAIN):
         value = fused_multiply_add(w, value, factor, factor)
@@ -76,8 +77,8 @@ def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
 
 
 def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
-    """A chain of dependent one-cycle integer operations, with enough vector operations beside it to
-    hold the core at its clock frequency under vector load.
+    """Write a chain of dependent one-cycle integer operations, with enough vector operations beside
+    it to hold the core at its clock frequency under vector load.
 
     The operands are registers: some cores execute additions of constants while renaming registers.
     """
@@ -88,10 +89,11 @@ def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[V
 
 
 _Turn = Callable[[Writer, Sequence[Value], Value], list[Value]]
-"""Writes one iteration: maps the carried values and a factor to the next carried values."""
+"""Function that writes one iteration: it maps the carried values and a factor to the next carried
+values."""
 
 _Carried = Callable[[Target], list[LLType]]
-"""The types of the values that a loop carries."""
+"""Function that returns the types of the values that a loop carries."""
 
 _ARITHMETIC: dict[str, tuple[_Turn, _Carried]] = {
     "multiply_adds": (_multiply_adds, lambda target: [_vector(target)] * accumulators(target)),
@@ -155,7 +157,7 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
 
 
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
-    """Add two buffers; the second one lies after the first."""
+    """Write the addition of a vector of two buffers; the second buffer lies after the first."""
     align = f"align {type.memory_bytes}"
     other = w.gep(source, "i8", Value(I64, "%bytes"))
     first, second = (
@@ -171,7 +173,8 @@ _MEMORY: dict[str, Callable[[Writer, LLType, str, str], None]] = {
     "copy_memory": _copy,
     "add_memory": _add,
 }
-"""Accesses are volatile, so that LLVM keeps all loads and calls no C library function."""
+"""The functions that write the accesses of a memory probe to one vector, by the probe's name. The
+accesses are volatile, so that LLVM keeps all loads and calls no C library function."""
 
 
 def _memory(target: Target, name: str) -> str:

@@ -15,7 +15,7 @@ def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
     """Return the lanes as signed i32, and a mask of the lanes that fit."""
     short = w.cast("trunc", value, value.type.of("i32"))
     fits = w.compare("icmp eq", w.cast("sext", short, value.type), value)
-    if not signed:  # A negative i32 stands for a large unsigned number.
+    if not signed:  # A negative i32 comes from a large unsigned number.
         fits = w.binary("and", fits, w.compare("icmp sge", short, constant(short.type, 0)))
     return short, fits
 
@@ -23,8 +23,8 @@ def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
 def if_all(
     w: Writer, condition: Value, narrow: Callable[[], Value], wide: Callable[[], Value]
 ) -> Value:
-    """Compute a value in one way if a condition is true in all lanes, and in another way
-    otherwise."""
+    """Write a branch: ``narrow`` computes a value if ``condition`` is true in all lanes, otherwise
+    ``wide``. Returns the value."""
     every = w.call(I1, f"llvm.vector.reduce.and.{condition.type.mangled}", condition)
     names = w.label("narrow"), w.label("wide"), w.label("done")
     w.line(f"br {every.typed}, label %{names[0]}, label %{names[1]}, !prof !0")

@@ -49,8 +49,8 @@ def _symbol(w: Writer, symbol: Symbol) -> Value:
 
 
 def floor_divide(w: Writer, a: Value, divisor: int) -> Value:
-    """a / divisor rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d : a /
-    d`."""
+    """Return a / divisor rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d :
+    a / d`."""
     if divisor & (divisor - 1) == 0:
         return w.binary("ashr", a, constant(I64, divisor.bit_length() - 1))
     minus = constant(I64, -1)

@@ -79,7 +79,8 @@ define internal void @stamp.end(ptr %context) noinline #0 {
 
 
 def stamps(target: Target) -> str:
-    """Return the functions for a module. They drop events once the buffer is full."""
+    """Return the text of the functions that write events, for a module. Events are dropped once the
+    buffer is full."""
     slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
     return Template(_STAMPS).substitute(
         slots,

@@ -3,7 +3,7 @@
     define void @"conv_relu_12"(...)    ->    define void @"tessella.function..."(...)
 
 A module is compiled with PLACEHOLDER as its name, so that equal kernels are compiled once, whatever
-program they are from. Linking puts the name in its place.
+program they are from. Linking replaces the placeholder by the name.
 """
 
 from __future__ import annotations

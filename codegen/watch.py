@@ -1,6 +1,7 @@
-"""The functions by which long loops find out that they must end.
+"""The functions that long loops call to find out whether they must end.
 
-They ask the caller now and then (``runtime.watch``), and check for failures on other threads.
+The functions ask the caller now and then (``runtime.watch``), and check for failures on other
+threads.
 """
 
 from __future__ import annotations

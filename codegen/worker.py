@@ -24,7 +24,7 @@ READY = b"tessella"
 """The first message: sent once LLVM is loaded."""
 
 OBJECT, REFUSED, NO_MEMORY = b"o", b"r", b"m"
-"""Outcomes. A refused request has text that LLVM rejects."""
+"""The outcomes in replies: an object, a text that LLVM rejects, and a lack of memory."""
 
 LENGTH = 8
 """Bytes of the length before each message."""
@@ -34,7 +34,8 @@ _SOCKET = 0
 _CHUNK = 1 << 20
 """Bytes read at once; Python allocates room for all of them."""
 _KILLED_FIRST = "1000"
-"""Makes the system's out-of-memory killer choose this process rather than its parent."""
+"""The score that makes the system's out-of-memory killer choose this process rather than its
+parent."""
 
 
 def main(idle_seconds: float) -> NoReturn:
@@ -45,9 +46,13 @@ def main(idle_seconds: float) -> NoReturn:
 def serve(
     answer: Callable[[bytes], bytes], idle_seconds: float, load: Callable[[], object]
 ) -> NoReturn:
-    """Load what requests need, then answer requests until none has arrived for an idle period."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and decides
-    os.set_blocking(2, False)  # no reader is left once this process has died
+    """Call ``load``, then answer requests until none has arrived for ``idle_seconds``."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent gets the signal too, and ends this process if it wants to
+    os.set_blocking(
+        2, False
+    )  # writes to stderr must not block: the parent reads them only after this process has ended
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_KILLED_FIRST)
     requests = SimpleQueue[bytes]()
@@ -81,7 +86,7 @@ def _receive(requests: SimpleQueue[bytes]) -> NoReturn:
 
 
 def _read(size: int) -> bytes:
-    """Read ``size`` bytes; fewer if the socket is closed."""
+    """Read ``size`` bytes; none if the socket is closed before all have arrived."""
     parts: list[bytes] = []
     while size and (part := os.read(_SOCKET, min(size, _CHUNK))):
         parts.append(part)

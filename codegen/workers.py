@@ -35,7 +35,7 @@ MODULES = 200
 ATTEMPTS = 3
 """Attempts to compile a module before it is blamed for the death of workers.
 
-A worker may just have ended for lack of work, and one may have been killed by chance.
+One worker may just have ended for lack of work, and another may have been killed by chance.
 """
 
 MOST = 8
@@ -51,7 +51,7 @@ ANSWER_SECONDS = 600.0
 """Seconds after which a worker without an answer counts as hung, if there is no deadline."""
 
 AGAIN_SECONDS = 10.0
-"""Seconds before workers are started again after the system has refused it."""
+"""Seconds before workers are started again after the system has refused to start a process."""
 
 _START = (
     "import sys; sys.path[:] = sys.argv[3:]; from importlib import import_module; "
@@ -72,9 +72,10 @@ class DiedError(Exception):
     def __init__(self, status: int, said: str) -> None:
         super().__init__(f"exit status {status}{': ' * bool(said)}{said}")
         self.no_memory = _OUT_OF_MEMORY.search(said) is not None
-        """Whether its output reports a lack of memory."""
+        """Whether the worker's output reports a lack of memory."""
         self.killed = status == -signal.SIGKILL
-        """Whether a signal killed it, most likely the system's out-of-memory killer."""
+        """Whether SIGKILL ended the worker, most likely sent by the system's out-of-memory
+        killer."""
 
 
 class SilentError(Exception):
@@ -91,7 +92,7 @@ class Worker:
     def __init__(self, module: str) -> None:
         """Start the process. Raises NoWorkersError."""
         self.modules = 0
-        """Modules sent to it so far."""
+        """Modules sent to the worker so far."""
         self._is_ready = False
         self._was_killed = False
         try:
@@ -128,11 +129,11 @@ class Worker:
             self.kill()
             raise
         if reply.startswith(worker.NO_MEMORY):
-            self.kill()  # A new worker has not leaked yet.
+            self.kill()  # A new worker replaces this one and has not leaked memory yet.
         return reply
 
     def is_alive(self) -> bool:
-        """Whether the process can take a request: it has not exited, and ``kill`` was not
+        """Return whether the process can take a request: it has not exited, and ``kill`` was not
         called."""
         return not self._was_killed and self._process.poll() is None
 
@@ -243,7 +244,7 @@ class WorkerPool:
         self._is_closed = False
 
     def has_idle(self) -> bool:
-        """Whether a worker is idle, or will soon be."""
+        """Return whether a worker is idle, or was started and has no work yet."""
         return bool(self._idle)
 
     def prepare(self, count: int) -> None:
@@ -271,7 +272,7 @@ class WorkerPool:
             self._free.release()
 
     def retire(self) -> None:
-        """End idle workers now and the others after their current work; start none."""
+        """End idle workers now and the others after their current work; start no further ones."""
         with self._lock:
             idle, self._idle, self._is_closed = self._idle, [], True
         for one in idle:
@@ -325,7 +326,7 @@ class Batch:
         self._at_work: set[Worker] = set()
         self._is_given_up = False
         self.seconds: list[float] = []
-        """Seconds that each module took in a worker."""
+        """Seconds that each compiled module took in a worker."""
 
     @property
     def size(self) -> int:
@@ -338,7 +339,7 @@ class Batch:
         return self._pool.has_idle()
 
     def give_up(self) -> None:
-        """End the workers that compile its modules; ``compile`` raises CancelledError."""
+        """End the workers that compile the batch's modules; ``compile`` raises CancelledError."""
         self._is_given_up = True
         for one in list(self._at_work):
             one.kill()
@@ -392,7 +393,8 @@ class Batch:
                 self._at_work.discard(one)
 
     def _until(self) -> float:
-        """The time by which a request that is sent now must be answered."""
+        """Return the time, on the monotonic clock, by which a request that is sent now must be
+        answered."""
         limit = monotonic() + ANSWER_SECONDS
         return limit if self._end is None else min(limit, self._end)
 
@@ -422,8 +424,8 @@ class SharedPool:
     """The pool of this process for one kind of worker."""
 
     def __init__(self, module: str, most: int | None = None) -> None:
-        """``most`` bounds the number of workers, beside ``TESSELLA_WORKERS`` and the number of
-        cores."""
+        """Limit the number of workers to ``most``, if given, and to ``TESSELLA_WORKERS`` or, if
+        that is not set, to the number of cores and to ``MOST``."""
         self._most = most
         self._module = module
         self._lock = threading.Lock()
@@ -470,7 +472,7 @@ class SharedPool:
 
 
 def _size(most: int | None) -> int:
-    # A frozen application would be started again as a whole.
+    # In a frozen application, sys.executable would start the whole application again.
     if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
         return 0
     count = min(threads.available(), MOST) if KNOBS.workers is None else KNOBS.workers

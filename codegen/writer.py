@@ -17,8 +17,8 @@ Handler = Callable[["Writer", Operation], None]
 
 @dataclass
 class Writer:
-    """The text of one LLVM function: its lines, the LLVM value of each SSA value, and module-level
-    needs.
+    """The text of one LLVM function: its lines, the LLVM value of each SSA value, and the helpers
+    and metadata that its module must contain.
 
     A value has the type it was written with, which may differ from the op's declared type: xDSL's
     `arith.cmpf` on vectors declares a scalar i1.
@@ -39,7 +39,8 @@ class Writer:
     """The enclosing blocks, outermost first."""
 
     divided: frozenset[str] = frozenset()
-    """Kernels that threads divide; one thread runs each of the others alone."""
+    """Names of the kernels and segments that threads divide; one thread runs each of the others
+    alone."""
 
     stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
     """The numbers that a profiled segment stamps before ops."""
@@ -114,19 +115,20 @@ class Writer:
         self.block = label
 
     def binary(self, opcode: str, a: Value, b: Value) -> Value:
-        """`opcode type a, b`, of the operands' type."""
+        """Write `opcode type a, b` and return its result, of the operands' type."""
         return self.push(a.type, f"{opcode} {a.type.text} {a.text}, {b.text}")
 
     def compare(self, opcode: str, a: Value, b: Value) -> Value:
-        """`opcode type a, b`, of a mask's type: `fcmp ogt`, `icmp eq`."""
+        """Write the comparison `opcode type a, b` (`fcmp ogt`, `icmp eq`) and return its result, a
+        mask."""
         return self.push(a.type.mask, f"{opcode} {a.type.text} {a.text}, {b.text}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """``a`` where the condition holds, else ``b``."""
+        """Write a select: ``a`` where the condition is true, else ``b``."""
         return self.push(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
 
     def cast(self, opcode: str, value: Value, to: LLType) -> Value:
-        """`opcode value to type`."""
+        """Write `opcode value to type` and return its result."""
         return self.push(to, f"{opcode} {value.typed} to {to.text}")
 
     def call(self, to: LLType, callee: str, *operands: Value, flags: str = "") -> Value:
@@ -135,12 +137,13 @@ class Writer:
         return self.push(to, f"call {flags}{to.text} @{callee}({listed})")
 
     def intrinsic(self, name: str, *operands: Value) -> Value:
-        """`llvm.NAME` overloaded on the first operand's type, which is also the result's."""
+        """Write a call of `llvm.NAME`, overloaded on the first operand's type, which is also the
+        result's type."""
         lltype = operands[0].type
         return self.call(lltype, f"llvm.{name}.{lltype.mangled}", *operands)
 
     def broadcast(self, value: Value, lanes: int) -> Value:
-        """A scalar in every lane."""
+        """Return a vector of ``lanes`` lanes with a scalar in each lane."""
         to = vector(value.type.element, lanes)
         if value.is_constant:
             return Value(to, f"splat ({value.typed})")
@@ -152,7 +155,8 @@ class Writer:
         )
 
     def gep(self, pointer: str, element: str, index: Value, flags: str = "inbounds ") -> str:
-        """The address of an element."""
+        """Write a `getelementptr` and return its register: the address of the element at an
+        index."""
         name = self.name()
         self.lines.append(
             f"  {name} = getelementptr {flags}{element}, ptr {pointer}, {index.typed}"
@@ -160,7 +164,8 @@ class Writer:
         return name
 
     def table(self, values: Sequence[str]) -> str:
-        """Write an array of 8-byte values, each given with its type, on the stack."""
+        """Write an array of 8-byte values, each given with its type, on the stack. Returns its
+        address."""
         table = self.name()
         # at the function's entry, so that it is allocated once
         self.lines.insert(0, f"  {table} = alloca [{max(1, len(values))} x i64], align 8")

@@ -1,9 +1,9 @@
-"""xDSL's `arith` with the vector forms that MLIR has and xDSL 0.74 does not verify.
+"""xDSL's `arith` dialect with the vector forms that MLIR has and xDSL 0.74 does not verify.
 
-``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf`` on vectors, and
-the integer and float casts on vectors. The classes have the same op names and print as MLIR does;
-``Arith`` replaces xDSL's dialect of that name. It has one cast more,
-``arith.nearest``, and MLIR's ``arith.remf``.
+The vector forms are ``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf``
+on vectors, and the integer and float casts on vectors. The classes have the same op names and print
+as MLIR does; ``Arith`` replaces xDSL's dialect of that name. ``Arith`` also has MLIR's
+``arith.remf``, and a further cast, ``arith.nearest``.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The element type of a vector; a scalar's own type."""
+    """Return the element type of a vector type; a scalar type is returned unchanged."""
     return type.element_type if isinstance(type, VectorType) else type
 
 
 def with_element(type: Attribute, element: Attribute) -> Attribute:
-    """The type with another element type: a vector stays a vector."""
+    """Return a type with the element type replaced by ``element``: a vector type keeps its shape, a
+    scalar type becomes ``element``."""
     return VectorType(element, type.get_shape()) if isinstance(type, VectorType) else element
 
 
@@ -55,7 +56,8 @@ def _check_same_shape(op: IRDLOperation, a: Attribute, b: Attribute) -> None:
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
-    """`arith.select %c, %a, %b : f32`, or `: vector<16xi1>, vector<16xf32>` lane by lane."""
+    """Selection between two values by a condition, for scalars (`arith.select %c, %a, %b : f32`),
+    or for vectors lane by lane (`: vector<16xi1>, vector<16xf32>`)."""
 
     name = "arith.select"
     cond = operand_def()
@@ -180,7 +182,8 @@ class CmpfOp(CompareOp):
 
 @irdl_op_definition
 class RemFOp(IRDLOperation):
-    """The remainder of a division towards zero, exact: C's `fmod`."""
+    """The exact remainder of a floating-point division whose quotient is truncated towards zero:
+    C's `fmod`."""
 
     name = "arith.remf"
     _T: ClassVar = VarConstraint("T", AnyAttr())
@@ -196,7 +199,7 @@ class RemFOp(IRDLOperation):
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """`arith.constant 1.0 : f32`; integers may be unsigned."""
+    """A constant: `arith.constant 1.0 : f32`. Its integer types may be unsigned."""
 
     name = "arith.constant"
     value = prop_def(IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)
@@ -242,7 +245,8 @@ class CastOp(IRDLOperation):
 
 
 def _cast(upstream: type[Operation]) -> type[CastOp]:
-    """The cast op of the same name for scalars and vectors."""
+    """Return an op class with the name of the xDSL cast op ``upstream`` that accepts scalars and
+    vectors."""
     body: dict[str, Any] = {
         "name": upstream.name,
         "__doc__": CastOp.__doc__,
@@ -268,7 +272,8 @@ _CASTS = (
 
 @irdl_op_definition
 class NearestOp(CastOp):
-    """The nearest integer of a float, halves to even. The float lies in the range of i32."""
+    """Rounding of a float to the nearest integer, with ties to even. The float must be in the range
+    of i32."""
 
     name = "arith.nearest"
 
@@ -277,7 +282,7 @@ CASTS: dict[str, type[CastOp]] = {
     **{cast.name: _cast(cast) for cast in _CASTS},
     NearestOp.name: NearestOp,
 }
-"""The casts by op name."""
+"""The classes of the cast ops, by op name."""
 
 VECTOR_FORMS: dict[str, type[Operation]] = {
     **CASTS,
@@ -286,7 +291,7 @@ VECTOR_FORMS: dict[str, type[Operation]] = {
     CmpfOp.name: CmpfOp,
     ConstantOp.name: ConstantOp,
 }
-"""The classes by op name that stand in for xDSL's."""
+"""The classes of this module that replace xDSL's classes, by op name."""
 
 Arith = Dialect(
     "arith",

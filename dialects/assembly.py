@@ -44,12 +44,13 @@ from tessella.support.sizes import Expr, Size
 
 
 def parse_operand(parser: Parser) -> SSAValue:
-    """A value that is already defined. Raises ParseError for any other."""
+    """Parse an operand: a value that is already defined. Raises ParseError for any other value."""
     return _resolved(parser, parser.parse_unresolved_operand())
 
 
 def parse_operands(parser: Parser) -> list[SSAValue]:
-    """Zero or more values that are already defined, separated by commas."""
+    """Parse zero or more operands, separated by commas. They are values that are already
+    defined."""
     unresolved = parser.parse_optional_undelimited_comma_separated_list(
         parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
     )
@@ -64,7 +65,7 @@ def _resolved(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
 
 
 def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
-    """Operands after a space, separated by commas."""
+    """Print a space, then the operands, separated by commas."""
     if operands:
         printer.print_string(" ")
         printer.print_list(operands, printer.print_operand)
@@ -86,8 +87,8 @@ def print_types(printer: Printer, types: Sequence[Attribute]) -> None:
 
 
 def parse_settings(parser: Parser, known: Mapping[str, PropertyDef]) -> dict[str, Attribute]:
-    """Properties by name, each at most once. Stops at the first word that is not one of the
-    names."""
+    """Parse properties by name, each at most once. Stops at the first word that is not a name in
+    ``known``."""
     found: dict[str, Attribute] = {}
     while name := parser.parse_optional_keyword_in(known.keys() - found.keys()):
         is_size = known[name].constr == SIZE
@@ -96,7 +97,8 @@ def parse_settings(parser: Parser, known: Mapping[str, PropertyDef]) -> dict[str
 
 
 def print_settings(printer: Printer, settings: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """Print properties by name. Returns those that have no short form."""
+    """Print properties by name. Returns the properties that have no short form, which are not
+    printed."""
     rest: dict[str, Attribute] = {}
     for name, value in settings.items():
         text = _text(value)
@@ -112,7 +114,8 @@ def print_settings(printer: Printer, settings: Mapping[str, Attribute]) -> dict[
 
 
 def _text(value: Attribute) -> str | None:
-    """The short form of a number, a boolean or a list of numbers."""
+    """Return the short form of an attribute that is a number, a size, a boolean or a list of
+    numbers; None if it has no short form."""
     match value:
         case ArrayAttr() if value.data and all(isinstance(each, IntAttr) for each in value):
             return f"[{', '.join(f'{cast(IntAttr, each).data:d}' for each in value)}]"
@@ -132,7 +135,7 @@ def _text(value: Attribute) -> str | None:
 
 
 def _number_text(number: float) -> str:
-    """A number in the parser's syntax: floats have a decimal point."""
+    """Format a number in the parser's syntax: a float has a decimal point."""
     if isinstance(number, int) or math.isinf(number):
         return str(number)
     text = repr(number)
@@ -140,7 +143,8 @@ def _number_text(number: float) -> str:
 
 
 def _list(numbers: Sequence[float]) -> DenseArrayBase[Any]:
-    """An array of f64 if any of the numbers is a float, else of i64."""
+    """Return a list of numbers as an array attribute: of f64 if any of the numbers is a float, else
+    of i64."""
     if any(isinstance(number, float) for number in numbers):
         return DenseArrayBase.from_list(f64, list(numbers))
     return DenseArrayBase.from_list(i64, cast(list[int], list(numbers)))
@@ -166,7 +170,7 @@ def _parse_value(parser: Parser) -> Attribute:
 
 
 def _parse_item(parser: Parser) -> Size | float:
-    """A number, or a size that is an expression, in brackets."""
+    """Parse an item of a list: a number, or in brackets a size that is an expression."""
     if parser.parse_optional_punctuation("[") is None:
         return _parse_number(parser)
     size = parse_size(parser)

@@ -12,10 +12,10 @@ from tessella.support.sizes import Size, Symbol, value_of
 
 
 def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
-    """Return a copy of a module with a value for each symbol, by name; the module itself without
-    symbols.
+    """Return a copy of a module in which each symbol is replaced by its value in ``values``, by
+    name. A module without symbols is returned unchanged.
 
-    Raises InputError for a value out of a symbol's range.
+    Raises InputError if a value is absent or out of the symbol's range.
     """
     symbols = symbols_in(module)
     if not symbols:
@@ -32,7 +32,8 @@ def bound(module: ModuleOp, values: Mapping[str, int]) -> ModuleOp:
 def bound_by(
     symbols: Sequence[Symbol], shapes: Sequence[tuple[Sequence[Size], Sequence[int]]]
 ) -> dict[str, int]:
-    """Return the values of symbols, from declared and actual shapes.
+    """Return the values of symbols by name, computed by comparing the declared shapes with the
+    actual ones.
 
     Only a declared dimension that consists of one symbol determines a value.
     """

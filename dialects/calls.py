@@ -25,11 +25,13 @@ from tessella.dialects.assembly import (
 )
 
 NODES = "nodes"
-"""The attribute of a call with its nodes, if its kernel has several calls."""
+"""The name of the attribute that lists the nodes that a call computes. Only calls of kernels that
+are called several times have it."""
 
 
 def nodes_of(call: Operation, nodes: Iterable[StringAttr] | None) -> Sequence[StringAttr]:
-    """Return the nodes that a call computes; ``nodes`` are its kernel's."""
+    """Return the names of the nodes that a call computes. ``nodes`` are the nodes of the called
+    kernel, which apply if the call lists none."""
     own = call.attributes.get(NODES)
     listed = own.data if isinstance(own, ArrayAttr) else nodes or ()
     return [node for node in listed if isinstance(node, StringAttr)]

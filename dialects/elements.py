@@ -51,19 +51,19 @@ _BY_ATTRIBUTE = {attribute: ELEMENTS[name] for name, attribute in _ATTRIBUTES.it
 
 
 def attribute_of(name: str) -> Attribute:
-    """The element type of the element with this name."""
+    """Return the element type attribute of the element called ``name``."""
     return _ATTRIBUTES[name]
 
 
 def find_element(type: Attribute) -> Element | None:
-    """The element of a scalar type or of a shaped type; None for any other type."""
-    kind = type.__class__  # faster than isinstance, which would make most calls of a pass
+    """Return the element of a scalar type or of a shaped type; None for any other type."""
+    kind = type.__class__  # faster than isinstance, which would be most of a pass's calls
     is_shaped = kind is TensorType or kind is MemRefType
     return _BY_ATTRIBUTE.get(cast(TensorType, type).element_type if is_shaped else type)
 
 
 def element_of(type: Attribute) -> Element:
-    """Return the element of a scalar or shaped type. Raises ShapeError if it is no element type."""
+    """Return the element of a scalar or shaped type. Raises ShapeError if the type has none."""
     found = find_element(type)
     if found is None:
         raise ShapeError(f"no tensor is made of {type}", expected=f"one of {', '.join(ELEMENTS)}")
@@ -71,27 +71,28 @@ def element_of(type: Attribute) -> Element:
 
 
 def dtype_of(type: Attribute) -> np.dtype[Any]:
-    """The NumPy dtype of an element type, or of a shaped type's elements. Raises ShapeError."""
+    """Return the NumPy dtype of an element type, or of the elements of a shaped type. Raises
+    ShapeError if the type has no element."""
     return DTYPES[element_of(type).name]
 
 
 def elements_in(type: TensorType | MemRefType) -> Size:
-    """Number of elements of a shaped type."""
+    """Return the number of elements of a shaped type."""
     return product([extent.data for extent in type.shape.data])
 
 
 def bytes_of(type: TensorType | MemRefType) -> Size:
-    """Bytes that a shaped type's elements take in memory."""
+    """Return the bytes that the elements of a shaped type take in memory."""
     return element_of(type).bytes(elements_in(type))
 
 
 def is_float(type: Attribute) -> bool:
-    """Whether a type is a floating-point element type."""
+    """Return whether a type is a floating-point element type."""
     found = find_element(type)
     return found is not None and found.is_float
 
 
 def is_unsigned(type: Attribute) -> bool:
-    """Whether a type is an unsigned integer type."""
+    """Return whether a type is an unsigned integer type."""
     found = find_element(type)
     return found is not None and found.kind == "unsigned"

@@ -23,9 +23,10 @@ from tessella.support.errors import InternalError
 from tessella.support.sizes import Expr, Size, Symbol
 
 NAME = "nn.name"
-"""The attribute of @main's arguments and results with the names that users know."""
+"""The name of the attribute with which @main's arguments and results carry the names that users
+know."""
 ELEMENTS = "nn.elements"
-"""The attribute of @main's shape-valued arguments with their elements."""
+"""The name of the attribute with which @main's shape-valued arguments carry their elements."""
 
 
 @dataclass
@@ -40,23 +41,26 @@ class Graph:
     """The continuation, if the program has a graph break: the module is then its first
     subprogram."""
     structure: object = None
-    """How the frontend assembles the results, if it does."""
+    """The structure into which the frontend assembles the results of the program; None if it does
+    not assemble them."""
 
 
 @dataclass(frozen=True)
 class Subprogram:
-    """A program within another one, compiled once the types of its inputs are known.
+    """A program within another program, compiled once the types of its inputs are known.
 
-    It is a continuation after a step, or the body of a loop or branch.
+    A subprogram is a continuation after a step, or the body of a loop or branch.
     """
 
     interface: Interface
     source: Callable[[Sequence[ValueInfo]], Source]
-    """Returns its source for these input types. Raises TessellaError."""
+    """A function that returns the source of this subprogram for given types of its inputs. Raises
+    TessellaError."""
 
 
 class Source(Protocol):
-    """A source of programs: a signature, and a graph for what is known of the inputs."""
+    """A source of programs: it has a signature, and returns the graph for the known shapes and
+    values of the inputs."""
 
     @property
     def inputs(self) -> Sequence[ValueInfo]: ...
@@ -66,27 +70,27 @@ class Source(Protocol):
 
     @property
     def symbols(self) -> Sequence[Symbol]:
-        """The symbols of an existing symbolic program; empty if shapes are unrestricted."""
+        """The symbols of the program if it already is symbolic; empty if the shapes of inputs are
+        unrestricted."""
         ...
 
     @property
     def fingerprint(self) -> str | None:
-        """A key of everything that the program depends on except the shapes and values of inputs.
-
-        It is equal in all processes; None if there is no such key.
-        """
+        """A key of everything that the program depends on except the shapes and values of inputs,
+        the same in all processes; None if the source cannot compute a key."""
         ...
 
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """Return the program for these shapes of all inputs, and these values of some.
+        """Return the program for the given shapes of all inputs, and the given values of some
+        inputs.
 
-        Inputs with values become constants, unless the values are an array of objects that contains
-        symbolic expressions: the program takes these inputs, whose elements are the expressions.
-        Raises UndecidedSizeError if it cannot leave a dimension symbolic. Raises UnknownValueError
-        if it needs the values of other inputs, with all their names at once; otherwise
-        TessellaError.
+        An input with a value becomes a constant. If the value is an array of objects that contains
+        symbolic expressions, the program still takes the input, and the expressions are its
+        elements. Raises UndecidedSizeError if the program cannot leave a dimension symbolic,
+        UnknownValueError with the names of all further inputs if it needs their values, and
+        otherwise TessellaError.
         """
         ...
 
@@ -107,7 +111,7 @@ class CompileContext(Context):
 
 
 def weights_of(ctx: Context) -> WeightStore:
-    """The context's weight store; an empty one for a plain xDSL context."""
+    """Return the weight store of a context. A plain xDSL context has an empty one."""
     return ctx.weights if isinstance(ctx, CompileContext) else WeightStore()
 
 
@@ -124,10 +128,8 @@ def make_main(
     types: Sequence[Tensor],
     elements: Mapping[str, Sequence[Size]] | None = None,
 ) -> FuncOp:
-    """Return an empty ``func.func @main`` with named arguments, which ``finish_main`` completes.
-
-    ``elements`` are those of shape-valued arguments.
-    """
+    """Return a ``func.func @main`` with named arguments and an empty body, which ``finish_main``
+    completes. ``elements`` gives the elements of the shape-valued arguments."""
     func = FuncOp("main", (list(types), []))
     func.arg_attrs = ArrayAttr(_marks(name, (elements or {}).get(name)) for name in inputs)
     for argument, name in zip(func.body.block.args, inputs, strict=True):
@@ -144,13 +146,13 @@ def _marks(name: str, elements: Sequence[Size] | None) -> DictionaryAttr:
 
 
 def elements_of(func: FuncOp) -> Mapping[int, Sequence[Size]]:
-    """Return the elements of shape-valued arguments."""
+    """Return the elements of a function's shape-valued arguments, by argument number."""
     found = ((i, marks.data.get(ELEMENTS)) for i, marks in enumerate(func.arg_attrs or ()))
     return {i: [*map(size_of, sizes)] for i, sizes in found if isinstance(sizes, ArrayAttr)}
 
 
 def finish_main(func: FuncOp, names: Sequence[str], values: Sequence[SSAValue]) -> None:
-    """Return these values from ``@main`` under these names."""
+    """Complete ``@main`` with a return of ``values``, which users know by ``names``."""
     func.body.block.add_op(ReturnOp(*values))
     func.update_function_type()
     func.res_attrs = ArrayAttr(DictionaryAttr({NAME: StringAttr(name)}) for name in names)
@@ -166,17 +168,18 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str
 
 
 def dimensions(shape: Sequence[Size]) -> Dimensions:
-    """Return a shape in a signature: expressions become text."""
+    """Return a shape as a signature describes it: sizes that are expressions become text."""
     return tuple(str(size) if isinstance(size, Expr) else size for size in shape)
 
 
 def info(name: str, type: Attribute) -> ValueInfo:
-    """The type of a value in a signature."""
+    """Return the description of a value in a signature: its name, and the shape and element type of
+    ``type``."""
     return ValueInfo(name, dtype_name(dtype_of(type)), dimensions(shape_of(type)))
 
 
 def signature(module: ModuleOp) -> tuple[list[ValueInfo], list[ValueInfo]]:
-    """Inputs and outputs of the module's ``@main``."""
+    """Return the inputs and the outputs of a module's ``@main``."""
     func = main_function(module)
     types = func.function_type.inputs.data, func.function_type.outputs.data
     names = (

@@ -38,18 +38,16 @@ OpRunner = Callable[["Interpreter", Operation, Values], list[Array]]
 
 
 def interpret(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """The outputs of ``@main`` for inputs by name.
-
-    Raises InputError if names, shapes or element types differ from those of ``@main``.
-    """
+    """Return the outputs of ``@main`` for inputs by name. Raises InputError if names, shapes or
+    element types differ from those of ``@main``."""
     arrays = in_order(graph, inputs)
     module = bound(graph.module, _sizes(graph.module, arrays))
     return Interpreter(graph.weights).block(main_function(module).body.block, arrays)
 
 
 def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
-    """Return the inputs in the order of @main's arguments. Raises InputError for inputs that do not
-    match."""
+    """Return the inputs in the order of @main's arguments. Raises InputError if names, shapes or
+    element types differ from those of @main."""
     infos, _ = signature(graph.module)
     names = [info.name for info in infos]
     if set(names) != set(inputs):
@@ -70,20 +68,22 @@ def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
 
 
 def _sizes(module: ModuleOp, arrays: Sequence[Array]) -> dict[str, int]:
-    """The values of the module's symbols."""
+    """Return the values of the module's symbols by name, which the shapes of the input arrays
+    determine."""
     declared = map(shape_of, main_function(module).args)
     shapes = [(dims, array.shape) for dims, array in zip(declared, arrays, strict=True)]
     return bound_by(symbols_in(module), shapes)
 
 
 class Interpreter:
-    """Runs the ops of a program one by one."""
+    """An interpreter that runs the ops of a program one by one, in NumPy."""
 
     def __init__(self, weights: WeightStore) -> None:
         self.weights = weights
 
     def block(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
-        """The operands of the block's terminator. A value's array is freed after its last use."""
+        """Run the ops of a block, and return the values of its terminator's operands. Each array is
+        freed after its last use."""
         values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         *body, terminator = block.ops
         reads = {op: {v for inner in op.walk() for v in inner.operands} for op in body}
@@ -97,7 +97,8 @@ class Interpreter:
         return [values[value] for value in terminator.operands]
 
     def op(self, op: Operation, values: Values) -> list[Array]:
-        """The results of an op, given the arrays of its operands."""
+        """Run an op on the arrays in ``values``, and return its results. Raises InternalError if
+        their dtypes or shapes differ from the result types."""
         results = _runner(op)(self, op, values)
         for result, array in zip(op.results, results, strict=True):
             expected = dtype_of(result.type), shape_of(result)
@@ -129,8 +130,8 @@ def _run_nn(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_region(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Run a group: its block's arguments are the operands, its terminator's operands the
-    results."""
+    """Run a group of ops: the arguments of its block are the op's operands, the operands of its
+    terminator are the op's results."""
     return self.block(op.regions[0].block, _operands(op, values))
 
 
@@ -147,20 +148,20 @@ def _run_move(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_cast(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Convert elements as `nn.cast` does."""
+    """Run a `place.cast`: convert the elements as `nn.cast` does."""
     dtype = dtype_of(op.results[0].type)
     return run("nn.cast", _operands(op, values), {"to": dtype}, [dtype])
 
 
 def _run_call(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Call a kernel or segment."""
+    """Run a call: run the body of the kernel or segment that it names."""
     symbol = cast(SymbolRefAttr, op.properties["callee"])
     callee = callee_of(op, symbol, tile.KernelOp, tile.SegmentOp)
     return self.block(callee.body.block, _operands(op, values))
 
 
 def _run_scan(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Run a loop around a function or segment."""
+    """Run a loop op: run the function or segment that it names in each iteration."""
     scan = cast(nn.ScanOp | tile.ScanOp, op)
     symbol = scan.body if isinstance(scan, nn.ScanOp) else scan.callee
     body = callee_of(op, symbol, FuncOp, tile.SegmentOp).body.block
@@ -174,7 +175,8 @@ def _run_view(self: Interpreter, op: Operation, values: Values) -> list[Array]:
 
 
 def _run_empty(self: Interpreter, op: Operation, values: Values) -> list[Array]:
-    """Return arbitrary elements, which are written before they are read."""
+    """Run a `tile.empty`: return an array of zeros. The elements are arbitrary, as later statements
+    write them before any is read."""
     return [np.zeros(shape_of(op.results[0]), dtype_of(op.results[0].type))]
 
 

@@ -34,24 +34,26 @@ Array = npt.NDArray[Any]
 
 
 _PLAIN = ("nchw", "nhwc")
-"""The named orders that split no dimension."""
+"""The names of the orders that do not split a dimension."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One digit of a dimension's index: ``(index[dim] floordiv div) mod mod``; 0 stands for no
-    mod."""
+    """One digit of the index of dimension ``dim``: ``(index[dim] floordiv div) mod mod``; without
+    the modulo operation if ``mod`` is 0."""
 
     dim: int
     div: int = 1
     mod: int = 0
 
     def extent(self, shape: Sequence[Size]) -> Size:
-        """Number of values that the digit takes in memory for a logical shape, padding included."""
+        """Return the number of values that the digit takes in memory for a logical shape, padding
+        included."""
         return self.mod or ceil_div(shape[self.dim], self.div)
 
     def values(self, shape: Sequence[Size]) -> Size:
-        """Number of values that the digit has for indices inside a logical shape."""
+        """Return the number of values that the digit has for indices inside a logical shape,
+        without padding."""
         values = ceil_div(shape[self.dim], self.div)
         return decided_min(values, self.mod) if self.mod else values
 
@@ -63,8 +65,9 @@ class Piece:
 
 
 Addresses = tuple[Size, Size, tuple[tuple[Size, Size], ...]]
-"""Number of elements, size in memory, and for each digit of an element's row-major number the steps
-of the number and of the address."""
+"""The memory offsets of a tensor's elements: the number of elements, the number of elements in
+memory, and one pair for each digit of an element's row-major number. The pair says by how much
+the element number and the memory offset increase per step of the digit."""
 
 
 @dataclass(frozen=True)
@@ -75,42 +78,43 @@ class Layout:
     pieces: tuple[Piece, ...] = ()
 
     def order(self, rank: int) -> tuple[Piece, ...]:
-        """The pieces from the outermost to the innermost, for a tensor of this rank."""
+        """Return the pieces of the order from the outermost to the innermost, for a tensor of this
+        rank."""
         return self.pieces if self.name == "packed" else _named_order(self.name, rank)
 
     @property
     def block(self) -> int | None:
-        """The channels of a block for ``nchw<N>c``, otherwise None."""
+        """The number of channels in a block if the layout is ``nchw<N>c``, otherwise None."""
         return _block_of(self.name)
 
     @property
     def is_split(self) -> bool:
-        """Whether the layout splits a dimension of tensors of any rank."""
+        """Whether the layout splits a dimension, for tensors of some rank."""
         return self.block is not None or any(p.mod or p.div > 1 for p in self.pieces)
 
     def splits(self, rank: int) -> bool:
-        """Whether the layout splits a dimension of tensors of this rank."""
+        """Return whether the layout splits a dimension of tensors of this rank."""
         return any(piece.mod or piece.div > 1 for piece in self.order(rank))
 
     def for_rank(self, rank: int) -> Layout:
-        """Return this layout if it applies to tensors of this rank, otherwise row-major."""
+        """Return this layout if it applies to tensors of this rank, otherwise the row-major
+        layout."""
         if self in (ANY_LAYOUT, IMAGE):
             return self
         suits = self.is_order(rank) if self.pieces else rank >= 3
         return self if suits else NCHW
 
     def is_order(self, rank: int) -> bool:
-        """Return whether each element of a tensor of this rank has an address of its own.
-
-        The digits of every dimension then determine its index.
-        """
+        """Return whether the layout gives each element of a tensor of this rank an address of its
+        own: the digits of each dimension then determine its index."""
         if self.name != "packed":
             return self.name in _PLAIN or self.block is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)
         return known and all(_spells_index(self.pieces, dim) for dim in range(rank))
 
     def strides(self, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """Return the elements between neighbours, one for each piece of ``order``."""
+        """Return the stride of each piece of ``order``: the elements in memory between neighbouring
+        values of the digit."""
         pieces = self.order(len(shape))
         strides: list[Size] = [1] * len(pieces)
         for i in range(len(pieces) - 2, -1, -1):
@@ -118,7 +122,8 @@ class Layout:
         return tuple(strides)
 
     def size(self, shape: Sequence[Size]) -> Size:
-        """Number of elements in memory, including the padding of split dimensions."""
+        """Return the number of elements that a tensor of this shape takes in memory, including the
+        padding of split dimensions."""
         return product(piece.extent(shape) for piece in self.order(len(shape)))
 
     def addresses(self, shape: Sequence[Size]) -> Addresses:
@@ -141,17 +146,19 @@ class Layout:
         return product(shape), self.size(shape), steps
 
     def same_memory(self, other: Layout, shape: Sequence[Size]) -> bool:
-        """Return whether both orders put every element of this shape at the same offset."""
+        """Return whether this layout and ``other`` put every element of a tensor of this shape at
+        the same offset."""
         if self == other or IMAGE in (self, other):
             return self == other
-        if self.name in _PLAIN and other.name in _PLAIN:  # the order gives the strides
+        if self.name in _PLAIN and other.name in _PLAIN:  # the dimension order gives the strides
             return self._moving(shape) == other._moving(shape)
         return self.addresses(shape) == other.addresses(shape)
 
     def nests(self, other: Layout) -> bool:
-        """Return whether the digits of each dimension nest, as blocks of 16 and of 4 do.
+        """Return whether the block sizes of both layouts nest in each dimension: of any two, one is
+        a multiple of the other, such as 16 and 4.
 
-        One statement can then convert one order into the other.
+        One statement can then convert one layout into the other.
         """
         widths = self._widths | other._widths
         return all(
@@ -163,14 +170,15 @@ class Layout:
 
     @property
     def _widths(self) -> frozenset[tuple[int, int]]:
-        """(dimension, block size) of each split."""
+        """The dimension and the block size of each split."""
         if self.block is not None:
             return frozenset({(1, self.block)})
         weights = ((p.dim, weight) for p in self.pieces for weight in (p.div, p.div * p.mod))
         return frozenset((dim, weight) for dim, weight in weights if weight > 1)
 
     def _moving(self, shape: Sequence[Size]) -> list[int]:
-        """The dimensions that may be larger than 1, from the outermost to the innermost."""
+        """Return the dimensions that may be larger than 1, in the layout's order from the outermost
+        to the innermost."""
         return [p.dim for p in self.order(len(shape)) if not at_most(shape[p.dim], 1)]
 
     def __str__(self) -> str:
@@ -178,7 +186,8 @@ class Layout:
 
 
 def _spells_index(pieces: Sequence[Piece], dim: int) -> bool:
-    """Whether the digits of a dimension are contiguous from the lowest to one without a mod."""
+    """Return whether the digits of dimension ``dim`` are contiguous, from the lowest digit up to a
+    highest digit without ``mod``, so that they determine the index."""
     weight = 1
     for digit in sorted((p for p in pieces if p.dim == dim), key=lambda p: p.div):
         if digit.div != weight:
@@ -213,16 +222,16 @@ NHWC = Layout("nhwc")
 IMAGE = Layout("image")
 ANY_LAYOUT = Layout("any")
 BLOCKED = Layout("nchwc")
-"""``nchw<N>c`` for the blocks that places request: a kernel's declaration, not an order of its
-own."""
+"""The layout ``nchw<N>c`` in a kernel's declaration, which stands for any block size that places
+request. It is not a memory order."""
 LAYOUT_NAMES = ("nchw", "nhwc", "image", "any", "packed")
 LAYOUT_WORDS = "nchw, nhwc, nchw<N>c, image, any, packed"
-"""The names of layouts, for messages."""
+"""The names of layouts as error messages list them."""
 
 
 def is_layout_name(name: str) -> bool:
-    """Return whether a layout has this name: one of ``LAYOUT_NAMES``, or ``nchw16c`` for any
-    block."""
+    """Return whether ``name`` is the name of a layout: one of ``LAYOUT_NAMES``, or ``nchw<N>c``
+    with a block size, such as ``nchw16c``."""
     return name in LAYOUT_NAMES or _block_of(name) is not None
 
 
@@ -248,7 +257,9 @@ def unpack(memory: Array, layout: Layout, shape: Sequence[int]) -> Array:
 
 
 def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Piece]]:
-    """The pieces in memory order, and sorted as digits of the indices."""
+    """Return the pieces of the layout twice: in memory order, and sorted by dimension and from the
+    highest digit to the lowest. Raises InternalError if the layout is not a memory order of this
+    rank."""
     order = list(layout.order(len(shape)))
     if not layout.is_order(len(shape)):
         raise InternalError(f"{layout} is not a memory order of {len(shape)} dimensions")
@@ -256,7 +267,7 @@ def _digits(layout: Layout, shape: Sequence[int]) -> tuple[list[Piece], list[Pie
 
 
 def _padded(spelled: Sequence[Piece], shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape with the padding of split dimensions."""
+    """Return the shape with the padding of split dimensions added."""
     extents: list[Size] = [1] * len(shape)
     for piece in spelled:
         extents[piece.dim] = extents[piece.dim] * piece.extent(shape)

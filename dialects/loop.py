@@ -15,7 +15,7 @@ from tessella.runtime.scan import Loop
 from tessella.support.sizes import Size
 
 USUAL_STEPS = 16
-"""The number of iterations of a loop without a trip count, for costs."""
+"""The assumed number of iterations of a loop without a trip count, for cost estimates."""
 
 
 class LoopOp(IRDLOperation):
@@ -25,15 +25,15 @@ class LoopOp(IRDLOperation):
     Its operands are the initial carried values, the sequences, which are split along their first
     dimension, and loop-invariant values. The function takes the carried values, an element of each
     sequence, and the invariant values; it returns the next carried values, and an element of each
-    output sequence, which the op returns after the last carried values.
+    output sequence. The op returns the last carried values, followed by the output sequences.
 
     ``backward`` lists the sequences, numbered from the inputs to the outputs, that run from the
     last element to the first.
 
     The first carried value of a ``conditional`` loop is a scalar boolean. The function runs only
-    while it is true: less often than there are elements, perhaps never. Elements of iterations that
-    do not run are zeros in the output sequences. Such a loop needs no sequence; without one, it
-    returns none.
+    while that value is true, perhaps fewer times than there are elements, perhaps never. Elements
+    of iterations that do not run are zeros in the output sequences. A conditional loop need not
+    have input sequences; without them, it has no output sequences.
     """
 
     carried = prop_def(IntegerAttr[I64])
@@ -50,17 +50,17 @@ class LoopOp(IRDLOperation):
 
     @property
     def steps(self) -> Size | None:
-        """The largest number of iterations; None if only the condition decides."""
+        """The maximum number of iterations; None if only the loop's condition limits it."""
         raise NotImplementedError
 
     @property
     def usual_steps(self) -> Size:
-        """The number of iterations, for costs."""
+        """The number of iterations that cost estimates assume."""
         return USUAL_STEPS if self.steps is None else self.steps
 
 
 def loop_properties(loop: Loop) -> dict[str, Attribute]:
-    """Return the properties of an op with this loop."""
+    """Return the properties that encode a loop signature, for the constructor of a loop op."""
     conditional = {"conditional": BoolAttr.from_bool(True)} if loop.conditional else {}
     return {
         "carried": IntegerAttr(loop.carried, i64),
@@ -71,8 +71,8 @@ def loop_properties(loop: Loop) -> dict[str, Attribute]:
 
 
 def why_invalid(loop: Loop, operands: int, results: int) -> str | None:
-    """Return why an op with these numbers of operands and results cannot have a loop, as a
-    sentence."""
+    """Return why an op with this number of operands and results cannot have the loop signature
+    ``loop``, as a sentence; None if it can."""
     least = (1, 0) if loop.conditional else (0, 1)
     if loop.carried < least[0] or loop.carried + loop.scanned > operands:
         return "it needs an operand for all that it carries and scans"

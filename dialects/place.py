@@ -100,7 +100,7 @@ class PlaceAttr(ParametrizedAttribute):
 
     @classmethod
     def get(cls, device: str, precision: str, layout: Layout = ANY_LAYOUT) -> PlaceAttr:
-        """The place with these parts. Places are few and are cached."""
+        """Return the place with this device, precision and layout, from a cache."""
         return _place(device, precision, layout)
 
     @property
@@ -202,12 +202,14 @@ def _parse_layout(text: str, place: str) -> Layout:
 
 
 def precision_of(element_type: Attribute) -> str:
-    """The precision of tensors with this element type, such as ``f32``, ``u8`` or ``bool``."""
+    """Return the name of the precision of tensors with this element type, such as ``f32``, ``u8``
+    or ``bool``."""
     return element_of(element_type).name
 
 
 def place_of(type: Attribute) -> PlaceAttr | None:
-    """The place of a tensor type, or None if it has none yet."""
+    """Return the place of a tensor type; None if the type has no place yet, or is not a tensor
+    type."""
     if isinstance(type, TensorType) and isinstance(type.encoding, PlaceAttr):
         return type.encoding
     return None
@@ -215,14 +217,16 @@ def place_of(type: Attribute) -> PlaceAttr | None:
 
 @lru_cache(maxsize=1024)
 def placed(type: TensorType, place: PlaceAttr) -> TensorType:
-    """The tensor type at a place, with the element of the place's precision."""
+    """Return the tensor type at a place. Its element type is that of the place's precision, or is
+    unchanged if the precision is ``any``."""
     precision = place.precision.data
     element = type.element_type if precision == "any" else attribute_of(precision)
     return TensorType(element, type.shape, place)
 
 
 def verify_place(type: Attribute) -> None:
-    """Check that a tensor's element is its place's precision. Raises VerifyException."""
+    """Raise VerifyException if the element type of a tensor type differs from the precision of its
+    place. The precision `any` permits every element type."""
     place = place_of(type)
     if place is None:
         return
@@ -235,14 +239,15 @@ def verify_place(type: Attribute) -> None:
 
 
 def logical(type: TensorType) -> TensorType:
-    """The same tensor type without a place."""
+    """Return a tensor type without its place."""
     if isinstance(type.encoding, NoneAttr):
         return type
     return TensorType(type.element_type, type.shape)
 
 
 class _Conversion(IRDLOperation):
-    """A change of place that keeps the shape."""
+    """Base of the ops that move a tensor to another place. Each changes one part of the place,
+    ``CHANGES``, and keeps the shape."""
 
     source = operand_def(base(TensorType))
     res = result_def(base(TensorType))
@@ -285,7 +290,7 @@ class _Conversion(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(_Conversion):
-    """A copy to another device's memory."""
+    """A copy of a tensor to the memory of another device."""
 
     name = "place.copy"
     CHANGES: ClassVar[str] = "device"
@@ -293,7 +298,8 @@ class CopyOp(_Conversion):
 
 @irdl_op_definition
 class CastOp(_Conversion):
-    """A change of precision, with the conversion of `nn.cast`."""
+    """A conversion of a tensor to another precision. Its elements are converted as `nn.cast`
+    does."""
 
     name = "place.cast"
     CHANGES: ClassVar[str] = "precision"
@@ -301,14 +307,14 @@ class CastOp(_Conversion):
 
 @irdl_op_definition
 class RelayoutOp(_Conversion):
-    """A change of layout."""
+    """A conversion of a tensor to another layout."""
 
     name = "place.relayout"
     CHANGES: ClassVar[str] = "layout"
 
 
 Step = tuple[type[CopyOp | CastOp | RelayoutOp], PlaceAttr]
-"""A conversion, and the place that it leads to."""
+"""The class of a conversion op, and the place that the conversion leads to."""
 
 
 def conversion_steps(start: PlaceAttr, end: PlaceAttr) -> tuple[Step, ...]:

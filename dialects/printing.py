@@ -21,9 +21,10 @@ from xdsl.printer import Printer
 from tessella.dialects.place import PlaceAttr
 
 WIDTH = 120
-"""The columns of a line."""
+"""The maximum number of columns of a line."""
 _CONTINUED = 4
-"""The columns by which the rest of a long line is indented further."""
+"""The indentation of the continuation lines of a wrapped line, in columns, relative to its first
+line."""
 _OPENING, _CLOSING = "([{<", ")]}>"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=,) |(?<![:=,]) (?=->|:|[a-z])|->|[\[\](){}<>]')
 """Strings, brackets, and the spaces where a line may break: after commas, before words."""
@@ -33,10 +34,10 @@ _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
 
 
 def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
-    """The text of an op, which the parser reads back. It has no final newline.
+    """Return the text of an op, which the parser reads back. The text has no final newline.
 
-    Lines are at most ``WIDTH`` columns wide, unless ``wrap`` is False: then each op is one line,
-    as FileCheck likes it.
+    Lines are at most ``WIDTH`` columns wide if possible. If ``wrap`` is False, each op is one line,
+    as FileCheck needs it.
     """
     stream = StringIO()
     printer = _Printer(stream=stream, print_generic_format=generic)
@@ -49,7 +50,7 @@ def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
 
 
 def wrapped(line: str) -> str:
-    """A line of IR, wrapped at ``WIDTH`` columns."""
+    """Wrap a line of IR at ``WIDTH`` columns."""
     indent = " " * (len(line) - len(line.lstrip()) + _CONTINUED)
     lines: list[str] = []
     while len(line) > WIDTH and (at := _break(line, len(indent))) is not None:
@@ -59,8 +60,8 @@ def wrapped(line: str) -> str:
 
 
 def _break(line: str, start: int) -> int | None:
-    """The space at which to break a line: the last one with the fewest open brackets. None if the
-    line cannot be broken."""
+    """Return the position of the space at which to break a line: the last one with the fewest open
+    brackets. None if the line cannot be broken."""
     earliest = (start + WIDTH) // 2
     spaces = [(at, depth) for at, depth in _breaks(line, start) if at >= earliest]
     fitting = [(depth, -at) for at, depth in spaces if at <= WIDTH]
@@ -70,7 +71,8 @@ def _break(line: str, start: int) -> int | None:
 
 
 def _breaks(line: str, start: int) -> Iterator[tuple[int, int]]:
-    """The positions where a line may break, each with its number of open brackets."""
+    """Yield the positions at which a line may break, each with the number of brackets that are open
+    there."""
     depth = 0
     for match in _TOKEN.finditer(line, start):
         if match[0] == " ":
@@ -81,7 +83,8 @@ def _breaks(line: str, start: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(eq=False, repr=False)
 class _Printer(Printer):
-    """Prints numbered marks for places. The marks are replaced once all aliases are known."""
+    """A printer that prints a numbered mark for each place. ``to_text`` replaces the marks by
+    aliases once all places are known."""
 
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int], init=False)
 
@@ -93,19 +96,19 @@ class _Printer(Printer):
             super().print_attribute(attribute)
 
     def spelled(self) -> list[str]:
-        """The places in full, in the order of their numbers."""
+        """Return the places in full, without aliases, in the order of their numbers."""
         return list(map(str_of, self.places))
 
 
 def str_of(place: PlaceAttr) -> str:
-    """The place as the IR spells it without aliases."""
+    """Return the text of a place in the IR, without an alias."""
     stream = StringIO()
     Printer(stream=stream).print_attribute(place)
     return stream.getvalue()
 
 
 def _names(places: Sequence[PlaceAttr]) -> list[str]:
-    """A unique alias for each place."""
+    """Return a unique alias for each place."""
     names = [_name(place, [p for p in places if _kind(p) == _kind(place)]) for place in places]
     repeated = [names[:i].count(name) for i, name in enumerate(names)]
     return [f"{name}_{n}" if n else name for name, n in zip(names, repeated, strict=True)]
@@ -116,7 +119,8 @@ def _kind(place: PlaceAttr) -> str:
 
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
-    """The layout's name, preceded by the parts in which places with that name differ."""
+    """Return the layout's name as an alias, preceded by the device and the precision if the places
+    in ``alike``, which have layouts of that name, differ in them."""
     devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
     parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]

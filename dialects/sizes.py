@@ -3,9 +3,9 @@
     builtin.module attributes {symbols = [#nn.symbol<batch, 2 to 64>, #nn.symbol<seq, 16 to 512>]} {
       %y = nn.relu %x : tensor<[batch]x[2 * seq + 1]x64xf32>
 
-A dimension that is an expression stands in brackets. ``SizeParser`` reads it; the symbols of the
-module come first. The order of the symbols is that of the numbers that native code reads
-(``rt.size``).
+A dimension that is an expression stands in brackets. ``SizeParser`` parses it, after the symbols of
+the module. Native code reads the values of the symbols from an array in the order of their
+declaration (``rt.size``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
 SYMBOLS = "symbols"
-"""The attribute of a module that lists its symbols."""
+"""The name of the attribute in which a module lists its symbols."""
 
 
 @irdl_attr_definition
@@ -101,24 +101,26 @@ def symbols_around(op: Operation) -> tuple[Symbol, ...] | None:
 
 
 def number_of(op: Operation, name: str) -> int | None:
-    """Return the number of a symbol in the op's module; None if it is not declared."""
+    """Return the number of the symbol ``name`` in the op's module; None if the module does not
+    declare it."""
     names = [symbol.name for symbol in symbols_around(op) or ()]
     return names.index(name) if name in names else None
 
 
 def dims(shape: Iterable[Size]) -> list[IntAttr]:
-    """The dimensions of a type, which may be expressions."""
+    """Return a shape as the dimensions of a type; sizes may be expressions."""
     return [dim(size) for size in shape]
 
 
 def dim(size: Size) -> IntAttr:
-    """Return a dimension of a type: an `IntAttr`, also for an expression, which xDSL passes
-    through."""
+    """Return a size as a dimension of a type. An expression is wrapped in an `IntAttr` as a number
+    is; xDSL passes it through."""
     return IntAttr(cast(int, size))
 
 
 def is_static(shape: Iterable[object]) -> bool:
-    """Return whether a shape, or other numbers, depend on no symbol."""
+    """Return whether none of the sizes in ``shape`` depends on a symbol. Other objects than sizes
+    are ignored."""
     return not symbols_of(shape)
 
 
@@ -142,31 +144,32 @@ class SizeAttr(Data[Size]):
 
 
 SIZE = base(IntegerAttr[I64]) | base(SizeAttr)
-"""A property that is a size: a 64-bit number, or an expression."""
+"""The constraint of a property that is a size: a 64-bit number, or an expression."""
 
 
 def size_def() -> Any:
-    """A property that is a size."""
+    """Return the definition of an op's property that is a size."""
     return prop_def(SIZE)
 
 
 def opt_size_def(prop_name: str | None = None) -> Any:
-    """A property that is a size and may be absent."""
+    """Return the definition of an op's property that is a size and may be absent."""
     return opt_prop_def(SIZE, prop_name=prop_name)
 
 
 def sizes_def() -> Any:
-    """A property that lists sizes: 64-bit numbers, or dimensions with expressions among them."""
+    """Return the definition of an op's property that lists sizes: 64-bit numbers, or dimensions
+    with expressions among them."""
     return prop_def(base(DenseArrayBase[I64]) | base(ArrayAttr[IntAttr]))
 
 
 def size_attribute(size: Size) -> IntegerAttr[I64] | SizeAttr:
-    """A size as a property."""
+    """Return a size as a property."""
     return SizeAttr(size) if isinstance(size, Expr) else IntegerAttr(size, i64)
 
 
 def sizes_attribute(sizes: Sequence[Size]) -> DenseArrayBase[I64] | ArrayAttr[IntAttr]:
-    """A list of sizes as a property."""
+    """Return a list of sizes as a property."""
     numbers = [size for size in sizes if not isinstance(size, Expr)]
     if len(numbers) == len(sizes):
         return DenseArrayBase.from_list(i64, numbers)
@@ -187,7 +190,7 @@ def size_of(attribute: Attribute | None) -> Size:
 # ** substitution of sizes in attributes and ops **
 
 Sizes = Callable[[Size], Size]
-"""Maps each size to another one, such as its value."""
+"""A function from sizes to sizes, which for example replaces symbols by their values."""
 
 
 class HoldsSizes(Attribute, ABC):
@@ -195,11 +198,12 @@ class HoldsSizes(Attribute, ABC):
 
     @abstractmethod
     def with_sizes(self, of: Sizes) -> Attribute:
-        """Return the attribute with sizes replaced."""
+        """Return the attribute with each size replaced by the result of ``of``."""
 
 
 def with_sizes(attribute: Attribute, of: Sizes) -> Attribute:
-    """Return an attribute or a type with sizes replaced; they may become numbers."""
+    """Return an attribute or a type in which each size is replaced by the result of ``of``.
+    Expressions may become numbers."""
     match attribute:
         case SizeAttr():
             return size_attribute(of(attribute.data))
@@ -222,7 +226,8 @@ def with_sizes(attribute: Attribute, of: Sizes) -> Attribute:
 
 
 def _listed(attribute: Attribute) -> list[Size] | None:
-    """Return the sizes of a list that contains expressions."""
+    """Return the sizes of an attribute that lists sizes with expressions among them; None for any
+    other attribute."""
     if not isinstance(attribute, ArrayAttr):
         return None
     found: list[Size] = [each.data for each in attribute if isinstance(each, IntAttr)]
@@ -230,13 +235,15 @@ def _listed(attribute: Attribute) -> list[Size] | None:
 
 
 def _with_dims(attribute: Attribute, of: Sizes) -> Attribute:
-    """Return a parameter of a type with sizes replaced."""
+    """Return a parameter of a shaped type with sizes replaced. A list of sizes stays a list of
+    dimensions."""
     sizes = _listed(attribute)
     return with_sizes(attribute, of) if sizes is None else ArrayAttr(dims(map(of, sizes)))
 
 
 def replace_sizes(op: Operation, of: Sizes) -> None:
-    """Replace the sizes of an op and of the ops inside it: in results, blocks and attributes."""
+    """Replace the sizes in an op and in the ops inside it: in the types of results and block
+    arguments, and in attributes."""
     for inner in op.walk():
         arguments = (x for region in inner.regions for b in region.blocks for x in b.args)
         for value in (*inner.results, *arguments):
@@ -287,7 +294,7 @@ def parse_size(parser: AttrParser) -> Size:
 
 
 def parse_extent(parser: AttrParser) -> Size:
-    """Parse a size that is nonnegative for all values of symbols."""
+    """Parse a size, and report an error if it can be negative for some values of symbols."""
     size = parse_size(parser)
     if bounds_of(size)[0] < 0:
         parser.raise_error(f"expected a size of 0 or more, found {size}")
@@ -338,8 +345,8 @@ def _parse_factor(parser: AttrParser) -> Size:
 class SizeOp(IRDLOperation):
     """A size that depends on the module's symbols: `%n = rt.size [64 * seq]` is an `index`.
 
-    Native code reads the symbols from the array whose address is in the context. Bodies of
-    statements may use it too.
+    Native code reads the values of the symbols from an array, whose address is in the call's
+    context. Bodies of statements may contain this op too.
     """
 
     name = "rt.size"

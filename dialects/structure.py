@@ -28,7 +28,7 @@ def _entry(op: Operation, numbers: dict[SSAValue, int]) -> Hashable:
         frozenset(op.properties.items()),
         frozenset(op.attributes.items()),
     )
-    if not op.regions:  # as most have none
+    if not op.regions:  # most ops have no regions
         return own
     blocks = [block for region in op.regions for block in region.blocks]
     for block in blocks:
@@ -36,7 +36,8 @@ def _entry(op: Operation, numbers: dict[SSAValue, int]) -> Hashable:
             numbers[argument] = len(numbers)
     return (
         own,
-        # with the lengths of blocks, the order of all operations says which is in which
+        # the number of ops in each block, with the order of all ops, determines the block of each
+        # op
         tuple(len(region.blocks) for region in op.regions),
         tuple((block.arg_types, len(block.ops)) for block in blocks),
     )

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=Operation)
 
 
 def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
-    """Return the op that a symbol names in the user's module, or None.
+    """Return the op that ``symbol`` names in the module of ``user``; None if there is none.
 
     This is faster than xDSL's lookup, which queries the traits of every op of the module.
     """
@@ -32,8 +32,8 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 
 def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
-    """Return the op that an op calls. Raises VerifyException if no op of these kinds has the
-    name."""
+    """Return the op that ``symbol`` names, as called by ``user``. Raises VerifyException if no op
+    of these kinds has the name."""
     found = find_symbol(user, symbol)
     if not isinstance(found, kinds):
         expected = " or ".join(getattr(kind, "name", "function") for kind in kinds)
@@ -42,11 +42,9 @@ def callee_of(user: Operation, symbol: SymbolRefAttr, *kinds: type[T]) -> T:
 
 
 def body_above(user: Operation, symbol: SymbolRefAttr, kind: type[T]) -> T:
-    """Return the function that an op runs.
-
-    Raises VerifyException unless it is of this kind and precedes the function that contains the op,
-    which excludes recursion.
-    """
+    """Return the function that ``symbol`` names, as run by ``user``. Raises VerifyException unless
+    it is of this kind and precedes the function that contains ``user``, which excludes
+    recursion."""
     found = callee_of(user, symbol, kind)
     around: Operation | None = user
     while around is not None and around.parent is not found.parent:
@@ -61,7 +59,8 @@ def body_above(user: Operation, symbol: SymbolRefAttr, kind: type[T]) -> T:
 def check_types(
     user: Operation, what: str, expected: Sequence[Attribute], found: Sequence[Attribute]
 ) -> None:
-    """Raise VerifyException if a call's operands or results do not match its callee."""
+    """Raise VerifyException if the types of a call's operands or results differ from those of its
+    callee."""
     if list(expected) != list(found):
         raise VerifyException(
             f"{user.name}: the {what} differ from those of the callee: expected "

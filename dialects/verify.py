@@ -20,20 +20,20 @@ def verify(module: ModuleOp) -> None:
 
 
 class Verifier:
-    """Verifies a program after each of several passes, most of which change few functions.
+    """A verifier for a program that several passes change in turn, most of them in few functions.
 
-    A program that equals a verified one is skipped, and so is a kernel that equals a verified one,
-    as kernels refer to nothing outside themselves. Other functions of a changed program are
-    verified again, as their validity depends on the functions that they call.
+    A program that equals a verified one is skipped, and a kernel that equals a verified one, as
+    kernels refer to nothing outside themselves. Other functions of a changed program are verified
+    again, as their validity depends on the functions that they call.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        """The number of each function so far, by structure."""
+        """The number of each function verified so far, by its structure."""
         self._kernels: set[int] = set()
         """The numbers of the verified kernels."""
         self._programs: set[tuple[int, ...]] = set()
-        """The verified programs, each as the numbers of its functions."""
+        """The verified programs, each represented by the numbers of its functions."""
 
     def verify(self, module: ModuleOp) -> None:
         """Raise VerifyException if a module is not consistent."""
@@ -54,10 +54,10 @@ class Verifier:
 
 
 def verify_program(module: ModuleOp) -> None:
-    """Raise VerifyException if a program is not consistent.
+    """Raise VerifyException if a program is not consistent, without verifying its kernels.
 
-    It checks everything that `verify` does, except kernels, which are most of a program's ops;
-    their callers are checked.
+    The kernels contain most ops of a program. Everything else that `verify` checks is checked,
+    including the calls of kernels.
     """
     module.verify(verify_nested_ops=False)
     for op in module.ops:
@@ -71,12 +71,13 @@ def _check_order(module: ModuleOp) -> None:
 
 
 def misplaced(module: ModuleOp) -> Iterator[Operation]:
-    """Yield the ops that read a value which is not defined before or around them."""
+    """Yield the ops with an operand that is not defined before them, in their block or in a block
+    around it."""
     yield from _misplaced(module, set())
 
 
 def order_error(op: Operation) -> VerifyException:
-    """Return the error for a misplaced op."""
+    """Return the error for an op with an operand that is not defined above it."""
     return VerifyException(f"an operand of {op.name} is not defined above it")
 
 

@@ -1,10 +1,10 @@
-"""Programs that are compiled in a process apart, while the threads of this one go on: passes hold
-the interpreter's lock.
+"""Compilation in another process, while the threads of this process go on: passes hold the
+interpreter's lock.
 
-The process (``driver.compiler``) gets the graph as the text of its stage, with the weights that it
-does not have from the request before. It compiles, and sends the program as an artifact without its
-large weights. Of these, it sends those that no program of this process has. It runs at a low
-priority, and ends when it has no work for a while.
+The other process (``driver.compiler``) gets the graph as the text of its stage, with the weights
+that it does not have from the previous request. It compiles the graph, and returns the program as
+an artifact without its large weights. It then sends those large weights that no program of this
+process has. It runs at a low priority, and ends when it has no work for a while.
 """
 
 from __future__ import annotations
@@ -42,24 +42,25 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MODULE = "tessella.driver.compiler"
-"""The module that the process runs. Nothing here imports it."""
+"""The module that a compiling process runs. This process does not import it."""
 
 MOST = 2
-"""The most processes: each may hold the weights of a model."""
+"""The largest number of compiling processes: each may hold the weights of a model."""
 
 SECONDS = 3600.0
 """Seconds after which a process without an answer counts as hung, if there is no deadline."""
 
 ATTEMPTS = 2
-"""Attempts to ask a process: one may just have ended for lack of work."""
+"""The number of attempts to send a request: a process may just have ended because it was idle."""
 
 PROGRAM, UNDECIDED, LATE, FAILED, MISSING, WEIGHTS = b"p", b"u", b"t", b"f", b"?", b"w"
-"""Answers; `worker.NO_MEMORY` is another one. Weights are missing until they are sent."""
+"""The kinds of answers, which are their first bytes; `worker.NO_MEMORY` is another kind. MISSING
+lists weights that must be sent before the request is repeated."""
 COMPILE, SEND, FETCH = b"c", b"s", b"w"
-"""Requests."""
+"""The kinds of requests, which are their first bytes."""
 
 BUNDLE = 64 << 20
-"""Bytes of weights in a message, unless one alone has more."""
+"""The most bytes of weights in one message. A larger weight has a message of its own."""
 
 COMPILERS = SharedPool(MODULE, MOST)
 
@@ -82,9 +83,9 @@ class ProgramRequest:
     """The weights by symbol."""
     options: CheckedOptions
     seconds: float | None
-    """Seconds until the deadline."""
+    """Seconds until the deadline; None if there is no deadline."""
     cache: str | None
-    """The folder of all caches."""
+    """The folder of all caches; None if caching is off."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,12 @@ class Answer:
 
 
 def compiled(graph: Graph, options: CheckedOptions) -> Answer | Refusal | None:
-    """Return the program of a graph, or the reason why it cannot be compiled with symbols.
+    """Return the program of a graph, compiled in another process, or a Refusal: the reason why the
+    graph cannot be compiled with symbols.
 
-    None means that this process has to compile it, as there are no other processes or they fail.
-    The graph is not changed. Raises CompileTimeoutError, and ResourceError if memory is short.
+    None means that this process has to compile the graph, as there are no other processes or they
+    fail. The graph is not changed. Raises CompileTimeoutError, and ResourceError if memory is
+    short.
     """
     pool = COMPILERS.get()
     if pool.size == 0:
@@ -194,8 +197,8 @@ def _program(artifact: bytes, one: Worker, until: float) -> Program:
 
 
 def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> list[Array]:
-    """Return the arrays with these SHA-256: from programs of this process, otherwise from the
-    compiling process."""
+    """Return the weights with the SHA-256 and the sizes in ``wanted``: from programs of this
+    process, otherwise from the compiling process."""
     found = {name: sharing.named.get(name) for name, _ in wanted}
     for group in _groups({name: size for name, size in wanted if found[name] is None}):
         found |= unbundled(one.ask(FETCH + json.dumps(group).encode(), until)[1:])
@@ -206,7 +209,8 @@ def _weights(one: Worker, wanted: Sequence[tuple[str, int]], until: float) -> li
 
 
 def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Yield the names of weights that are sent in one message, given their sizes."""
+    """Divide weights, given by name and size, into messages: yield the names of the weights in each
+    message."""
     group, total = list[str](), 0
     for name, size in sizes.items():
         if group and total + size > BUNDLE:

@@ -25,7 +25,7 @@ LAST = "tile"
 """The last stage that NumPy can run."""
 
 Verdict = Callable[[Sequence[Array]], str | None]
-"""Returns what is wrong with a program's outputs; None if they are right."""
+"""A function that describes the error in a program's outputs. It returns None if they are right."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Culprit:
 
 
 def states(graph: Graph, options: CheckedOptions) -> list[State]:
-    """The program as it is, and after each pass to the stage `tile`. The graph is used up."""
+    """Return copies of the program: before the first pass, and after each pass to the stage `tile`.
+    The graph is consumed."""
     kept = _Kept([State(_copy(graph))])
     lower(graph, options, start=graph.stage, stop=LAST, observer=kept)
     return kept.states
@@ -62,7 +63,7 @@ def states(graph: Graph, options: CheckedOptions) -> list[State]:
 
 @dataclass(frozen=True)
 class _Kept(PassObserver):
-    """Copies the program after each pass."""
+    """An observer that copies the program after each pass."""
 
     states: list[State]
 

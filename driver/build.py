@@ -55,7 +55,8 @@ from tessella.support.sizes import Size
 from tessella.targets import Target
 
 _MANY = 16
-"""The number of ops from which worker processes compile a program; they take a while to start."""
+"""The least number of ops of a program for which worker processes start before its passes run.
+Starting them takes a while."""
 
 
 @dataclass
@@ -74,7 +75,8 @@ class StagedProgram:
 
     @property
     def nodes(self) -> Mapping[str, Sequence[str]]:
-        """Return the nodes that each kernel computes: ONNX nodes, or lines of Python."""
+        """The nodes that each kernel computes, by the kernel's name: ONNX nodes, or lines of
+        Python."""
         kernels = (op for op in self.stages["loops"].ops if isinstance(op, KernelOp))
         return {
             op.sym_name.data: [name.data for name in op.nodes]
@@ -88,7 +90,7 @@ class StagedProgram:
 
 
 def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
-    """Remove the profiled versions of segments."""
+    """Return the LLVM IR by function, without the profiled versions of segments."""
     return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
 
 
@@ -104,9 +106,9 @@ def lower(
 ) -> StagedProgram:
     """Run the pipeline from one stage to another. The graph's module and weights are consumed.
 
-    A ``compilation`` receives the text of each kernel as soon as it is written; its callers verify
-    the module themselves. The ``observer`` sees the program around each pass. A pass that crashes
-    raises InternalError or PluginError: see ``crash``.
+    A ``compilation`` receives the text of each kernel as soon as it is written; a caller that
+    passes one verifies the lowered module itself. The ``observer`` sees the program around each
+    pass. A pass that crashes raises InternalError or PluginError: see ``crash``.
     """
     ctx, module = CompileContext(graph.weights), graph.module
     lowered = StagedProgram({start: module}, graph.weights, options)
@@ -172,7 +174,7 @@ def _load(
         compilation.add_all(_unprofiled(texts) if bare else texts)
     if not KNOBS.verify:
         with timings.of("verify"):
-            check(module, "lowering", verify_program)  # while workers compile the others
+            check(module, "lowering", verify_program)  # workers compile meanwhile
     numbers = count(1)
 
     def done(name: str) -> None:
@@ -193,7 +195,8 @@ def _load(
 
 
 def _pool(lowered: StagedProgram) -> Mapping[str, bytes]:
-    """Return the pool's object if threads can share a segment."""
+    """Return the object file of the thread pool's code, by its name; an empty mapping if no segment
+    is divided among threads."""
     several = divided(lowered.stages["loops"].body.block)
     return {pool.NAME: pool.pool_object(lowered.target)} if several else {}
 
@@ -226,13 +229,13 @@ def as_text(lowered: StagedProgram, stage: str) -> str:
 
 
 def check_stage(stage: object, known: Sequence[str]) -> None:
-    """Raise OptionError unless this is the name of one of these stages."""
+    """Raise OptionError unless ``stage`` is one of ``known``, names of stages."""
     if not isinstance(stage, str) or stage not in known:
         raise OptionError(f"no stage {stage!r}", expected=f"one of {', '.join(known)}")
 
 
 class _Assembler:
-    """Builds the steps of a program from ``@main``, or from a function that it runs."""
+    """A builder of a program from a function: ``@main``, or the body of a scan."""
 
     def __init__(
         self,
@@ -292,7 +295,8 @@ class _Assembler:
         """Return the module's symbols, each with the dimension or element of @main's inputs that is
         its value.
 
-        Raises UndecidedSizeError if there is none.
+        Raises UndecidedSizeError if a symbol is not the size of a dimension or the value of an
+        element.
         """
         found: dict[Size, tuple[type[Dimension | Element], int, int]] = {}
         main = main_function(self.module)

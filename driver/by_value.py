@@ -24,7 +24,7 @@ MAX_ELEMENTS = 4096
 """The most elements of an input that programs are specialised on."""
 
 _SHOWN = 8
-"""Elements of a value that an error shows."""
+"""The most elements of a value that a text shows. A larger value is shown as its type and shape."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Sizes:
 
     @property
     def array(self) -> Array:
-        """Return the value as an array of objects."""
+        """The elements as an array of objects, in the shape of the input."""
         array = np.empty(len(self.elements), object)
         array[:] = self.elements
         return array.reshape(self.shape)
@@ -72,16 +72,18 @@ class Sizes:
 
 
 class ByValue:
-    """The shape-determining inputs of a model: those that compilations have asked for so far."""
+    """The shape-determining inputs of a model: the inputs with values that compilations have
+    requested so far."""
 
     def __init__(self, inputs: Sequence[ValueInfo], indices: tuple[int, ...] = ()) -> None:
         self._inputs = inputs
         self.indices = indices
 
     def known(self, arrays: Sequence[Array | None]) -> Mapping[int, Array]:
-        """Return the values to specialise on; None among ``arrays`` is an unknown value.
+        """Return the values of the shape-determining inputs, by index.
 
-        Raises UnknownValueError if a needed value is unknown.
+        ``arrays`` has an entry for each input of the model, which is None if its value is unknown.
+        Raises UnknownValueError if the value of a shape-determining input is unknown.
         """
         missing = [self._inputs[i].name for i in self.indices if arrays[i] is None]
         if missing:
@@ -89,14 +91,15 @@ class ByValue:
         return {i: array for i in self.indices if (array := arrays[i]) is not None}
 
     def values(self, arrays: Mapping[int, Array]) -> tuple[InputValue, ...]:
-        """Encode the values of arrays. Raises ResourceError for one that is too large."""
+        """Return the InputValue of each array; ``arrays`` maps indices of inputs to arrays. Raises
+        ResourceError for an array with more than ``MAX_ELEMENTS`` elements."""
         return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
 
     def learn(self, error: UnknownValueError) -> None:
-        """Add the inputs that an error asks for.
+        """Add the inputs that ``error`` names to the shape-determining ones.
 
-        Raises the error if it asks for no new input, or for computed data, and ResourceError for an
-        input that is always too large.
+        Raises ``error`` itself if it names no new input, or if it is about computed data. Raises
+        ResourceError if an input of fixed shape has more than ``MAX_ELEMENTS`` elements.
         """
         if error.is_computed:
             raise error
@@ -112,8 +115,9 @@ class ByValue:
 
 
 def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:
-    """Return the program of a source for these inputs, and the inputs that it takes. Raises
-    TessellaError."""
+    """Return the program of a source for the inputs ``feeds``, specialised on those values that
+    shapes depend on, and the remaining tensors of ``feeds``, which are the program's inputs.
+    Raises TessellaError."""
     shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
     tensors = {info.name for info in source.inputs if info.is_tensor}
     by_value = ByValue(source.inputs)

@@ -1,6 +1,7 @@
-"""The C header of a model: a template, and valid C names.
+"""The C header of a model: its template, and the names that it reserves.
 
-It contains all code that is not generated: how the caller's threads run a phase.
+The template contains the C code that is the same for all models: how the caller's threads run a
+phase, for example.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from tessella.runtime.arena import ALIGNMENT
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE
 
 WEIGHTS = ("object", "file")
-"""Where weights can be: in the object, or in a file of their own."""
+"""The choices for storing weights: in the object file, or in a separate file."""
 
 _OTHERS = CONTEXT_SLOTS - 1 - CONTEXT.index("shares")
-"""Context slots that only profiled code and code for symbols read."""
+"""The number of context slots after ``shares``. Only profiled code and code with symbols read
+them."""
 
 _TEXT = """\
 /* $title
@@ -140,7 +142,8 @@ def header(name: str, values: Mapping[str, object]) -> str:
 
 
 def comment(text: str) -> str:
-    """Escape text that could end a comment: models may contain any name."""
+    """Return ``text`` with everything replaced that could end a C comment: names in models may
+    contain any characters."""
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
 
 

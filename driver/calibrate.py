@@ -32,7 +32,7 @@ from tessella.targets import Target, can_run, machine, measured
 Report = Callable[[str], None]
 
 BUDGET = 0.15
-"""Seconds for a figure, in addition to allocating its buffers."""
+"""Seconds for measuring one figure, in addition to allocating its buffers."""
 
 _TURNS = 20_000
 """Iterations of an arithmetic loop in one run: about 0.1 ms."""
@@ -41,15 +41,16 @@ _MOVED = 1 << 22
 """The least bytes that one run of a memory loop moves."""
 
 _MEMORY = (1 << 26, 1 << 29)
-"""Bounds on the buffer that represents memory, in bytes. It should be twice the last-level
-cache."""
+"""The least and the greatest size in bytes of the buffer that measures main memory. The buffer
+should have twice the size of the last-level cache."""
 
 _PROBE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A loop that a call runs, and the work of one run."""
+    """A compiled loop that measures the machine, and the amount of work of one run. Calling the
+    probe runs the loop."""
 
     amount: float
     """Operations or bytes of one run."""
@@ -57,13 +58,13 @@ class Probe:
     function: Callable[..., None]
     arguments: tuple[int, ...]
     keep: tuple[object, ...]
-    """Keeps the code and the buffers at these addresses alive."""
+    """Objects that keep the loop's code and the buffers at the addresses in ``arguments`` alive."""
 
     def __call__(self) -> None:
         self.function(*self.arguments)
 
     def rate(self, budget: float) -> float:
-        """Return the rate per second, from the fastest run within ``budget`` seconds."""
+        """Return operations or bytes per second, from the fastest run within ``budget`` seconds."""
         end = perf_counter() + budget
         best = self._seconds()
         while perf_counter() < end:
@@ -87,37 +88,42 @@ class Probes:
         self._library = Library(link(objects.files, objects.symbols))
 
     def flops(self) -> Probe:
-        """Independent multiply-adds on f32 vectors; counted in floating-point operations."""
+        """Return a probe of independent multiply-adds on f32 vectors, counted in floating-point
+        operations."""
         per_turn = accumulators(self.target) * self.target.lanes(32) * 2
         return self._arithmetic("multiply_adds", per_turn)
 
     def multiply_add_chain(self) -> Probe:
-        """Dependent multiply-adds; counted in multiply-adds."""
+        """Return a probe of a chain of dependent multiply-adds, counted in multiply-adds."""
         return self._arithmetic("multiply_add_chain", CHAIN)
 
     def integer_chain(self) -> Probe:
-        """Dependent integer operations beside vector work; counted in cycles."""
+        """Return a probe of a chain of dependent integer operations beside vector work, counted in
+        cycles."""
         return self._arithmetic("integer_chain", CHAIN)
 
     def read(self, size: int) -> Probe:
-        """Read ``size`` bytes (rounded up to a block) repeatedly; counted in bytes."""
+        """Return a probe that reads ``size`` bytes (rounded up to a block) repeatedly, counted in
+        bytes."""
         return self._memory("read_memory", self._blocks(size), 1)
 
     def write(self, size: int) -> Probe:
-        """Write ``size`` bytes (rounded up to a block) repeatedly; counted in bytes."""
+        """Return a probe that writes ``size`` bytes (rounded up to a block) repeatedly, counted in
+        bytes."""
         return self._memory("write_memory", self._blocks(size), 1)
 
     def copy(self, size: int) -> Probe:
-        """Copy one half of ``size`` bytes to the other; counts bytes read and bytes written."""
+        """Return a probe that copies one half of ``size`` bytes to the other, counted in bytes read
+        and bytes written."""
         return self._memory("copy_memory", self._blocks(-(-size // 2)), 2)
 
     def add(self, size: int) -> Probe:
-        """Add two thirds of ``size`` bytes into the last third, as STREAM's triad does; counts
-        bytes read and written."""
+        """Return a probe that adds two thirds of ``size`` bytes into the last third, as STREAM's
+        triad does, counted in bytes read and written."""
         return self._memory("add_memory", self._blocks(-(-size // 3)), 3)
 
     def _blocks(self, size: int) -> int:
-        """Round the size up to whole blocks."""
+        """Round a buffer's size in bytes up to whole blocks of a memory loop."""
         block = block_bytes(self.target)
         return max(1, -(-size // block)) * block
 
@@ -127,7 +133,8 @@ class Probes:
         return self._probe(per_turn * _TURNS, name, arguments, source, result)
 
     def _memory(self, name: str, size: int, buffers: int) -> Probe:
-        """Return a memory probe over one buffer, or from its first parts to its last."""
+        """Return a probe of the memory loop ``name`` over a buffer of ``buffers`` parts of ``size``
+        bytes each. The loop gets the addresses of the first and the last part."""
         buffer = _half_everywhere(size * buffers)
         first = buffer.ctypes.data
         repeats = max(1, _MOVED // buffer.nbytes)
@@ -142,7 +149,8 @@ class Probes:
 
 
 def _half_everywhere(size: int):
-    """Return a buffer filled with 0.5, a factor that keeps sums bounded and nonzero."""
+    """Return a buffer of ``size`` bytes, filled with the float32 0.5: a factor that keeps sums
+    bounded and nonzero."""
     buffer = aligned(size)
     buffer.view("float32").fill(0.5)
     return buffer
@@ -181,8 +189,8 @@ def measure(
 
 
 def level_sizes(target: Target) -> dict[str, int]:
-    """Return the bytes to read for measuring each cache level: they fit into it and exceed the
-    level before."""
+    """Return the size in bytes of the buffer that measures each cache level and main memory, by
+    name. A buffer fits into its level and exceeds the previous level."""
     least, most = _MEMORY
     memory = min(max(2 * target.l3, least), most, max(least, _physical_memory() // 8))
     return {
@@ -194,7 +202,7 @@ def level_sizes(target: Target) -> dict[str, int]:
 
 
 def _physical_memory() -> int:
-    """Return the bytes of physical memory; a small machine's if the system does not say."""
+    """Return the bytes of physical memory; 4 GiB if the system does not report them."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -206,7 +214,7 @@ def _count(value: float) -> int:
 
 
 def _rounded(value: float) -> float:
-    """Round to three digits: more would be noise."""
+    """Round a figure to three significant digits: further digits would be noise."""
     return float(f"{value:.3g}")
 
 

@@ -24,7 +24,8 @@ def compile_source(
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
-    """Compile a frontend's source; ``prepare`` compiles all size ranges ahead of calls.
+    """Compile a frontend's source to a model. ``prepare`` compiles the programs for all size ranges
+    ahead of calls.
 
     Raises TessellaError.
     """

@@ -10,7 +10,8 @@ from tessella.driver.tune import tune
 
 
 def compile_graph(graph: Graph, options: CheckedOptions, progress: Progress = quiet) -> Built:
-    """The program of a graph on this machine. The graph's weights are used up."""
+    """Build the program of a graph for this machine, after measuring kernels if ``options.pick`` is
+    ``measure``. The graph's weights are consumed."""
     check_machine(options)
     if options.pick == "measure" and graph.stage == "nn":
         copy = Graph(graph.module.clone(), graph.weights.copy())

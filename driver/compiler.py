@@ -1,9 +1,21 @@
-"""The process that compiles programs for another one: see ``driver.apart``.
+"""The process that compiles programs for another process: see ``driver.apart``.
 
-A request is a byte, the kind, then for COMPILE JSON, a `ProgramRequest`; for SEND a bundle of
-weights; for FETCH JSON, the SHA-256 of weights of the last program. An answer is a byte, the kind,
-then for PROGRAM a line of JSON, the timings, and below it an artifact; for MISSING JSON, the
-SHA-256 of weights that have to be sent before; for WEIGHTS a bundle.
+The first byte of a request is its kind. The content follows:
+
+- COMPILE: a `ProgramRequest` as JSON.
+- SEND: a bundle of weights.
+- FETCH: the SHA-256 of weights of the last program, as JSON.
+
+The first byte of an answer is its kind, too:
+
+- PROGRAM: the timings as a line of JSON, then the program as an artifact.
+- MISSING: the SHA-256 of weights that must be sent before the request is repeated, as JSON.
+- WEIGHTS: a bundle of weights after FETCH, nothing after SEND.
+- UNDECIDED: a `Refusal` as JSON.
+- LATE: the step at which time ran out, as text.
+- FAILED: the error as text.
+
+`worker.NO_MEMORY` is an answer without content.
 """
 
 from __future__ import annotations
@@ -38,7 +50,7 @@ NICE = 10
 
 
 def main(idle_seconds: float) -> NoReturn:
-    """Serve until no request has come for ``idle_seconds``."""
+    """Answer requests of the parent process until none has come for ``idle_seconds``."""
     with contextlib.suppress(OSError):
         os.nice(NICE)
     serve(Compiler().answer, idle_seconds, lambda: None)

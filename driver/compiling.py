@@ -12,7 +12,7 @@ from tessella.support.errors import ResourceError
 from tessella.support.foreign import is_foreign
 
 Progress = Callable[[str], None]
-"""Called with the name of each step."""
+"""A function that is called with the name of each step of a compilation."""
 
 
 def quiet(_: str) -> None:
@@ -24,7 +24,7 @@ class Timings(dict[str, float]):
 
     @contextmanager
     def of(self, name: str) -> Generator[None]:
-        """Add the seconds that the block takes."""
+        """Add the seconds that the block takes to the time of the step ``name``."""
         began = perf_counter()
         try:
             yield
@@ -33,12 +33,12 @@ class Timings(dict[str, float]):
 
 
 LLVM_WORK = "llvm work"
-"""The timing of LLVM's work. It mostly runs in other processes in parallel, and is no part of the
-total."""
+"""The name of the timing of LLVM's work. This work mostly runs in other processes in parallel, and
+is not part of the total."""
 
 
 def total(timings: Mapping[str, float]) -> float:
-    """Return the seconds of a whole compilation."""
+    """Return the seconds of a whole compilation: the sum of all timings except ``LLVM_WORK``."""
     return sum(seconds for name, seconds in timings.items() if name != LLVM_WORK)
 
 
@@ -51,7 +51,8 @@ CPython aborts if memory runs out while it handles an exception.
 
 @contextmanager
 def memory_to_compile() -> Generator[None]:
-    """Compile without collecting reference cycles. Raises ResourceError if memory runs out."""
+    """Run the block, which compiles, without collecting reference cycles. Raises ResourceError if
+    memory runs out, or if less than ``ROOM`` bytes are available."""
     try:
         memory.require(ROOM)
         with no_collection():

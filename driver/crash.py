@@ -19,8 +19,9 @@ from tessella.support.plugins import Plugin
 def reproduced(step: ModulePass, before: Callable[[], Graph]) -> Generator[Plugin | None]:
     """Yield the plugin of a pass, and turn a crash in the block into an error.
 
-    InternalError, or PluginError, says where the program ``before`` the pass was written. Errors
-    that a pass raises on purpose propagate unchanged, as do foreign ones.
+    The error, an InternalError or PluginError, names the files that reproduce the crash from the
+    program ``before`` the pass. Errors that a pass raises on purpose propagate unchanged, and so do
+    exceptions of signal handlers and of foreign packages.
     """
     try:
         with blamed(step) as plugin:
@@ -44,7 +45,9 @@ def _is_crash(error: Exception) -> bool:
 def _explained(
     step: ModulePass, error: Exception, repeat: str, folder: Path | None
 ) -> TessellaError:
-    """Return the error with the pass and the files that reproduce it."""
+    """Return the error to raise for a crash. The error names the pass. Its hint has ``repeat``, a
+    text on the command that reproduces the crash, and ``folder``, which has the files for the
+    command."""
     if isinstance(error, PluginError):
         hint = "; ".join(filter(None, [error.hint, repeat]))
         return PluginError(error.what, where=error.where, found=error.found, hint=hint)

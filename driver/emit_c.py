@@ -50,17 +50,17 @@ class CProgram:
     header: str
     object: bytes
     weights: bytes | None
-    """The weights, if they are not in the object."""
+    """The contents of the file of weights; None if the object contains the weights."""
 
 
 class _Memory:
-    """Parts of a block of memory, aligned to ``ALIGNMENT``."""
+    """The layout of a block of memory, with parts aligned to ``ALIGNMENT``."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
 
     def add(self, size: int) -> int:
-        """Return the offset of a new part."""
+        """Add a part of ``size`` bytes to the block, and return its offset."""
         start = self.size
         self.size += size + -size % ALIGNMENT
         return start
@@ -78,7 +78,7 @@ def emit_c(
     versions: str,
     weights: str = "object",
 ) -> CProgram:
-    """Return a program for C, whose functions begin with ``name``.
+    """Return the files of a program for C. The names of its functions begin with ``name``.
 
     Raises OptionError for a program with steps that are not native.
     """
@@ -131,12 +131,12 @@ class _HeaderWriter:
         self._apart = apart
         self._offsets = [self._weight(array) for array in program.weights]
         self._memory = _Memory()
-        """The memory after the contexts."""
+        """The layout of the workspace after the contexts of the threads."""
         self._inputs, self._outputs = inputs, outputs
         names = identifiers([info.name for info in (*inputs, *outputs)], RESERVED)
         self._names = names[: len(inputs)], names[len(inputs) :]
         self._values: dict[int, str] = dict(enumerate(self._names[0]))
-        """C expressions of pointers to values, by number."""
+        """C expressions for pointers to values of the program, by the value's number."""
         for number, constant in program.constants.items():
             offset = self._weight(np.ascontiguousarray(constant.array(program.weights)))
             self._values[number] = f"constants + {offset}"
@@ -151,7 +151,7 @@ class _HeaderWriter:
     def parts(
         self, steps: Sequence[NativeStep], shapes: Sequence[Sequence[int]]
     ) -> Mapping[str, object]:
-        """Return the parts that the template requires."""
+        """Return the text for each placeholder of the template that depends on the program."""
         body = list(self._calls(steps))
         private = max((known(step.private_bytes) for step in steps), default=0)
         arguments = self._arguments()
@@ -193,7 +193,7 @@ class _HeaderWriter:
         return f"{self._prefix}_{step.name}"
 
     def _calls(self, steps: Sequence[NativeStep]) -> Iterator[str]:
-        """Yield the calls of segments."""
+        """Yield the lines of C that call the program's segments."""
         results = dict(zip(self.program.results, self._names[1], strict=True))
         for step in steps:
             for number, spec in zip(step.outputs, step.specs, strict=True):
@@ -232,14 +232,15 @@ class _HeaderWriter:
                 yield f"  memcpy({name}, {source}, {_bytes(self._specs[number])});"
 
     def _arguments(self) -> list[str]:
-        """Return the arrays as C parameters of the function."""
+        """Return the C parameters for the inputs and outputs: pointers to arrays."""
         pairs = zip(self._names[0], self._inputs, strict=True)
         inputs = [f"const {_type(info)} *{name}" for name, info in pairs]
         pairs = zip(self._names[1], self._outputs, strict=True)
         return [*inputs, *(f"{_type(info)} *{name}" for name, info in pairs)]
 
     def _documentation(self, shapes: Sequence[Sequence[int]]) -> list[str]:
-        """Return a line of documentation for each array."""
+        """Return a line of the header's documentation for each input and output: its name, dtype
+        and shape."""
         results = [self._specs.get(number) for number in self.program.results]
         sizes = [*shapes, *(() if spec is None else spec.shape for spec in results)]
         infos, names = (*self._inputs, *self._outputs), (*self._names[0], *self._names[1])

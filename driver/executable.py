@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tessella.runtime.explain_types import PythonStep
     from tessella.runtime.explanation import Explanation
 
-# Imported lazily: a program from disk does not need the compiler.
+# Functions import the compiler when they need it: a program from disk does not need it.
 
 Array = npt.NDArray[Any]
 
@@ -39,29 +39,30 @@ class Executable(Generic[S]):
     timings: Mapping[str, float]
     """Seconds of each compilation step."""
     lower: Callable[[], StagedProgram]
-    """Recreates the stages."""
+    """A function that recreates the stages of the compilation."""
     known: StagedProgram | None = None
-    """The stages, if they are cached."""
+    """The stages of the compilation; None if they are not cached."""
     rest: RunningRest[S] | None = None
     """The continuation, if the program has a graph break."""
     passed: frozenset[int] = frozenset()
-    """Inputs that are no tensors, which the program does not take."""
+    """Indices of the model's inputs that are not tensors, which the program does not take."""
     sizes: Sequence[str] = ()
-    """The treatment of each dynamic dimension in the program, and the reason."""
+    """A text for each dynamic dimension: whether it is symbolic or a number in the program, and
+    why."""
     structure: object = None
-    """How the frontend assembles the results, if it does."""
+    """How the frontend assembles the results; None if it does not."""
 
     @property
     def lowered(self) -> StagedProgram:
-        """Return the stages, recreating them if they are not cached."""
+        """The stages of the compilation, recreated if they are not cached."""
         if self.known is None:
             self.known = self.lower()
         return self.known
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Return the explanation. It is created on demand, as finding rejected candidates takes
-        time."""
+        """The explanation of the program. It is created on demand, as finding rejected candidates
+        takes time."""
         from tessella.driver.explain import explain
 
         values = [str(value) for value in self.key.values]
@@ -69,24 +70,26 @@ class Executable(Generic[S]):
 
     @property
     def full_explanation(self) -> Explanation:
-        """Return the explanation with those of the most recently compiled subprograms."""
+        """The explanation of the program, with those of the most recently compiled subprograms."""
         explanation = self.explanation
         return explanation if self.rest is None else with_subprograms(explanation, self.rest)
 
     @cached_property
     def work(self) -> Mapping[str, Work]:
-        """The work of the kernels, for profiles."""
+        """The work of each kernel by name: operations, bytes and estimated time, which profiles
+        show."""
         from tessella.driver.work import work_of
 
         return work_of(self.lowered.stages, self.lowered.target)
 
     @cached_property
     def _left_out(self) -> Collection[int]:
-        """The inputs that the program does not take."""
+        """Indices of the model's inputs that the program does not take."""
         return self.passed.union(value.index for value in self.key.values)
 
     def run(self, arrays: Sequence[Array], threads: int, out: Out = ()) -> list[Array]:
-        """Return the program's outputs for all inputs of the model."""
+        """Run the program and return its outputs. ``arrays`` has all inputs of the model, including
+        those that the program does not take."""
         if left := self._left_out:
             arrays = [array for i, array in enumerate(arrays) if i not in left]
         return self.program.run(arrays, threads, out)
@@ -97,11 +100,12 @@ class Executable(Generic[S]):
             self.known = None
             self.__dict__.pop("explanation", None)
             self.__dict__.pop("work", None)
-            collect_many()  # They are one large reference cycle.
+            collect_many()  # The stages are one large reference cycle.
 
 
 def compile_ahead(rest: RunningRest[S]) -> Sequence[str]:
-    """Compile subprograms before a call. Returns what cannot be compiled, with reasons."""
+    """Compile the subprograms of a continuation ahead of calls. Returns a text with the reason for
+    each subprogram that cannot be compiled yet."""
     missing: list[str] = []
     for where, subprogram in rest.subprograms():
         try:
@@ -123,14 +127,15 @@ def with_subprograms(explanation: Explanation, rest: RunningRest[S]) -> Explanat
 
 
 def python_steps(steps: Sequence[Step]) -> list[PythonStep]:
-    """Return the steps after a graph break, as an explanation lists them."""
+    """Return the steps after a graph break in the form in which an explanation lists them."""
     return [
         {"op": step.op, "node": step.node, "native": step.function in TRIMMING} for step in steps
     ]
 
 
 def compiled_rest(rest: RunningRest[S], *, explained: bool = False) -> Rest[CompiledSubprogram]:
-    """Return the compiled subprograms in the form in which they are stored."""
+    """Return a continuation with the compiled models of its subprograms, in the form in which
+    artifacts store it. ``explained`` adds the explanations of the models."""
     return rest.program.rest.over(
         lambda each: CompiledSubprogram(
             each.interface, [model.compiled(explained=explained) for model in each.models.made()]

@@ -38,9 +38,9 @@ def explain(
 ) -> Explanation:
     """Return the explanation of a program.
 
-    It uses the program's stages, the values of inputs that it is specialised on, and the treatment
-    of dynamic dimensions. Without the `placed` stage, only kernels are known: an entry for each of
-    their nodes.
+    It uses the program's stages, ``values``, the inputs that the program is specialised on, and
+    ``sizes``, the treatment of dynamic dimensions. Without the `placed` stage, the explanation has
+    an entry for each node that a kernel computes, which says only which kernel that is.
     """
     if "placed" not in stages:
         stage = next(iter(stages))
@@ -137,7 +137,8 @@ def _readers(value: SSAValue) -> Iterator[str]:
 
 
 def _fusions(function: FuncOp) -> Iterator[Fusion]:
-    """Yield ops that patterns produced, and groups that run as one kernel."""
+    """Yield the fusions in a function: ops that patterns produced, and groups of elementwise ops
+    that run as one kernel."""
     for op in function.walk():
         pattern = op.attributes.get(PATTERN)
         if isinstance(op, NnOp) and isinstance(pattern, StringAttr):
@@ -153,7 +154,7 @@ def _fusions(function: FuncOp) -> Iterator[Fusion]:
             yield {"op": op.name, "node": node, "pattern": "elementwise", "consumed": names}
 
 
-# ** later stages **
+# ** entries of programs without the stage `placed` **
 
 
 def _row(
@@ -178,7 +179,7 @@ def _row(
 
 
 def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entry]:
-    """Yield the nodes that a kernel computes."""
+    """Yield an entry of the explanation for each node that a kernel computes."""
     outputs = kernel.function_type.outputs.data if isinstance(kernel, KernelOp) else ()
     place = place_of(outputs[0]) if outputs else None
     for node in kernel.nodes or ():
@@ -186,12 +187,13 @@ def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entr
 
 
 def _code(kernel: KernelOp | rt.KernelOp) -> int:
-    """Return the number of a kernel, in node order."""
+    """Return the number of a kernel, by which kernels are sorted; 0 if it has none."""
     return kernel.code.value.data if kernel.code is not None else 0
 
 
 def _kernels(module: ModuleOp) -> Iterator[Entry]:
-    """Yield kernels with their nodes, in order of creation, then the ops that run in NumPy."""
+    """Yield the entries of a module without places: the nodes of each kernel in the order of the
+    kernels' numbers, then the ops that run in NumPy."""
     found = (op for op in module.body.block.ops if isinstance(op, KernelOp | rt.KernelOp))
     kernels = sorted(found, key=_code)
     for group, op in enumerate(kernels):

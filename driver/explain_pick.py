@@ -61,7 +61,7 @@ class Explainer:
         self.pick = _pick(function)
         self.target = targets.resolve(self.pick["target"] if self.pick else "native")
         database = self.pick["database"] if self.pick else ""
-        known = Path(database).is_file()  # a stage that was loaded may lack it
+        known = Path(database).is_file()  # a loaded stage may name a file that this machine lacks
         times = of_this_machine(database if known else "", self.target)
         self.prices = Prices(self.target, times, _has("shared", function))
         named = (op for op in function.walk() if isinstance(op, NnOp) and op.kernel is not None)
@@ -108,8 +108,8 @@ class Explainer:
         }
 
     def _saved(self, op: NnOp) -> float:
-        """Return the seconds of a kernel call, and of writing and reading the operands that fusion
-        keeps in registers."""
+        """Return the seconds that the fusion of an elementwise op saves: a kernel call, and writing
+        and reading the operands that stay in registers. 0 if the op is not fused."""
         if not isinstance(op.parent_op(), FusedOp) or not isinstance(op, ElementwiseOp):
             return 0.0
         taken = (v for v in op.operands if not isinstance(v, BlockArgument))
@@ -117,19 +117,21 @@ class Explainer:
         return CALL + sum(moved) if moved else 0.0
 
     def conversion_seconds(self, op: CopyOp | CastOp | RelayoutOp) -> float:
-        """Return the cost of a conversion in seconds."""
+        """Return the estimated seconds of a conversion; 0 if a place is missing."""
         start, end = place_of(op.source.type), place_of(op.res.type)
         if start is None or end is None:
             return 0.0
         return step_seconds((type(op), end), op.source, start, self.target)
 
     def _listed(self, op: NnOp) -> list[Candidate]:
-        """Return the candidates of an op."""
+        """Return the candidates of an op: kernels, each at a place. Empty if the function does not
+        record its pick."""
         found = self.found.get(op)
         return found.placed(op, self.layouts) if found is not None else []
 
     def _option(self, costs: OpCost, c: Candidate, kernel: Kernel, error: float) -> _Option:
-        """Return a candidate that competes with the picked kernel."""
+        """Return the candidate ``c`` with its cost, and with the growth of weights relative to
+        ``kernel``, the picked kernel."""
         seconds, growth = costs.seconds(c.kernel, c.place, error), 0.0
         generated = c.kernel.cost is None and kernel.cost is None
         if generated and accepts(c.wants, costs.op.places or ()):
@@ -137,7 +139,8 @@ class Explainer:
         return _Option(c.site, c.place, seconds, growth)
 
     def _spare(self, costs: OpCost) -> list[_Option]:
-        """Return the fallbacks that could run an op and are not needed."""
+        """Return the rejected kernels that could run an op, but are not needed, as other kernels
+        take precedence."""
         found = self.found.get(costs.op)
         able = [r for r in found.rejected if r.able] if found is not None else []
         return [_Option(r.site, r.place, costs.seconds(r.site.kernel, r.place)) for r in able]
@@ -154,7 +157,8 @@ class Explainer:
         return result
 
     def _reason(self, op: NnOp, kernel: Kernel, cost: float, other: _Option) -> str:
-        """Return why a candidate that could run the op was not picked."""
+        """Return why ``other``, a candidate that could run the op, was not picked. ``kernel`` is
+        the picked kernel, and ``cost`` its estimate."""
         site = self._site(op, kernel)
         if self.pick is not None and self.pick["strategy"] == "grade" and site is not None:
             if other.site == site:
@@ -174,7 +178,8 @@ class Explainer:
         return f"it takes {duration(other.cost)}, and costs more together with the ops around it"
 
     def _site(self, op: NnOp, kernel: Kernel) -> Site | None:
-        """Return the place of the picked kernel, among its candidates."""
+        """Return the site of ``kernel``, the picked kernel, among the candidates of an op; None if
+        there is none."""
         sites = [site for site in self.found[op].ranks if site.kernel is kernel]
         # A result of low rank is row-major, whatever layout the kernel runs in.
         layouts = [place.layout for place in reversed(op.places or ())]
@@ -182,15 +187,16 @@ class Explainer:
         return next(ranked, None)
 
     def _is_close(self, op: NnOp, site: Site | None, cost: float, other: _Option) -> bool:
-        """Return whether the order of requested places decides between two estimates."""
+        """Return whether the order of requested places decides against ``other``: it ranks after
+        the picked site, and its estimate is not lower by more than ``TOLERANCE``."""
         ranks = self.found[op].ranks
         later = site is not None and ranks.get(other.site, 0) > ranks[site]
         return later and other.site.kernel.cost is None and TOLERANCE * other.cost > cost
 
 
 def _run_at(op: NnOp) -> PlaceAttr | None:
-    """Return the place that the kernel is priced at: the last result's, in the precision that it
-    reads."""
+    """Return the place at which the picked kernel of an op is priced: that of its last result, in
+    the precision that the kernel reads. None if the op has no places."""
     if not op.places:
         return None
     last = op.places[-1]
@@ -209,7 +215,8 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
 
 
 def _refused(function: FuncOp) -> list[str]:
-    """Return the methods that an option disabled."""
+    """Return the methods of kernels that options disabled for this function: Winograd's, or
+    none."""
     return ["winograd"] if _has("winograd", function) else []
 
 
@@ -220,7 +227,8 @@ def _has(setting: str, function: FuncOp) -> bool:
 
 
 def _pick(function: FuncOp) -> Pick | None:
-    """Return what the function records about its pick."""
+    """Return the record of how the kernels of a function were picked; None if the function has no
+    record."""
     record = function.attributes.get(PICK)
     if not isinstance(record, DictionaryAttr):
         return None

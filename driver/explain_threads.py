@@ -1,4 +1,5 @@
-"""Which kernels are divided among threads, and where these wait: read from the `loops` stage."""
+"""The explanation of threads: which kernels are divided among threads, and where threads wait for
+each other. It is read from the `loops` stage."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tessella.support.sizes import estimated
 
 
 def explain_threads(module: ModuleOp) -> Threads:
-    """Return how the kernels of a program run on several threads."""
+    """Return the calls of kernels that are divided among threads, and the barriers of a program."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, rt.KernelOp)}
     segments = buffer_segments(module)
     ops = [op for segment in segments for op in segment.body.block.ops]
@@ -30,10 +31,11 @@ def explain_threads(module: ModuleOp) -> Threads:
 
 
 def _times(segments: Sequence[rt.SegmentOp]) -> Mapping[str, int]:
-    """Return the executions of each segment per call."""
+    """Return how often each segment runs in a call of the program, by name. The number is an
+    estimate for loop bodies."""
     in_loops: Counter[str] = Counter()
     times: dict[str, int] = {}
-    # Callers of a segment come after it.
+    # A segment precedes its callers in the module.
     for segment in reversed(segments):
         name = segment.sym_name.data
         times[name] = in_loops[name] or 1

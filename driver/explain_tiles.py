@@ -1,4 +1,4 @@
-"""Why each kernel of a program has its schedule."""
+"""The explanation of tiles: why each kernel of a program has its schedule."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from tessella.targets import Target
 
 
 def explain_tiles(graph: Graph, options: CheckedOptions, kernel: str = "") -> Iterator[str]:
-    """The reasoning for every statement of the kernels whose names begin so, line by line.
+    """Yield the reasons for the schedule of each statement, line by line, for all kernels that have
+    a name beginning with ``kernel``.
 
-    Raises OptionError for a graph that is scheduled already, and if no kernel has such a name. The
-    graph is consumed.
+    Raises OptionError for a graph that is scheduled already, and if no kernel has a matching name.
+    The graph is consumed.
     """
     if IR_STAGES.index(graph.stage) >= IR_STAGES.index("tile"):
         raise OptionError(

@@ -17,13 +17,13 @@ NUMPY_SHARE = 0.1
 
 @dataclass
 class CompilesInCalls:
-    """Counts the compilations of a model with its subprograms, or of a function."""
+    """A counter of compilations inside calls: of a model and its subprograms, or of a function."""
 
     expected: int
-    """The number of expected compilations.
+    """The number of compilations inside calls that are expected, and cause no warning.
 
-    None are expected of a model, which can be compiled ahead of calls; a few of a function, one for
-    each kind of arguments.
+    The number is 0 for a model, which can be compiled ahead of calls. A function needs a few
+    compilations, one for each kind of arguments.
     """
     tells_numpy: bool = False
     """Whether a warning names the ops that NumPy runs."""
@@ -32,7 +32,8 @@ class CompilesInCalls:
     _has_told_numpy: bool = field(default=False, init=False)
 
     def tell(self, what: str, seconds: float, why: str, hint: str) -> None:
-        """Log a compilation. The first unexpected one is a warning."""
+        """Log that ``what`` was compiled inside a call, in how many seconds and why. The first
+        unexpected compilation is a warning, which includes ``hint``."""
         self._count += 1
         if self._count <= self.expected or self._has_warned:
             info("compile", "%s was compiled inside a call, in %.2f s: %s", what, seconds, why)

@@ -24,12 +24,14 @@ S = TypeVar("S", bound="Source")
 
 
 class KeptSource(Generic[S]):
-    """A source by its identity; ``read`` returns the source itself."""
+    """A source with an identity, by which its programs are cached. ``read`` returns the source
+    itself."""
 
     symbols: Sequence[Symbol] = ()
 
     def __init__(self, own: str | None, read: Callable[[], S]) -> None:
-        """``own`` identifies the source; None without a cache or an identity."""
+        """``own`` identifies the source; it is None without a cache or an identity. ``read`` is
+        called when the source itself is needed."""
         self._own = own
         self._read = read
         self._source: S | None = None
@@ -38,14 +40,15 @@ class KeptSource(Generic[S]):
         self.inputs: Sequence[ValueInfo] = self._kept.inputs
         self.outputs: Sequence[ValueInfo] = self._kept.outputs
         self.fingerprint = self._whole(own, self._kept.files)
-        """None without a cache or an identity."""
+        """The identity of the source with all its files; None without a cache or an identity."""
         if self.fingerprint is None:
             self._opened()
 
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """Return the program for these shapes of the inputs, and values of some. See ``Source``."""
+        """Return the program for these shapes of the inputs, specialised on ``values``, the values
+        of some inputs. See ``Source``."""
         missing = [name for name in self._kept.by_value if name not in (values or {})]
         if missing:
             raise UnknownValueError("a value on which shapes depend", missing)
@@ -79,7 +82,8 @@ class KeptSource(Generic[S]):
         return signature
 
     def _first(self) -> S:
-        """Read the source right after it was identified."""
+        """Read the source for the first time, right after it was identified. A subclass can check
+        that the source did not change meanwhile."""
         return self._read()
 
     def _opened(self) -> S:
@@ -88,20 +92,23 @@ class KeptSource(Generic[S]):
         return self._source
 
     def _files(self, source: S) -> Sequence[str]:
-        """Return the files that the source consists of beside its own."""
+        """Return the names of the files that belong to the source, in addition to its main file."""
         return ()
 
     def _whole(self, own: str | None, files: Sequence[str]) -> str | None:
-        """Return an identity of the source together with its files."""
+        """Return an identity of the source together with its further files, given ``own``, the
+        identity of its main file."""
         return own
 
 
 def inner(
     program: str | None, number: int, infos: Sequence[ValueInfo], read: Callable[[], Source]
 ) -> Source:
-    """Return the source of a subprogram.
+    """Return the source of a subprogram, which ``read`` returns.
 
-    Its identity is the key of its program, its number in that, and the types of its inputs.
+    Its identity consists of ``program``, the key of the program that contains the subprogram,
+    ``number``, the subprogram's number there, and ``infos``, the types of its inputs. If
+    ``program`` is None, the source has no identity.
     """
     if program is None:
         return read()

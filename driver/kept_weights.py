@@ -17,11 +17,11 @@ FOLDER = Folder("weights", 44 / 64)
 
 
 class MissingError(Exception):
-    """Weights that a program needs are missing."""
+    """The error that weights of a cached program are missing."""
 
 
 def keep(array: Array) -> str:
-    """Store an array of bytes if the disk allows. Returns its name."""
+    """Store an array of bytes on disk if possible. Returns its name, the SHA-256 of the bytes."""
     name = hashlib.sha256(array.data).hexdigest()
     sharing.named[name] = array
     if not FOLDER.has(name, array.size):

@@ -21,22 +21,23 @@ Asked = Shapes | tuple[Shapes, tuple[bytes, ...]]
 
 
 class Key(NamedTuple):
-    """The options and sizes that a program was compiled for."""
+    """The shapes and values that a program was compiled for."""
 
     made: ProgramShapes
-    """The shapes of inputs, followed by elements that are sizes."""
+    """The shape of each input; the shape of a shape-valued input is followed by its elements."""
     values: tuple[InputValue, ...] = ()
     """Values of shape-determining inputs, which the program does not take."""
     sizes: tuple[Sizes, ...] = ()
     """Elements of shape-valued inputs that are symbolic."""
 
     def shapes(self, inputs: Sequence[ValueInfo]) -> ProgramShapes:
-        """Return the shapes of the inputs, without elements."""
+        """Return the shapes of the inputs, without the elements of shape-valued inputs."""
         return shapes_in(inputs, self.made)
 
     @property
     def known(self) -> Mapping[str, Array]:
-        """Return the values by name."""
+        """The known values of inputs, by name: numbers, or symbols among the elements of
+        shape-valued inputs."""
         return {value.name: value.array for value in (*self.values, *self.sizes)}
 
 
@@ -46,6 +47,7 @@ S = TypeVar("S", int, Size)
 def shapes_in(
     inputs: Sequence[ValueInfo], made: tuple[tuple[S, ...], ...]
 ) -> tuple[tuple[S, ...], ...]:
-    """Return the shapes of the inputs, some of which are followed by their elements."""
+    """Return the shapes of the inputs, given ``made``, in which the shape of a shape-valued input
+    is followed by its elements."""
     pairs = zip(inputs, made, strict=True)
     return tuple(sizes[: len(info.shape)] for info, sizes in pairs)

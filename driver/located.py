@@ -1,7 +1,5 @@
-"""Parsing IR with the line of every op, so that errors can give locations.
-
-xDSL keeps no lines, and stops at the first error.
-"""
+"""Parsing IR with the line of every op, so that errors can give locations. xDSL records no lines,
+and stops at the first error."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class LocatedError:
     """An error in a text."""
 
     line: int | None
-    """From 1; None if unknown."""
+    """The number of the line, from 1; None if it is unknown."""
 
     message: str
 
@@ -55,7 +53,7 @@ class LocatedParser(SizeParser):
         self._problem = self._unreadable()
         try:
             super().__init__(ctx, "" if self._problem else text, name)
-        except ParseError as error:  # in the first word
+        except ParseError as error:  # the constructor parses the first word
             self._problem = LocatedError(self._line_of_error(error), error.msg)
             super().__init__(ctx, "", name)
 
@@ -68,7 +66,8 @@ class LocatedParser(SizeParser):
         return self._problem is None and self.pos == len(self._text)
 
     def parse_operation(self) -> Operation:
-        """Parse an op. Its line is that of its first result, or of its name."""
+        """Parse an op and record its line: that of its first result, or of its name if it has no
+        results."""
         line = self.line_of(self.pos)
         op = super().parse_operation()
         self.lines[op] = line
@@ -100,9 +99,11 @@ class LocatedParser(SizeParser):
             return LocatedError(self.line_of(self.pos), reason(error))
 
     def _unreadable(self) -> LocatedError | None:
-        """Return the first string that does not end on its line, or has an invalid escape.
+        """Return an error for the first string that does not end on its line, or has an invalid
+        escape; None if all strings are valid.
 
-        xDSL detects both too, but its time doubles with each further character of such a string.
+        xDSL also detects the error, but takes twice the time for each further character of the
+        string.
         """
         starts = (m.start() for m in _STRINGS.finditer(self._text) if m[0] == '"')
         start = next(starts, None)
@@ -125,12 +126,13 @@ class LocatedParser(SizeParser):
 
 
 _STRINGS = re.compile(r'''//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|"''')
-"""Comments and strings; a lone quote if a string does not end."""
+"""A pattern for comments and strings. It matches a quote alone where a string is not closed or has
+an invalid escape."""
 
 
 _MISSING = re.compile(r"[Ee]xpected|is not registered$")
-"""The parser's messages about a token that should be another one. Their position is that of the
-token found."""
+"""A pattern for the parser's messages that another token was expected. The position of these errors
+is that of the token found."""
 
 
 def verify_each(module: ModuleOp) -> Iterator[tuple[Operation, Exception]]:

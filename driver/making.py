@@ -44,19 +44,21 @@ if TYPE_CHECKING:
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
-# Imported lazily: a program from disk does not need the compiler.
+# Functions import the compiler when they need it: a program from disk does not need it.
 
 OPS = 12
-"""Ops up to which compiling a graph is faster than asking another process."""
+"""The number of ops from which a graph may be compiled by another process. Asking another process
+takes longer than compiling a smaller graph."""
 
 WAITING = "other process"
-"""The timing of another process's overhead: its start, and transfers."""
+"""The name of the timing of another process's overhead: its start, and transfers."""
 
 M = TypeVar("M", bound=SubprogramModel, covariant=True)
 
 
 class Part(Protocol[M]):
-    """Makes a model of a subprogram from its source; ``in_call``, while a call waits for it."""
+    """A function that makes a model of a subprogram from its source. ``in_call`` says that a call
+    waits for the model."""
 
     def __call__(
         self, options: CheckedOptions, source: Source, interface: Interface, /, *, in_call: bool
@@ -66,7 +68,7 @@ class Part(Protocol[M]):
 REFUSED = UndecidedSizeError, UnsupportedError
 """The errors which say that a program cannot be compiled with symbols.
 
-All others are different: exceptions of signal handlers, lack of memory, and bugs.
+Other errors have other causes: exceptions of signal handlers, lack of memory, and bugs.
 """
 
 
@@ -83,10 +85,12 @@ class Making(Generic[S]):
     forgets: bool
     """Whether the stages may be dropped, as the source recreates them."""
     in_call: bool = False
-    """Whether a call waits, beside which others may run: another process compiles large graphs."""
+    """Whether a call waits for the program. Another process then compiles a large graph if this
+    process has other threads, which can run meanwhile."""
 
     def run(self, progress: Progress) -> Executable[S]:
-        """Return the program. Raises one of REFUSED if it cannot be compiled with symbols."""
+        """Return the program, fetched from disk or compiled. Raises one of REFUSED if it cannot be
+        compiled with symbols."""
         check_machine(self.options)
         with deadline.within(self.options.timeout):
             return self._run(progress)
@@ -113,7 +117,7 @@ class Making(Generic[S]):
         return self.key, *self._symbols
 
     def _kept(self) -> str | None:
-        """Return the key of the program on disk."""
+        """Return the key of the program on disk; None if the program cannot be cached."""
         return program_cache.key(self.source.fingerprint, self._made_for, self.options)
 
     def _graph(self) -> Graph:
@@ -122,7 +126,7 @@ class Making(Generic[S]):
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
     def _lowered(self) -> StagedProgram:
-        """Recreate the stages."""
+        """Lower the graph again, and return the stages without weights."""
         from tessella.driver.build import lower
 
         with memory_to_compile():
@@ -142,7 +146,8 @@ class Making(Generic[S]):
         return Executable(self.key, program, timings, self._lowered, rest=rest)
 
     def _is_made(self, found: Manifest) -> bool:
-        """Return whether an artifact holds the single program that is requested."""
+        """Return whether ``found``, the manifest of an artifact, lists the requested program and no
+        other one."""
         target = targets.resolve(self.options.target)
         values = {value.index: value.data.hex() for value in self.key.values}
         sizes = {each.index: each.elements for each in self.key.sizes}
@@ -178,14 +183,15 @@ class Making(Generic[S]):
         return self._executable(graph, answer.program, timings)
 
     def _is_in_the_way(self, graph: Graph) -> bool:
-        """Return whether compiling a graph here would block other threads."""
+        """Return whether compiling a large graph in this process would block other threads, and
+        another process would compile the same program."""
         others = self.in_call and threading.active_count() > 1
         ops = (op for op in graph.module.walk() if op.operands and op.results)
         is_large = others and sum(1 for _ in islice(ops, OPS)) == OPS
         return is_large and program_cache.is_repeatable()
 
     def _here(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S]:
-        """Return the program compiled by this process. The graph is used up."""
+        """Return the program compiled by this process. The graph is consumed."""
         from tessella.driver.compile_graph import compile_graph
 
         with memory_to_compile():
@@ -201,7 +207,8 @@ class Making(Generic[S]):
         timings: Timings,
         lowered: StagedProgram | None = None,
     ) -> Executable[S]:
-        """Store a compiled program, and return it; ``lowered`` has its stages, if they exist."""
+        """Store a compiled program on disk, and return it as an executable. ``lowered`` has its
+        stages; it is None if another process compiled the program."""
         after = interfaces(graph)
         with timings.of("store"):
             self._store(program, after)
@@ -234,9 +241,10 @@ def subprograms_of(
     part: Part[S],
     program: str | None = None,
 ) -> RunningRest[S] | None:
-    """Return the continuation of a program with subprograms as models.
+    """Return the continuation of a program, with subprograms that ``part`` turns into models; None
+    if ``rest`` is None.
 
-    ``program`` identifies the program, if it is to be cached.
+    ``program`` identifies the program if its subprograms are to be cached.
     """
     if rest is None:
         return None
@@ -256,7 +264,8 @@ def stored(
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,
 ) -> Stored:
-    """Return a program of a model with these inputs in the form in which it is stored."""
+    """Return a program in the form in which artifacts store it. ``inputs`` are those of its model,
+    ``key`` has the shapes and values that it was compiled for."""
     values = {value.index: value.data for value in key.values}
     sizes = {each.index: each.elements for each in key.sizes}
     known = explanation, work, rest, sizes

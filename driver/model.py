@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MOST_REMEMBERED = 512
-"""The most bytes of a shape-determining input whose key is cached by its value."""
+"""The most bytes of the value of a shape-determining input by which keys of programs are cached.
+For a larger value, each call determines the key."""
 MAX_EXECUTABLES = 8
 """Programs that a model caches for concrete shapes and values, in addition to those for size
 ranges.
@@ -78,7 +79,8 @@ _HINT_OF_PARTS = (
 
 
 class Model(runnable.Model, Compiled):
-    """A signature, whose dimensions may be symbolic, and a bounded table of executables.
+    """A compiled model: a signature with dimensions that may be symbolic, and a bounded table of
+    executables.
 
     A program is compiled for shapes of the inputs, with concrete sizes or ranges, and for the
     values of shape-determining inputs.
@@ -98,10 +100,11 @@ class Model(runnable.Model, Compiled):
         most: int = MAX_EXECUTABLES,
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
-        """``elements`` are those of shape-valued inputs, which may have names.
+        """``elements`` are the elements of shape-valued inputs, by input name; an element may be a
+        name.
 
         ``in_call`` says that a call waits for the model. ``in_calls`` counts compilations in calls;
-        without it, the first one is expected.
+        without it, the first compilation in a call is expected.
         """
         super().__init__(source.inputs, source.outputs, options.threads, is_inner=is_inner)
         self._source: Source | None = source
@@ -119,14 +122,15 @@ class Model(runnable.Model, Compiled):
         self._only: Executable[Model] | None = None
         """The only program of a model without symbolic dimensions and shape-determining inputs."""
         self._lock = fork.Lock()
-        """Protects what is known of values and sizes."""
+        """The lock that protects ``_by_value`` and ``_open``, which later calls extend."""
         self._known: set[int] = set()
-        """Hashes of what programs were compiled for."""
+        """Hashes of the keys of all programs compiled so far, including those that the table has
+        dropped."""
         if not self._symbolic:
             self._compile_ahead(in_call=in_call)
 
     def _expect_versions(self) -> None:
-        """Make room for a program for each size range."""
+        """Set the size of the table of programs, with room for a program for each size range."""
         self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
     def _compile_ahead(self, *, in_call: bool) -> None:
@@ -138,7 +142,7 @@ class Model(runnable.Model, Compiled):
             if not self._by_value.indices:
                 raise
         else:
-            # No other program follows: cache no packed weights but these.
+            # There will be no other program: the model no longer needs its source.
             self._source = None
 
     def prepare(
@@ -227,10 +231,10 @@ class Model(runnable.Model, Compiled):
     def _compile_version(
         self, shapes: Shapes, arrays: Sequence[Array | None]
     ) -> Sequence[ShapeError]:
-        """Compile the program for a size range.
+        """Compile the program for a size range, given shapes and values in it. Returns the error of
+        sizes that do not fit together, if any.
 
-        Some ranges do not fit together, if a dimension has two names or an input is read as a
-        shape: these raise an error instead.
+        Ranges may not fit together if a dimension has two names, or if an input is read as a shape.
         """
         try:
             self._executable(shapes, arrays)
@@ -242,18 +246,18 @@ class Model(runnable.Model, Compiled):
         return []
 
     def _compile_subprograms(self) -> Sequence[str]:
-        """Compile those continuations after graph breaks whose types are known.
+        """Compile the subprograms in continuations after graph breaks if their types are known.
 
-        Returns the parts that were not compiled, with reasons.
+        Returns a text with the reason for each subprogram that was not compiled.
         """
         rests = [each.rest for each in self._programs.made() if each.rest is not None]
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the programs that there are as an artifact.
+        """Write the programs compiled so far to an artifact.
 
-        ``tessella.load`` runs it without the compiler, on this kind of machine, for the shapes that
-        were asked for so far. ``tessella compile`` writes artifacts for other machines.
+        ``tessella.load`` runs the artifact without the compiler, on this kind of machine, for the
+        shapes that these programs serve. ``tessella compile`` writes artifacts for other machines.
 
         Parameters
         ----------
@@ -276,7 +280,7 @@ class Model(runnable.Model, Compiled):
         return loaded.from_bytes, (data, self.threads)
 
     def compiled(self, *, explained: bool = False) -> CompiledModel:
-        """Return the programs that there are, as an artifact stores them.
+        """Return the programs compiled so far in the form in which an artifact stores them.
 
         Parameters
         ----------
@@ -357,7 +361,7 @@ class Model(runnable.Model, Compiled):
 
     @property
     def target(self) -> str:
-        """The name of the machine that it was compiled for."""
+        """The name of the target that the model was compiled for."""
         return targets.resolve(self._options.target).name
 
     def _known_programs(self) -> Sequence[Program]:
@@ -382,7 +386,7 @@ class Model(runnable.Model, Compiled):
         return self._followed(executable.rest.program, arrays, results)
 
     def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable[Model]:
-        """Return the program for a call."""
+        """Return the program that serves a call with these inputs. It is compiled if needed."""
         found = self._only
         if found is None:
             asked = self._asked(shapes, arrays) if self._by_value.indices else shapes
@@ -398,8 +402,10 @@ class Model(runnable.Model, Compiled):
         in_call: bool = False,
         is_own: bool = False,
     ) -> Executable[Model]:
-        """Return the program for these shapes and the values in the arrays that it depends on.
+        """Return the program for inputs with these shapes and, if shapes depend on them, these
+        values. It is compiled if needed.
 
+        ``arrays`` has None for unknown values. ``in_call`` says that a call waits for the program;
         ``is_own`` requests a program for exactly these shapes.
         """
         while True:
@@ -429,7 +435,8 @@ class Model(runnable.Model, Compiled):
         return remembered(self._open.keys, asked, MAX_KNOWN, make)
 
     def _asked(self, shapes: Shapes, arrays: Sequence[Array | None]) -> Asked | None:
-        """Return the key's cache key; None if shape-determining values are unknown or large."""
+        """Return the shapes and values by which the key of a program is cached; None if the values
+        of shape-determining inputs are unknown or large."""
         if not (indices := self._by_value.indices):
             return shapes
         values: list[bytes] = []
@@ -464,7 +471,8 @@ class Model(runnable.Model, Compiled):
         return Key(self._open.made(shapes) if self._symbolic else shapes)
 
     def _learn(self, error: UnknownValueError, shapes: Shapes) -> None:
-        """Specialise on the inputs that an error asks for. Raises it if there are none."""
+        """Add the inputs that ``error`` names to the shape-determining ones. ``shapes`` are those
+        of all inputs. Raises ``error`` itself if it names no new input."""
         before = self._by_value.indices
         self._by_value.learn(error)
         learnt = (i for i in self._by_value.indices if i not in before)
@@ -486,10 +494,10 @@ class Model(runnable.Model, Compiled):
         return executable
 
     def _tell_coverage(self, made: Executable[Model]) -> None:
-        """Warn about the ops that NumPy runs.
+        """Warn about the ops of a program that NumPy runs.
 
-        There is no warning if NumPy was requested, if an earlier process has warned, or if an input
-        has no elements, for which there is no native code.
+        There is no warning if NumPy was requested, if the program is from disk, as an earlier
+        process has warned, or if an input has no elements, for which there is no native code.
         """
         asked = all(place.partition("/")[0] == "host" for place in self._options.places)
         calls_numpy = any(isinstance(step, HostStep) for step in made.program.steps)
@@ -499,7 +507,8 @@ class Model(runnable.Model, Compiled):
             self._in_calls.tell_coverage(made.explanation.coverage)
 
     def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:
-        """Log a compilation; in a call, with the shapes of its inputs."""
+        """Log the compilation of the program for ``key``. ``call`` has the shapes of the inputs if
+        a call waited for it, otherwise None."""
         valued = {value.name: str(value) for value in (*key.values, *key.sizes)}
         text = ", ".join(
             valued.get(i.name, f"{i.name} {list(shape)}")
@@ -531,7 +540,7 @@ class Model(runnable.Model, Compiled):
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
         options = replace(self._options, several=self._open.is_one_of_several(key.made))
-        # A model with a single program keeps its source and stages.
+        # A model with a single program drops its source, and keeps the stages.
         varies = self._symbolic or key.values or key.sizes
         part = partial(part_of_model, in_calls=self._in_calls)
         types = source, self.inputs, self.outputs
@@ -549,7 +558,7 @@ def part_of_model(
 ) -> Model:
     """Return the model of a subprogram with symbolic sizes, some of them bounded.
 
-    ``in_calls`` counts for the whole model.
+    ``in_calls`` counts the compilations in calls of the whole model.
     """
     elements = interface.elements
     shapes = (*(info.shape for info in source.inputs), *elements.values())
@@ -567,7 +576,8 @@ def part_of_model(
 
 
 def _shape(name: str, given: object) -> tuple[int, ...]:
-    """Check a shape that a user gave for an input. Raises InputError."""
+    """Return a shape that a user gave for the input ``name``, as integers. Raises InputError if
+    ``given`` is not a sequence of integers."""
     try:
         return tuple(operator.index(size) for size in cast(Sequence[int], given))
     except TypeError as error:

@@ -36,13 +36,14 @@ def _stage_of(op: Operation) -> str | None:
 
 
 _LEADING = {OutlineSegmentsPass.name: "tile", ConvertTileToLoopsPass.name: "loops"}
-"""Passes after which a module is at another stage, even if it has no op of that stage."""
+"""The passes after which a module is at another stage, by pass name, even if the module has no op
+of that stage."""
 
 
 def check_stage(step: ModulePass, module: ModuleOp, done: Sequence[ModulePass] = ()) -> None:
-    """Raise OptionError for a pass whose stage is not the module's.
+    """Raise OptionError if ``step`` is a pass for other stages than that of the module.
 
-    The passes in ``done`` may have led to its stage.
+    ``done`` has the passes that ran before, which may have led to the stage even if no op shows it.
     """
     wanted = declared(type(step)).stages
     if any(_LEADING.get(each.name) in wanted for each in done):
@@ -61,7 +62,8 @@ def check_stage(step: ModulePass, module: ModuleOp, done: Sequence[ModulePass] =
 
 
 def _hint(found: str, wanted: Sequence[str], name: str) -> str:
-    """Return how to reach one of the stages."""
+    """Return a hint for users on how to get a module of a stage in ``wanted``, given one of the
+    stage ``found``, for the pass ``name``."""
     written = f"`tessella compile MODEL -o NAME.{wanted[0]}` writes it"
     between = IR_STAGES[IR_STAGES.index(found) + 1 : IR_STAGES.index(wanted[0]) + 1]
     if not between:

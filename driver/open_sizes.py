@@ -50,9 +50,10 @@ Dims = Mapping[str, int | Bounds]
 """Sizes, or bounds of sizes, by the names of dynamic dimensions."""
 
 Openness = Mapping[str, Bounds] | Literal["auto", "fixed"]
-"""The bounds of dimensions that are symbolic at once; other dimensions are unbounded.
+"""The bounds of dimensions, by name: all dynamic dimensions are symbolic from the start, those
+without bounds with any size.
 
-`auto`: dimensions with more than one size so far are symbolic. `fixed`: none is.
+`auto`: dimensions with more than one size so far are symbolic. `fixed`: no dimension is.
 """
 
 ANY_SIZE: Bounds = 0, MOST
@@ -60,15 +61,18 @@ FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
 """The first sizes of ranges: few rows, many rows, arrays beyond the caches, and arrays that threads
 divide even for one operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
-"""The ranges of models' dimensions, such as batches and sequences, and of arrays' dimensions."""
+"""The first sizes of ranges for the dimensions of models, such as batches and sequences, and for
+those of arrays."""
 MAX_VERSIONS = 64
 """The most programs for size ranges that a model caches."""
 MOST_TURNS = 4
-"""The most divisions of a dimension's ranges where decisions change."""
+"""The most further ranges of a dimension that begin at sizes where a decision of the compiler
+changes."""
 
 
 class OpenSizes:
-    """The symbols of a signature, and their treatment in programs."""
+    """The dynamic dimensions of a signature: which of their sizes are symbolic in programs, and in
+    which ranges."""
 
     def __init__(
         self,
@@ -78,8 +82,8 @@ class OpenSizes:
         starts: Sequence[int] = OF_MODELS,
         elements: Mapping[int, Dimensions] | None = None,
     ) -> None:
-        """``made_for`` are the symbols of an open source, ``starts`` the first sizes of ranges,
-        ``elements`` those of shape-valued inputs."""
+        """``made_for`` are the symbols of a source with sizes that are symbolic already, ``starts``
+        the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index."""
         self._ranges = starts
         self._is_auto = openness == "auto" and not made_for
         self._is_fixed = openness == "fixed" and not made_for
@@ -105,35 +109,38 @@ class OpenSizes:
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
-        """Names that are expressions of other names, such as ``past + 1``."""
+        """The sizes of dimensions, by name, with names that are expressions of other names, such as
+        ``past + 1``."""
         dimensions = {d for info in inputs for d in info.shape}
         self._values = names.keys() - dimensions
-        """Names of elements that name no dimension."""
+        """Names of elements of shape-valued inputs that are not names of dimensions."""
         self.keys: dict[Asked, Key] = {}
-        """The keys of programs by the shapes and values they serve. Cleared when another program
-        may serve."""
+        """The keys of programs, by the shapes and values that they serve. The table is cleared when
+        another program may serve shapes in it."""
         self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
         self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
         """The shapes that programs are compiled for, by the ranges of dimensions."""
         self._own: set[ProgramShapes] = set()
         """Shapes with specialised programs."""
         self._seen: dict[str, int] = {}
-        """The first sizes."""
+        """The sizes of the first shapes, by the name of the dimension."""
         self._made_for = {symbol.name: symbol for symbol in made_for}
         self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
         is_open = not (self._is_auto or self._is_fixed)
         self._open = set(names) if is_open else set[str]()
         """The symbolic dimensions."""
         self._turns: dict[str, list[int]] = {}
-        """Further first sizes of ranges, in order, by the symbol's name in programs."""
+        """The first sizes of further ranges, where decisions of the compiler change, by the
+        symbol's name in programs."""
         self._numbers: dict[tuple[str, int], str] = {}
-        """Why a range is compiled as numbers, by the symbol's name in programs and its least
-        size."""
+        """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
+        programs and the least size of the range."""
 
     def with_elements(self, counts: Mapping[int, int]) -> OpenSizes:
-        """Return these sizes with the elements of inputs.
+        """Return the same symbolic sizes, extended by the elements of shape-valued inputs.
+        ``counts`` is the number of elements of each input, by index.
 
-        The elements are numbers if users declare all sizes fixed.
+        Elements are numbers if users declare all sizes fixed.
         """
         if self._is_fixed or not counts:
             return self
@@ -145,20 +152,23 @@ class OpenSizes:
         return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
 
     def forget(self) -> None:
-        """Recompute which program serves which shapes."""
+        """Clear the caches of which program serves which shapes."""
         self.keys.clear()
         self._known.clear()
 
     @property
     def names(self) -> Sequence[str]:
-        """The dimensions that may be symbolic, and follow from no others."""
+        """The names of dimensions and elements that may be symbolic, except names that are
+        expressions of other names."""
         return [name for name in self._names if name not in self._derived]
 
     def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> ProgramShapes:
-        """Return the shapes of the program that serves these input shapes, followed by elements.
+        """Return the shapes that a program serving ``shapes`` is compiled for: sizes are numbers or
+        symbols.
 
-        Other shape-determining inputs have the shapes of their values. Raises InputError for a size
-        out of bounds.
+        The shape of a shape-valued input is followed by its elements, in ``shapes`` and in the
+        result. ``by_value`` has the indices of other shape-determining inputs, which keep their
+        sizes. Raises InputError for a size out of bounds.
         """
         key = shapes, by_value
         return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
@@ -188,8 +198,8 @@ class OpenSizes:
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
 
     def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
-        """Return the shapes that a program is compiled for with these ranges; derived names become
-        unbounded symbols."""
+        """Return the shapes that a program is compiled for with these ranges. Derived sizes become
+        expressions of the symbols of the ranges."""
         own = {self._names[name]: size for name, size in ranges.items()}
         found = {name: with_symbols(size, own) for name, size in ranges.items()}
         return tuple(
@@ -201,7 +211,8 @@ class OpenSizes:
         )
 
     def _look_at(self, shapes: Shapes, sizes: Mapping[str, int]) -> None:
-        """Make the dimensions symbolic whose sizes differ from the first ones."""
+        """Make those dimensions symbolic that have other sizes than in the first shapes. The first
+        shapes get a specialised program."""
         if not self._seen:
             self.make_own(shapes)
         elif shapes not in self._own:
@@ -211,7 +222,7 @@ class OpenSizes:
                 self.forget()
 
     def make_own(self, shapes: Shapes) -> None:
-        """Let these shapes have a specialised program, unless users specify dimensions."""
+        """Let these shapes have a specialised program. Do nothing unless ``dims`` is `auto`."""
         if self._is_auto:
             self._own.add(shapes)
             self._seen = self._seen or dict(self._sizes(shapes))
@@ -224,17 +235,19 @@ class OpenSizes:
 
     @property
     def count(self) -> int:
-        """The most programs for size ranges within the bounds."""
+        """The number of combinations of size ranges within the bounds: the most programs for them.
+        0 without dynamic dimensions, or if all sizes are fixed."""
         if self._is_fixed or not self._names:
             return 0
         names = (n for n in self.names if n not in self._values or n in self._open)
         return prod(len(self._starts(name)) for name in names)
 
     def versions(self) -> Mapping[ProgramShapes, Shapes]:
-        """Return the shapes of all programs within the bounds, with shapes that each one serves.
+        """Return the shapes of all programs within the bounds, each with input shapes that the
+        program serves.
 
-        All dynamic dimensions are symbolic from then on. Raises InputError if each set of sizes has
-        a program, or if there are more than a model caches.
+        All dynamic dimensions are symbolic from then on. Raises InputError if sizes are fixed, so
+        that each set of sizes has a program, or if there are more programs than a model caches.
         """
         if self._is_fixed and self._names:
             raise InputError(
@@ -258,14 +271,14 @@ class OpenSizes:
         return {self.made(shapes): shapes for shapes in served if shapes is not None}
 
     def _starts(self, name: str) -> Sequence[int]:
-        """Return one size of each range."""
+        """Return the least size of each range of the dimension ``name``, in order."""
         low, high = self._bounds[name]
         begins = {0, 1, *self._ranges, *self._turns.get(self._names[name], ())}
         return sorted({max(low, start) for start in begins if start <= high})
 
     def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
-        """Return the input shapes for these sizes of ``names``; None if a derived size is out of
-        its bounds."""
+        """Return the input shapes if the dimensions ``names`` have these sizes; None if a derived
+        size is out of its bounds."""
         known = dict(zip(self.names, sizes, strict=True))
         numbers = {self._names[name]: size for name, size in known.items()}
         derived = {name: value_of(size, numbers) for name, size in self._derived.items()}
@@ -288,14 +301,19 @@ class OpenSizes:
         return self._divide(symbols, error) or self._compile_numbers(symbols, error)
 
     def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
-        """Start another range where a decision changes."""
+        """Start another range at the size where, as ``error`` says, a decision of the compiler
+        changes.
+
+        Returns False if the error names no size in the range of a symbol, or if the dimension has
+        ``MOST_TURNS`` further ranges already.
+        """
         if not isinstance(error, UndecidedSizeError) or error.turn is None:
             return False
         about = [each for each in symbols if error.symbols == frozenset([each.name])]
         if not about or not about[0].low < error.turn <= about[0].high:
             return False
         turns = self._turns.setdefault(about[0].name, [])
-        if error.turn in turns:  # another thread has found it too
+        if error.turn in turns:  # another thread has started this range
             return True
         if len(turns) == MOST_TURNS:
             return False
@@ -306,7 +324,7 @@ class OpenSizes:
     def _compile_numbers(self, symbols: Set[Symbol], error: Exception) -> bool:
         if isinstance(error, UndecidedSizeError) and error.symbols:
             symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
-        # Many shape-determining values are no sizes, such as axes.
+        # Many shape-determining values are not sizes, but axes, for example.
         values = {self._names[name] for name in self._values}
         symbols = {symbol for symbol in symbols if symbol.name in values} or symbols
         why = str(error).partition("\n")[0]
@@ -408,7 +426,8 @@ def _symbol(name: str, first: int, last: int) -> Size:
 
 
 def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
-    """Return unused names for an input's elements."""
+    """Return names for ``count`` elements of an input that are not in ``taken``, and add them to
+    it."""
     while True:
         names = (name,) if count == 1 else tuple(f"{name}[{i}]" for i in range(count))
         if taken.isdisjoint(names):
@@ -418,7 +437,8 @@ def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
 
 
 def check_dims(dims: object) -> Openness:
-    """Check a user's sizes, such as ``{"batch": (1, 64), "seq": 128}``. Raises OptionError."""
+    """Return a user's value of the option ``dims``, such as ``{"batch": (1, 64), "seq": 128}``,
+    with bounds for each size. Raises OptionError if it is not valid."""
     if dims in ("auto", "fixed"):
         return dims
     if not isinstance(dims, Mapping):

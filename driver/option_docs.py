@@ -44,7 +44,7 @@ class OptionRow:
     """The allowed values; empty for numbers and paths."""
     is_number: bool
     metavar: str
-    """The placeholder of its value in a command's help."""
+    """The placeholder of the option's value in a command's help."""
     text: str
     """The description in the docstring of ``Options``."""
 

@@ -92,8 +92,8 @@ class CompileOptions(TypedDict, total=False):
     fallback: Fallback | None
     """``allow``, the default; ``error`` refuses ops that no kernel at the places can run."""
     timeout: float | None
-    """Seconds that a compilation may take; None, the default, for any. A longer one is a
-    CompileTimeoutError."""
+    """The most seconds that a compilation may take before it raises CompileTimeoutError; None, the
+    default, for no limit."""
     options: Options | None
     """Options that few programs need."""
 
@@ -106,7 +106,7 @@ class CheckedOptions(Options):
     target: str
     """The name of a target in ``targets``."""
     arch: str
-    """The target part of the target's places."""
+    """The first component of the target's places, such as ``x86``."""
     fallback: Fallback = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
     several: bool = False
@@ -116,13 +116,13 @@ class CheckedOptions(Options):
     budget: float = field(default=30.0, repr=False, compare=False)
     """Seconds that measuring kernels may take. Programs do not depend on it."""
     timeout: float | None = field(default=None, repr=False, compare=False)
-    """Seconds that a compilation may take."""
+    """The most seconds that a compilation may take; None for no limit."""
     threads: int = field(default=1, repr=False, compare=False)
-    """The number of threads. Programs do not depend on it."""
+    """The number of threads that run a program. Programs do not depend on it."""
 
 
 def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
-    """Return checked options. Raises OptionError.
+    """Return a user's options, checked and completed with defaults. Raises OptionError.
 
     The default places are those of the target: channels-last f32 first, then others, then NumPy.
     """
@@ -150,7 +150,7 @@ def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
 
 
 def check_machine(options: CheckedOptions) -> None:
-    """Raise OptionError if this machine cannot run the code."""
+    """Raise OptionError if this machine cannot run code for the target of ``options``."""
     target = targets.resolve(options.target)
     if not targets.can_run(target):
         raise OptionError(
@@ -161,8 +161,8 @@ def check_machine(options: CheckedOptions) -> None:
 
 
 def _database(pick: str) -> str:
-    """Return the database of measured times for a call that names none. Raises OptionError if
-    ``pick`` needs one."""
+    """Return the file of measured times for options that name none; empty if there is no default.
+    Raises OptionError if ``pick`` needs a file and caching is off."""
     named = os.environ.get(database.KNOB, "")
     if named or pick != "measure":
         return named
@@ -176,7 +176,8 @@ def _database(pick: str) -> str:
 
 
 def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> None:
-    """Raise OptionError for a value that a field of this type cannot have."""
+    """Raise OptionError if ``value`` is not valid for the option ``name``, which has the type
+    ``hint`` and, for a number, the bounds in ``facts``."""
     if get_origin(hint) is Literal:
         _check_type(name, value, (str,))
         check_choice(name, value, get_args(hint))

@@ -43,7 +43,7 @@ from tessella.support.knobs import KNOBS
 
 
 def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
-    """For each stage after `nn`, the passes that lead to it with these options.
+    """Return each stage after `nn` with the passes that lead to it under these options.
 
     Raises PluginError for plugins that do not match, and OptionError if ``TESSELLA_DEBUG_PASSES``
     names an unknown pass.
@@ -71,7 +71,7 @@ def _stages(options: CheckedOptions) -> Stages:
             [
                 InferShapesPass(),
                 MoveQuantizationPass(),
-                # weights of products are still bytes here
+                # before constant folding, as weights of products are still bytes
                 IntegerProductsPass(target=options.target),
                 FoldConstantsPass(),
                 SinkConstantsPass(),

@@ -21,19 +21,21 @@ Stages = Sequence[tuple[str, Sequence[ModulePass]]]
 
 
 def dialects(taken: Collection[str]) -> dict[str, Callable[[], Dialect]]:
-    """Return the dialects by name, not yet imported. Raises PluginError for a name in use."""
+    """Return the dialects of plugins by name, as functions that import them. Raises PluginError for
+    a name in ``taken``, or in use by another plugin."""
     return {plugin.name: partial(_dialect, plugin) for plugin in _named(DIALECTS, taken)}
 
 
 def passes(taken: Collection[str]) -> dict[str, Callable[[], type[ModulePass]]]:
-    """Return the passes by name, not yet imported. Raises PluginError for a name in use."""
+    """Return the passes of plugins by name, as functions that import them. Raises PluginError for a
+    name in ``taken``, or in use by another plugin."""
     return {plugin.name: partial(_pass, plugin) for plugin in _named(PASSES, taken)}
 
 
 def extended(stages: Stages) -> Stages:
-    """Insert the positioned passes of plugins into the pipeline.
+    """Return the pipeline with the passes of plugins that declare a position in it.
 
-    Raises PluginError if a pass that one of them names is missing.
+    Raises PluginError if the pipeline lacks a pass that a position refers to.
     """
     result = [(stage, list(steps)) for stage, steps in stages]
     taken = {step.name for _, steps in stages for step in steps}
@@ -45,15 +47,17 @@ def extended(stages: Stages) -> Stages:
 
 
 def plugin_of(step: ModulePass) -> Plugin | None:
-    """Return the plugin that provides a pass."""
+    """Return the plugin that provides a pass; None if none does."""
     return next((plugin for plugin in plugins(PASSES) if plugin.name == step.name), None)
 
 
 @contextmanager
 def blamed(step: ModulePass) -> Generator[Plugin | None]:
-    """Yield the plugin of a pass, and turn what the pass raises in the block into PluginError.
+    """Yield the plugin of a pass, or None, and turn an exception of a plugin's pass in the block
+    into PluginError.
 
-    TessellaErrors propagate unchanged, as do exceptions of signal handlers.
+    TessellaErrors propagate unchanged, except InternalError. Lack of memory and exceptions of
+    signal handlers propagate, too.
     """
     plugin = plugin_of(step)
     try:
@@ -113,7 +117,8 @@ def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
 def _insert(
     stages: Sequence[tuple[str, list[ModulePass]]], plugin: Plugin, cls: type[ModulePass]
 ) -> None:
-    """Insert a pass before the first pass with a name, or after the last one."""
+    """Insert a plugin's pass at the position that it declares: before the first pass of one name,
+    or after the last pass of another. Raises PluginError if there is no position."""
     before, after = declared(cls).runs_before, declared(cls).runs_after
     spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
     names = [steps[i].name for steps, i in spots]

@@ -41,19 +41,19 @@ SIGNATURES = Folder("signatures", 1 / 64)
 
 @dataclass(frozen=True)
 class Signature:
-    """Facts about a model that are known without reading it."""
+    """Facts about a model that are cached, to know them without reading the model."""
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
-    """Other files with tensors of the model, relative to its own."""
+    """Other files with tensors of the model, relative to the model's file."""
     by_value: Sequence[str] = ()
     """Inputs that are known to determine shapes."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A stored `UndecidedSizeError`."""
+    """The stored form of an `UndecidedSizeError`: why a program cannot be compiled with symbols."""
 
     what: str
     symbols: Sequence[str]
@@ -66,7 +66,7 @@ class Refusal:
 
     @property
     def error(self) -> UndecidedSizeError:
-        """Return the error."""
+        """The stored error, recreated."""
         return UndecidedSizeError(self.what, self.symbols, self.turn)
 
 
@@ -84,7 +84,8 @@ def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str |
 def fetch(
     key: str | None, is_wanted: Callable[[Manifest], bool]
 ) -> tuple[Program, Rest[Interface] | None] | None:
-    """Return the program and its continuation; None if it is not on disk, or does not load."""
+    """Return the cached program of a key and its continuation; None if it is not on disk, does not
+    load, or has a manifest that is not wanted."""
     data = None if key is None else FOLDER.read(key, lambda size: aligned(size).data)
     if data is None:
         return None
@@ -99,8 +100,8 @@ def fetch(
 def only_program(
     found: Artifact, is_wanted: Callable[[Manifest], bool]
 ) -> tuple[Program, Rest[Interface] | None] | None:
-    """Return the only program of an artifact and its continuation; None if it is not the requested
-    one."""
+    """Return the only program of an artifact and its continuation; None if ``is_wanted`` rejects
+    the artifact's manifest."""
     if not is_wanted(found.manifest):
         info("compile", "a program does not match its key, and is recompiled")
         return None
@@ -114,7 +115,8 @@ def only_program(
 def store(
     key: str | None, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], made: Compiled
 ) -> None:
-    """Store a program of a model with this signature if the disk allows."""
+    """Store a program under a key if the disk allows. ``inputs`` and ``outputs`` are the signature
+    of its model. Without a key, nothing is stored."""
     if key is None:
         return
     try:
@@ -127,24 +129,25 @@ def store(
 def refuse(key: str | None, error: UndecidedSizeError | UnsupportedError) -> None:
     """Store that a key's program cannot be compiled with symbols, and why."""
     if key is not None:
-        if isinstance(error, UnsupportedError):  # for any number of threads
+        if isinstance(error, UnsupportedError):  # stored as an undecided size without symbols
             error = UndecidedSizeError(str(error).partition("\n")[0], ())
         _keep(f"{key} refused", Refusal.of(error))
 
 
 def refusal(key: str | None) -> UndecidedSizeError | None:
-    """Return why a key's program cannot be compiled with symbols; None if that is not known."""
+    """Return the stored error that says why a key's program cannot be compiled with symbols; None
+    if none is stored."""
     found = None if key is None else _kept(Refusal, f"{key} refused")
     return None if found is None else found.error
 
 
 def fetch_signature(model: str) -> Signature | None:
-    """Return the signature of a model; None if it was not read before."""
+    """Return the cached signature of the model with this key; None if it is not cached."""
     return _kept(Signature, f"{model} {_versions()}") if _can_be_kept() else None
 
 
 def store_signature(model: str, signature: Signature) -> None:
-    """Store the signature of a model."""
+    """Store the signature of the model with this key if it can be cached."""
     if _can_be_kept():
         _keep(f"{model} {_versions()}", signature)
 
@@ -154,7 +157,8 @@ def _keep(key: str, record: object) -> None:
 
 
 def _kept(kind: type[T], key: str) -> T | None:
-    """Return a record from disk; None if there is none of this kind."""
+    """Return the record of type ``kind`` that is stored under a key; None if there is none, or if
+    it does not decode."""
     data = SIGNATURES.get(key)
     try:
         return None if data is None else decoded(kind, json.loads(data))
@@ -180,7 +184,7 @@ def _has_plugins() -> bool:
 
 
 def _has_kernels() -> bool:
-    """Return whether this process has declared kernels. It has none if nothing imported the
+    """Return whether this process has declared kernels; False if nothing has imported the kernel
     registry."""
     registry: Any = sys.modules.get("tessella.kernels.registry")
     return registry is not None and registry.has_added()
@@ -198,7 +202,7 @@ def _versions() -> str:
 
 
 def _llvm() -> Mapping[str, os.stat_result]:
-    """Return llvmlite's libraries without loading them."""
+    """Return the status of each of llvmlite's libraries, by path. The libraries are not loaded."""
     spec = find_spec("llvmlite")
     folders = [] if spec is None else spec.submodule_search_locations or []
     found = (path for folder in folders for path in Path(folder, "binding").glob("*llvmlite.*"))

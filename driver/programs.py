@@ -19,7 +19,7 @@ class _Entry(Generic[V]):
     lock: fork.Lock = field(default_factory=fork.Lock)
     value: V | None = None
     used: int = 0
-    """The time of the last request."""
+    """The time of the last request, as a count of requests to the table."""
 
 
 class ProgramTable(Generic[V]):
@@ -36,7 +36,7 @@ class ProgramTable(Generic[V]):
         self._entries: dict[Hashable, _Entry[V]] = {}
         self._clock = count(1)
         self._last: tuple[Hashable, V] | None = None
-        """The last requested program: most calls request it again."""
+        """The last requested program and its key: most calls request it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the program of a key, compiling it if needed. Raises what ``make`` raises."""
@@ -89,7 +89,8 @@ class ProgramTable(Generic[V]):
             return entry
 
     def _shrink(self) -> None:
-        """Drop the oldest programs. Unfinished ones stay, as threads may wait for them."""
+        """Drop the least recently requested programs beyond ``most``. Unfinished ones stay, as
+        threads may wait for them."""
         for key, _ in self._made()[: max(0, len(self._entries) - self.most)]:
             del self._entries[key]
 

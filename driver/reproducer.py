@@ -28,13 +28,15 @@ from tessella.support.versions import versions
 MOST_BYTES = 256 << 20
 """The most bytes of weights that are written; larger programs are written without weights."""
 
-_MOST_FOLDERS = 16  # of one process
+_MOST_FOLDERS = 16  # the most folders of one process
 _folders: dict[str, Path] = {}
-"""Folders by crash."""
+"""The folder of the files of each crash, by the pass, the type of the exception and its last
+frame."""
 
 
 def command(step: ModulePass, folder: Path) -> str:
-    """Return the command that reproduces a crash."""
+    """Return the `tessella-opt` command that reproduces a crash of the pass ``step``, given the
+    folder of the crash."""
     return _command(step, str(folder / "before.mlir"))
 
 
@@ -43,8 +45,11 @@ def _command(step: ModulePass, file: str) -> str:
 
 
 def write(step: ModulePass, before: Callable[[], Graph], error: Exception) -> Path | None:
-    """Write the files of a crash once per process. Returns their folder; None if it cannot be
-    written."""
+    """Write the files that reproduce a crash, once per process. ``before`` returns the program
+    before the pass.
+
+    Returns the folder of the files; None if they are not written.
+    """
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     key = f"{pipeline_text([step])} {type(error).__name__} {frames[-1] if frames else ''}"
     if key in _folders:
@@ -74,7 +79,8 @@ def _written(step: ModulePass, graph: Graph, error: Exception) -> Path:
 
 
 def _header(step: ModulePass) -> str:
-    """Return the command and the versions as comments."""
+    """Return comments for the file of a program: the command that reproduces the crash, and the
+    versions."""
     lines = [
         _command(step, "before.mlir"),
         f"{versions()}, python {platform.python_version()}, on {targets.native().name}",

@@ -29,10 +29,10 @@ class PassObserver:
     nothing."""
 
     def before(self, step: ModulePass, graph: Graph) -> None:
-        """Called before a pass runs."""
+        """Observe the program before the pass ``step`` runs."""
 
     def after(self, step: ModulePass, graph: Graph) -> None:
-        """Called after a pass has run."""
+        """Observe the program after the pass ``step`` has run."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,11 @@ class PassRunner:
         return module
 
     def _weights_before(self, stage: str) -> WeightStore:
-        """Return the weights for a reproducer.
+        """Return a copy of the weights before a stage's passes, for the files that reproduce a
+        crash.
 
-        After constant folding, large weights are left out, as packing must not coexist with another
-        copy.
+        After constant folding, the copy is empty if the weights are large, as packing must not
+        coexist with another copy.
         """
         weights = self.ctx.weights
         is_held = stage == _FOLDS or weights.nbytes() <= MOST_BYTES
@@ -84,7 +85,8 @@ _FOLDS = "placed"
 
 
 def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> None:
-    """Raise InternalError for a module that does not verify."""
+    """Raise InternalError if ``verify`` rejects a module. ``after`` names the pass that ran
+    before."""
     try:
         verify(module)
     except VerifyException as error:
@@ -92,7 +94,7 @@ def check(module: ModuleOp, after: str, verify: Callable[[ModuleOp], None]) -> N
 
 
 def _replayed(start: Graph, steps: Sequence[ModulePass]) -> Graph:
-    """Run passes on a copy of a program."""
+    """Return a copy of a program, after running passes on it."""
     graph = Graph(start.module.clone(), start.weights.copy())
     ctx = CompileContext(graph.weights)
     for step in steps:

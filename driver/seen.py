@@ -21,7 +21,7 @@ class Seen:
         """The number or the symbol of each size, by name, rank and dimension."""
 
     def shapes(self, found: Mapping[str, tuple[int, ...]]) -> Mapping[str, Dimensions]:
-        """Return the shapes by name, generalised over everything found so far."""
+        """Return the shapes of a call by name, with symbols for sizes that have varied so far."""
         sizes = {(n, len(s), axis): size for n, s in found.items() for axis, size in enumerate(s)}
         with self._lock:
             groups = {at: (self._known.get(at, size), size) for at, size in sizes.items()}

@@ -37,8 +37,8 @@ def ship(
     shapes: Sequence[Shapes],
     progress: Progress = quiet,
 ) -> Sequence[Buffer]:
-    """Return an artifact with a program for each of the options, which differ by target, and each
-    of the shapes.
+    """Return an artifact with a program for each combination of ``choices``, options that differ by
+    target, and ``shapes``.
 
     Any machine can generate code for any other. Raises TessellaError.
     """
@@ -95,9 +95,10 @@ def ship_c(
     progress: Progress = quiet,
     weights: str = "object",
 ) -> CProgram:
-    """Return a C header and an object, whose functions begin with ``name``.
+    """Return a C header and an object. The names of their functions begin with ``name``.
 
-    The weights are in the ``object`` or in a ``file``. Raises TessellaError.
+    ``weights`` is ``object`` to store weights in the object, or ``file`` to store them in a
+    separate file. Raises TessellaError.
     """
     from tessella.driver.build import build
     from tessella.driver.emit_c import emit_c

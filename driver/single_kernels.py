@@ -1,4 +1,4 @@
-"""Compares each kernel's native code with its statements.
+"""Comparison of each kernel's native code with its statements.
 
 A program at the stage `tile` is interpreted, recording the arguments of each kernel's first call. A
 program with these calls is then compiled, and the results are compared.
@@ -37,7 +37,7 @@ class WrongKernel:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call with its arguments and results."""
+    """A call of a kernel, with the arrays of its arguments and results."""
 
     op: CallOp
     arguments: Sequence[Array]
@@ -45,14 +45,15 @@ class _Call:
 
     @property
     def variable(self) -> list[int]:
-        """The arguments that are no weights."""
+        """Indices of the arguments that are not weights."""
         return [i for i, value in enumerate(self.op.arguments) if weight_of(value) is None]
 
     @property
     def can_be_alone(self) -> bool:
-        """Whether a program can have the call as a step.
+        """Whether a program can consist of the call.
 
-        Values between steps have no padding, and no step overwrites one.
+        The call must overwrite no argument, and its arguments and results must have no padding, as
+        they become inputs and outputs.
         """
         if callee_of(self.op, self.op.callee, KernelOp).taken:
             return False
@@ -61,7 +62,7 @@ class _Call:
 
 
 class _Recorder(Interpreter):
-    """Records the first call of each kernel."""
+    """An interpreter that records the first call of each kernel."""
 
     calls: dict[str, _Call]
 
@@ -99,7 +100,7 @@ def wrong_kernel(
 
 
 def _run(calls: Sequence[_Call], graph: Graph, options: CheckedOptions) -> list[Array]:
-    """The results of calls, in native code."""
+    """Return the results of calls, computed by native code."""
     program = compile_graph(_program(calls, graph), options).program
     return program.run(
         [
@@ -112,7 +113,8 @@ def _run(calls: Sequence[_Call], graph: Graph, options: CheckedOptions) -> list[
 
 
 def _program(calls: Sequence[_Call], graph: Graph) -> Graph:
-    """Return a program that makes these calls in sequence, with arguments of its own."""
+    """Return a program that makes these calls in sequence. All arguments that are not weights are
+    its inputs."""
     names = {call.op.callee_name for call in calls}
     kernels = [op for op in graph.module.ops if isinstance(op, KernelOp)]
     inputs = [call.op.arguments[i].type for call in calls for i in call.variable]
@@ -138,7 +140,7 @@ def _program(calls: Sequence[_Call], graph: Graph) -> Graph:
 
 
 def _weight(value: SSAValue, block: Block) -> SSAValue:
-    """Recreate a weight, or the view of one, in a block."""
+    """Add a copy of a weight, or of a view of a weight, to ``block``. Returns its value."""
     owner = value.owner
     assert isinstance(owner, Operation)
     sources = {x: _weight(x, block) for x in owner.operands}

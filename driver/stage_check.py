@@ -46,7 +46,7 @@ STAGE_DIALECTS = {
 }
 """The dialects of each stage's ops; where `nn` is allowed, so are ``NnOp``s of plugins."""
 
-_MOST_ELEMENTS = 1 << 59  # in memory: the limit of what addresses can distinguish
+_MOST_ELEMENTS = 1 << 59  # the most elements of a tensor in memory that addresses can distinguish
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Fault:
 
 
 def faults(stage: str, module: ModuleOp, weights: WeightStore) -> Iterator[Fault]:
-    """Yield what is wrong with a module that verifies."""
+    """Yield the errors of a module that verifies, and of its weights."""
     yield from _foreign_ops(stage, module)
     yield from _program(module)
     yield from _memory_orders(module)

@@ -78,7 +78,8 @@ def save_stage(path: str | os.PathLike[str], module: ModuleOp, weights: WeightSt
 
 
 def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
-    """Return the stage and its program. Raises InvalidModelError for any error in the files."""
+    """Read a stage file, and return the name of its stage and its program. Raises InvalidModelError
+    for any error in the files."""
     path = Path(path)
     stage = stage_of(path)
     if stage is None:
@@ -91,8 +92,9 @@ def load_stage(path: str | os.PathLike[str]) -> tuple[str, Graph]:
 
 
 def parsed(stage: str, text: str, weights: WeightStore, where: str) -> Graph:
-    """Parse the program of a stage, which names these weights. Raises InvalidModelError for any
-    error in them."""
+    """Return the program of a stage, parsed from ``text``. ``weights`` are the weights that it
+    names; ``where`` names the text in errors. Raises InvalidModelError for any error in the text
+    or the weights."""
     try:
         module = _checked(where, stage, text, weights)
     except InvalidModelError:
@@ -100,7 +102,7 @@ def parsed(stage: str, text: str, weights: WeightStore, where: str) -> Graph:
     except Exception as error:
         if is_foreign(error):
             raise
-        # Parsers and verifiers of single ops meet text here that they were not written for.
+        # Parsers and verifiers of single ops may raise any exception for malformed text.
         raise InvalidModelError(f"the text is broken: {_first_line(error)}", where=where) from error
     weights.keep(weight_symbols(module))
     return Graph(module, weights, stage)
@@ -122,7 +124,8 @@ class StageSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """Return the program. Raises ShapeError for shapes other than those it was lowered for."""
+        """Return the program of the file. Raises ShapeError for shapes other than those it was
+        lowered for."""
         arguments = main_function(self._graph.module).body.block.args
         types = zip(self.inputs, arguments, strict=True)
         known = {info.name: shape_of(argument) for info, argument in types}
@@ -187,7 +190,8 @@ def _read_text(path: Path) -> str:
 
 
 def load_weights(path: Path) -> WeightStore:
-    """Load the weights; without a file the store is empty, as not every program has weights.
+    """Load the weights of a stage from ``path``. The store is empty if there is no file, as not
+    every program has weights.
 
     Raises InvalidModelError for a damaged file.
     """
@@ -204,7 +208,8 @@ def weight_symbols(module: ModuleOp) -> set[str]:
 
 
 def _share(path: Path, store: WeightStore) -> None:
-    """Add the weights of other stages with this name to the store."""
+    """Add the weights of other stages with this name, which share the file of weights, to
+    ``store``. Raises OptionError if two weights have the same symbol."""
     others = [path.with_suffix(f".{stage}") for stage in IR_STAGES]
     others = [other for other in others if other != path and other.exists()]
     if not others or not weights_path(path).exists():
@@ -228,7 +233,8 @@ def _equal(a: Array, b: Array) -> bool:
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file atomically. Raises OptionError and OSError."""
+    """Replace a file atomically by the one that ``write`` writes to the path it gets. Raises
+    OSError, and OptionError if ``path`` is not a plain file."""
     if path.exists() and not path.is_file():
         raise OptionError("this is not a plain file", where=str(path))
     with disk.replaced(path) as new:

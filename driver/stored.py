@@ -30,7 +30,8 @@ def compiled(
     rest: Rest[CompiledSubprogram] | None = None,
     sizes: Mapping[int, Sequence[Size]] | None = None,
 ) -> Compiled:
-    """Return a program with what it was compiled for."""
+    """Return a program in the form in which artifacts store it: with its target, the shapes and
+    values that it was compiled for, and its explanation, work and continuation, if given."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
     known = explained, work or {}, rest, sizes or {}
@@ -38,7 +39,8 @@ def compiled(
 
 
 def parts(model: CompiledModel) -> Sequence[Buffer]:
-    """Return the bytes of an artifact. Raises OptionError for programs that cannot be stored."""
+    """Return the bytes of an artifact with the programs of ``model``. Raises OptionError for
+    programs that cannot be stored."""
     try:
         return dump(model, versions())
     except NotStorableError as error:

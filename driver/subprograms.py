@@ -28,7 +28,8 @@ class RunnableModel(Protocol):
     def run(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, npt.ArrayLike]
     ) -> Sequence[Array]:
-        """Return its outputs for inputs by name."""
+        """Run the model and return its outputs. ``output_names`` selects outputs, None all of them;
+        ``feeds`` has the inputs by name."""
         ...
 
 
@@ -36,7 +37,7 @@ class SubprogramModel(RunnableModel, Protocol):
     """A model that runs a subprogram of another one."""
 
     def prepare(self) -> None:
-        """Compile ahead of calls."""
+        """Compile the programs of the model ahead of calls."""
         ...
 
     def explain(self) -> Explanation:
@@ -54,13 +55,15 @@ Made = TypeVar("Made", bound=RunnableModel, covariant=True)
 
 
 class Make(Protocol[Made]):
-    """Compiles a subprogram from its source; ``in_call``, while a call waits for it."""
+    """A function that compiles a subprogram from its source to a model. ``in_call`` says that a
+    call waits for the model."""
 
     def __call__(self, source: Source, interface: Interface, /, *, in_call: bool) -> Made: ...
 
 
 Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
-"""Returns the source of a subprogram, given its number in the continuation and its input types."""
+"""A function that returns the source of a subprogram, given its number in the continuation and its
+input types."""
 
 _MOST = 4
 """The most models of a subprogram, one for each set of input types. Nearly all have one."""
@@ -88,7 +91,8 @@ class RunningSubprogram(Generic[M]):
         return self._model(infos, in_call=True).run(None, taken)
 
     def ahead(self) -> M | None:
-        """Return the model for what is known before any run; None if too little is known."""
+        """Return the model for the input types that are known before any run; None if the type of
+        an input is unknown."""
         inputs, types = self.interface.inputs, self.interface.types
         if not types.keys() >= set(inputs):
             return None
@@ -131,7 +135,7 @@ class RunningRest(Generic[M]):
         yield from ((where, model) for where, model in found if model is not None)
 
     def made(self) -> Iterator[tuple[str, M]]:
-        """Yield all compiled models of subprograms."""
+        """Yield all compiled models of subprograms, each with the description of its subprogram."""
         every = ((where, each.models.made()) for where, each in self.subprograms())
         yield from ((where, model) for where, models in every for model in models)
 
@@ -145,7 +149,7 @@ def interfaces(graph: Graph) -> Rest[Interface] | None:
 
 def sources(graph: Graph) -> Sources:
     """Return the sources of the subprograms of a program with graph breaks."""
-    rest = graph.rest  # must not keep the module alive
+    rest = graph.rest  # the returned function must not keep the graph's module alive
 
     def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
         if rest is None:
@@ -156,13 +160,14 @@ def sources(graph: Graph) -> Sources:
 
 
 def sources_again(program: Callable[[], Graph]) -> Sources:
-    """Return the sources of a program that is imported again when one is needed."""
+    """Return the sources of the subprograms of a program that ``program`` imports again, when the
+    first source is needed."""
     found = cache(lambda: sources(program()))
     return lambda number, infos: found()(number, infos)
 
 
 def whole(graph: Graph) -> Graph:
-    """Return the program. Raises OptionError if it has a graph break."""
+    """Return the graph itself. Raises OptionError if the program has a graph break."""
     if graph.rest is not None:
         steps = ", ".join(step.title for step in graph.rest.steps)
         raise OptionError(

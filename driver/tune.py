@@ -52,11 +52,11 @@ Report = Callable[[str], None]
 FEW = 4
 """The most candidates of an op that are measured."""
 FAR = 3.0
-"""Candidates with an estimate this many times the best one are not measured."""
+"""The ratio of a candidate's estimate to the best one above which the candidate is not measured."""
 TURNS, LONGEST = 25, 1.0
-"""The most runs of each candidate, and seconds after which an op's runs end."""
+"""The most runs of each candidate of an op, and seconds after which the runs of the op end."""
 COPIES = 16
-"""The most programs with weights of their own that alternate.
+"""The most copies of a program, each with its own weights, that alternate in a measurement.
 
 Weights found in a cache take negligible time to read, which would distort the measurement.
 """
@@ -64,7 +64,8 @@ Weights found in a cache take negligible time to read, which would distort the m
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measured kernel; times are in seconds."""
+    """The measurement of a kernel for an op at a place. ``estimated`` and ``seconds`` are in
+    seconds."""
 
     key: str
     node: str
@@ -86,11 +87,11 @@ class Unit:
 
     @property
     def cost(self) -> float:
-        """The estimated seconds of all of them with the best candidate."""
+        """The estimated seconds of all these equal ops together, with the best candidate."""
         return self.count * min(self.estimates)
 
     def key(self, candidate: Candidate) -> str:
-        """Return the name of a candidate's timing."""
+        """Return the key of a candidate's timing in the database."""
         return timing_key(op_text(self.op), candidate.kernel.name, candidate.place)
 
 
@@ -98,9 +99,10 @@ def tune(
     graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
+    Returns the new measurements.
 
-    The times are added to the database of the options, op by op. Raises OptionError if it cannot be
-    written, or if this machine cannot run the target.
+    The times are added to the database of the options, op by op. Raises OptionError if the database
+    cannot be written, or if this machine cannot run the target.
     """
     deadline = perf_counter() + seconds
     target = targets.resolve(options.target)
@@ -126,7 +128,8 @@ def tune(
 
 
 def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
-    """The ops of a program whose kernels are worth measuring, those that take longest first."""
+    """Return the ops of a program with kernels that are worth measuring, those that take longest
+    first. Equal ops are one unit."""
     kernels.load()
     found: dict[str, Unit] = {}
     prices = Prices(targets.resolve(options.target), shared=options.several)
@@ -147,7 +150,8 @@ def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
 def _before_the_pick(
     graph: Graph, options: CheckedOptions
 ) -> Iterator[tuple[FuncOp, PickKernelsPass]]:
-    """The functions of a program as the pick gets them."""
+    """Run the passes before the pick on a program, and yield each function with the pass that picks
+    kernels."""
     ctx = CompileContext(graph.weights)
     _, passes = pipeline(options)[0]
     for step in passes:
@@ -158,7 +162,7 @@ def _before_the_pick(
 
 
 def _unit(cost: OpCost, listed: Sequence[Candidate]) -> Unit | None:
-    """Return the best candidates of an op; None if there is no choice."""
+    """Return an op with the best candidates; None if fewer than two are worth measuring."""
     if len(listed) < 2 or costs_alike(cost.op, listed):
         return None
     ranked = sorted(((cost.modelled(c.kernel, c.place), i) for i, c in enumerate(listed)))
@@ -192,7 +196,8 @@ class _Runnable:
             call()
 
     def seconds(self) -> float:
-        """Return the seconds of a call, after one that loads everything else into the caches."""
+        """Return the seconds of a call of one copy, after a call of another copy has loaded other
+        data into the caches."""
         next(self._turns)()
         call = next(self._turns)
         start = perf_counter()
@@ -208,7 +213,7 @@ def _copy(program: Program) -> Program:
 
 
 class _Bench:
-    """Runs kernels as programs of their own, with cold weights."""
+    """A benchmark of kernels, each of which runs as a program of its own with cold weights."""
 
     def __init__(self, target: Target, options: CheckedOptions) -> None:
         self.target = target
@@ -218,19 +223,21 @@ class _Bench:
         self._overhead = min(nothing.seconds() for _ in range(5))
 
     def measure(self, unit: Unit, deadline: float) -> list[Measurement]:
-        """Measure a unit's candidates; returns nothing if this machine cannot run them."""
+        """Measure a unit's candidates. A candidate is left out if this machine cannot run it or,
+        except for the first one, if ``deadline`` has passed."""
         runnable: dict[int, _Runnable] = {}
         for i, candidate in enumerate(unit.candidates):
             if perf_counter() < deadline or not i:
                 try:
                     runnable[i] = self._built(unit.op, candidate)
                 except (UnsupportedError, ResourceError):
-                    continue  # its device is missing, or memory is short
+                    continue  # the candidate's device is missing, or memory is short
         seconds = self._times(runnable, min(deadline, perf_counter() + LONGEST))
         return [self._measurement(unit, i, times) for i, times in seconds.items()]
 
     def _times(self, runs: Mapping[int, _Runnable], end: float) -> dict[int, list[float]]:
-        """Return seconds of interleaved runs of each program until the end, at least three."""
+        """Return the seconds of each run of each program. The programs alternate until the time
+        ``end``, at least three times and at most ``TURNS`` times."""
         times: dict[int, list[float]] = {i: [] for i in runs}
         for run in runs.values():
             run.warm_up()
@@ -303,7 +310,8 @@ def _constant(value: SSAValue, main: FuncOp, weights: WeightStore) -> SSAValue:
 
 
 def _memory(type: Tensor) -> Array:
-    """Return a tensor's memory in its place's layout: numbers around 0, or indices in range."""
+    """Return an array for a tensor of this type, in the layout of its place: normally distributed
+    floats, or zeros, which are valid indices."""
     shape = shape_of(type)
     random = np.random.default_rng(0).standard_normal
     array = converted(

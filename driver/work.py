@@ -42,7 +42,7 @@ def work_of(stages: Mapping[str, ModuleOp], target: Target) -> dict[str, Work]:
 
 
 def _in_loops(module: ModuleOp) -> set[str]:
-    """Return the kernels that loops run."""
+    """Return the names of the kernels that the bodies of loops run."""
     bodies = {op.callee_name for op in module.walk() if isinstance(op, ScanOp)}
     inside = (segment for segment in segments(module) if segment.sym_name.data in bodies)
     return {op.callee_name for s in inside for op in s.body.block.ops if isinstance(op, CallOp)}
@@ -51,8 +51,8 @@ def _in_loops(module: ModuleOp) -> set[str]:
 def _constant_rate(module: ModuleOp, target: Target) -> float:
     """Return the rate at which constants are read, in bytes per cycle.
 
-    It is that of the nearest cache that holds all of a program's constants, as each run reads them
-    all.
+    The rate is that of the nearest cache that holds all of a program's constants, as each run reads
+    them all.
     """
     ops = (op for segment in segments(module) for op in segment.body.block.ops)
     sizes = {op.symbol: bytes_of(op.res.type) for op in ops if isinstance(op, WeightOp)}
@@ -60,8 +60,9 @@ def _constant_rate(module: ModuleOp, target: Target) -> float:
 
 
 def _kernel(kernel: KernelOp, target: Target, cold: float) -> Iterator[tuple[str, Work]]:
-    """Yield the work of a kernel. ``cold`` is the cycles per byte of a constant; constants in loops
-    are warm."""
+    """Yield the work of each piece of a kernel, by the piece's name in code. ``cold`` is the number
+    of cycles that reading a byte of a constant takes: 0 for a kernel in a loop, as its constants
+    are in a cache."""
     found = pieces(kernel)
     for number, piece in enumerate(found):
         name = kernel.sym_name.data + (f".{number}" if number else "")
@@ -98,8 +99,8 @@ def _points(op: ContractOp | SelectionOp) -> Size:
 
 
 def _operations(op: ContractOp | SelectionOp) -> Size:
-    """Return the operations of all points, aggregation or comparison included, and of all
-    results."""
+    """Return the number of arithmetic operations of a statement: those of all points of its loops,
+    aggregation or comparison included, and those on all results."""
     if isinstance(op, SelectionOp):
         return op.points * (sum(map(_computing, op.bodies)) + 1)
     accumulates = op.aggregation.data != "="
@@ -115,8 +116,8 @@ def _computing(region: Region) -> int:
 
 
 def _moved(piece: KernelPiece) -> Size:
-    """Return the bytes of the tensors that a piece reads and writes; of a tensor read in part, only
-    that part."""
+    """Return the bytes of the tensors that a piece of a kernel reads and writes; for a tensor read
+    in part, only that part."""
     outside = {*piece.inputs, *piece.outputs}
     moved: dict[SSAValue, Size] = {}
     for op in piece.ops:

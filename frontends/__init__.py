@@ -1,1 +1,2 @@
-"""The ways to write programs: ONNX, traced Python functions, the Tile language, stage files."""
+"""The frontends, which read programs: ONNX models, traced Python functions, the Tile language,
+stage files."""

@@ -1,4 +1,4 @@
-"""Conversion of users' arrays."""
+"""Conversion of numbers, and of arrays of other libraries, to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 
 def as_array(value: Any) -> npt.NDArray[Any] | None:
-    """Return a number, or an array of another library, as a NumPy array; None for anything else."""
+    """Return a number, or an array of another library, as a NumPy array; None if ``value`` is
+    neither."""
     if type(value) is int:
         return np.asarray(value, np.int64) if -(1 << 63) <= value < 1 << 63 else None
     if isinstance(value, bool | float | np.generic):

@@ -1,4 +1,4 @@
-"""``tessella.compile``: a model of any kind that a frontend reads, compiled."""
+"""``tessella.compile``, which compiles a model in any of the formats that the frontends read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def open_source(
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> Source:
-    """Open a path, the bytes of an ONNX file, or a ModelProto. Raises TessellaError.
+    """Return the source of programs for a path, the bytes of an ONNX file, or a ``ModelProto``.
+    Raises TessellaError.
 
     A path with the extension of a stage is a file that `tessella compile` wrote: see
     ``stage_file``.
@@ -55,7 +56,7 @@ def open_onnx(
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
 ) -> KeptModel:
-    """Open an ONNX model. Raises TessellaError."""
+    """Return the source of programs for an ONNX model. Raises TessellaError."""
     _check_import_options(values, max_bytes)
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     settings = {"constants": values or {}, **limits}
@@ -74,7 +75,8 @@ def _read(
 
 
 def _check_import_options(values: object, max_bytes: object) -> None:
-    """Raise OptionError unless these are a dictionary and a number of bytes."""
+    """Raise OptionError unless ``values`` is None or a dictionary, and ``max_bytes`` is None or an
+    integer."""
     for name, value, kind, expected in (
         ("values", values, Mapping, "a dictionary of arrays by the names of inputs"),
         ("max_bytes", max_bytes, int, "a number of bytes, as an int"),

@@ -41,7 +41,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Emitter:
-    """Appends ops to a block, and stores the weights that they name.
+    """An emitter of `nn` ops: it appends ops to a block and stores their weights.
 
     Each op records the current ``where``: its node or line in the source.
     """
@@ -49,9 +49,10 @@ class Emitter:
     def __init__(self, block: Block, where: Callable[[], str | None] = lambda: None) -> None:
         self.block = block
         self.root = block
-        """The block of the program; ``block`` differs while a function is emitted."""
+        """The block of the program. ``block`` is another block while a function's body is
+        emitted."""
         self.functions: list[FuncOp] = []
-        """The functions that the program runs, callees first."""
+        """The functions that ops of the program call, callees first."""
         self.weights = WeightStore()
         self.where = where
 
@@ -71,43 +72,44 @@ class Emitter:
         return self.values(op.results)
 
     def values(self, values: Sequence[SSAValue]) -> tuple[Value, ...]:
-        """Wrap results or arguments, which adds operators."""
+        """Wrap SSA values (results or arguments) as ``Value``, which has operators."""
         return tuple(Value(self, value) for value in values)
 
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
-        """Return a tensor of equal elements. Raises ShapeError for a number that the dtype
-        lacks."""
+        """Return a tensor whose elements all equal ``value``. Raises ShapeError for a number that
+        the dtype cannot represent."""
         _check_fits(value, np.dtype(dtype))
         return self.append(nn.SplatOp(value, tensor(element_type(dtype), shape)))[0]
 
     def scalar(self, value: float | Size, dtype: npt.DTypeLike) -> Value:
-        """Return a tensor of rank 0. The value may be a size."""
+        """Return a scalar tensor. ``value`` may be a symbolic size."""
         if isinstance(value, int | float):
             return self.splat(value, (), dtype)
         return self.sizes_as(np.array(value, object), dtype)
 
     def constant(self, array: Array, name: str = "constant") -> Value:
-        """Return a tensor with these elements; a single element becomes a splat."""
+        """Return a tensor with the elements of an array. If the array has a single element, the
+        tensor is a splat, otherwise a weight."""
         if array.size == 1:
             return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
         return self.append(nn.WeightOp(symbol, type_of(array)))[0]
 
     def sizes(self, values: Sequence[Size]) -> Value:
-        """Return sizes as a vector of int64."""
+        """Return a vector of int64 with these sizes, which may be symbolic."""
         if is_static(values):
             return self.constant(np.array(values, np.int64))
         return self.emit(nn.SizesOp, values=tuple(values))[0]
 
     def sizes_as(self, values: Array, dtype: npt.DTypeLike) -> Value:
-        """Return an array of sizes as a tensor."""
+        """Return a tensor of a dtype with the sizes in an array."""
         return self.sizes(values.reshape(-1).tolist()).reshape(values.shape).cast(dtype)
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Append ops to another block within the context."""
+        """Make ops go to another block within the context."""
         outer, self.block = self.block, block
         try:
             yield
@@ -147,17 +149,17 @@ class Value:
 
     @property
     def shape(self) -> tuple[Size, ...]:
-        """The sizes of its dimensions."""
+        """The sizes of the tensor's dimensions."""
         return shape_of(self.ssa)
 
     @property
     def rank(self) -> int:
-        """The number of its dimensions."""
+        """The number of the tensor's dimensions."""
         return len(self.shape)
 
     @property
     def dtype(self) -> DType:
-        """The type of its elements."""
+        """The dtype of the tensor's elements."""
         return dtype_of(self.ssa.type)
 
     @property
@@ -233,7 +235,8 @@ class Value:
         return self._with(nn.GreaterEqualOp, other)
 
     def equals(self, other: Operand) -> Value:
-        """Compare elements: ``==`` compares the identity of values."""
+        """Return whether elements are equal, elementwise. (``==`` compares the identity of
+        values.)"""
         return self._with(nn.EqualOp, other)
 
     def __and__(self, other: Value) -> Value:
@@ -248,66 +251,68 @@ class Value:
     # ** reductions **
 
     def sum(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
-        """The sum over axes."""
+        """Emit the sum over ``axes``."""
         return self.op(nn.ReduceSumOp, axes=tuple(axes), keepdims=keepdims)
 
     def mean(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
-        """The mean over axes."""
+        """Emit the mean over ``axes``."""
         return self.op(nn.ReduceMeanOp, axes=tuple(axes), keepdims=keepdims)
 
     def max(self, axes: Sequence[int], *, keepdims: bool = False) -> Value:
-        """The maximum over axes."""
+        """Emit the maximum over ``axes``."""
         return self.op(nn.ReduceMaxOp, axes=tuple(axes), keepdims=keepdims)
 
     # ** type and shape: each returns the value itself if nothing changes **
 
     def cast(self, dtype: npt.DTypeLike) -> Value:
-        """The elements converted to a dtype."""
+        """Emit a conversion of the elements to ``dtype``."""
         same = self.dtype == np.dtype(dtype)
         return self if same else self.op(nn.CastOp, to=element_type(dtype))
 
     def reshape(self, shape: Sequence[Size]) -> Value:
-        """The elements in another shape, in row-major order."""
+        """Emit a reshape: the elements in row-major order, in another shape."""
         same = self.shape == tuple(shape)
         return self if same else self.op(nn.ReshapeOp, shape=tuple(shape))
 
     def flat(self) -> Value:
-        """The elements in one dimension."""
+        """Emit a reshape to one dimension."""
         return self.reshape((math.prod(self.shape),))
 
     def transpose(self, perm: Sequence[int]) -> Value:
-        """The value with permuted dimensions."""
+        """Emit a transpose: dimension ``perm[i]`` becomes dimension ``i``."""
         same = list(perm) == list(range(len(perm)))
         return self if same else self.op(nn.TransposeOp, perm=tuple(perm))
 
     def expand(self, shape: Sequence[Size]) -> Value:
-        """The value broadcast to a shape."""
+        """Emit a broadcast to ``shape``."""
         same = self.shape == tuple(shape)
         return self if same else self.op(nn.ExpandOp, shape=tuple(shape))
 
     def slice(
         self, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int] | None = None
     ) -> Value:
-        """Return ``sizes`` elements from ``starts`` on, in ``steps`` (1 by default)."""
+        """Emit a slice: along each dimension, ``sizes`` elements from ``starts`` on, with strides
+        ``steps`` (1 by default)."""
         steps = (1,) * self.rank if steps is None else tuple(steps)
         if tuple(sizes) == self.shape and all(step == 1 for step in steps):
             return self
         return self.op(nn.SliceOp, starts=tuple(starts), sizes=tuple(sizes), steps=steps)
 
     def part(self, axis: int, start: Size, size: Size) -> Value:
-        """Return ``size`` elements from ``start`` on along an axis."""
+        """Emit a slice along one axis: ``size`` elements from ``start`` on."""
         starts = [start if d == axis else 0 for d in range(self.rank)]
         return self.slice(starts, [*self.shape[:axis], size, *self.shape[axis + 1 :]])
 
     def pad(self, low: Sequence[Size], high: Sequence[Size], value: float = 0.0) -> Value:
-        """Pad each dimension with a number."""
+        """Emit padding with ``value``: ``low`` elements before each dimension, ``high`` elements
+        after it."""
         if not any((*low, *high)):
             return self
         pads = {"low": tuple(low), "high": tuple(high)}
         return self.op(nn.PadOp, **pads, mode="constant", value=value)
 
     def gather(self, indices: Value, axis: int) -> Value:
-        """Return the slices at indices along an axis."""
+        """Emit a gather: the slices of this value at ``indices`` along ``axis``."""
         return self.op(nn.GatherOp, indices, axis=axis)
 
 
@@ -317,9 +322,10 @@ Values = Sequence[Value]
 
 
 def where(condition: Value, x: Operand, y: Operand) -> Value:
-    """Return the elements of x where a condition is true, and those of y elsewhere.
+    """Emit a selection: the elements of ``x`` where ``condition`` is true, otherwise those of
+    ``y``.
 
-    One of them must be a value.
+    At least one of ``x`` and ``y`` must be a ``Value``.
     """
     like = x if isinstance(x, Value) else y
     assert isinstance(like, Value)
@@ -328,7 +334,11 @@ def where(condition: Value, x: Operand, y: Operand) -> Value:
 
 
 def product(a: Value, b: Value) -> Value:
-    """NumPy's matmul: a vector is a row on the left and a column on the right."""
+    """Emit a matrix product as NumPy's ``matmul`` computes it: a vector on the left is a row, on
+    the right a column.
+
+    Raises ShapeError for a scalar.
+    """
     if not a.rank or not b.rank:
         raise ShapeError("a matrix product takes no scalars", hint="multiply by them with *")
     left = a if a.rank > 1 else a.reshape((1, *a.shape))
@@ -339,7 +349,7 @@ def product(a: Value, b: Value) -> Value:
 
 
 def concat(values: Values, axis: int) -> Value:
-    """Concatenate values along an axis."""
+    """Emit a concatenation of values along ``axis``."""
     first, *others = values
     return first.op(nn.ConcatOp, *others, axis=axis) if others else first
 

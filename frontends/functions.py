@@ -12,9 +12,11 @@ from tessella.dialects import nn
 
 
 def isolate(body: Block) -> Sequence[SSAValue]:
-    """Make a function's block independent of outer values.
+    """Make a function's block independent of values that other blocks define, and return the values
+    that it captured.
 
-    Constants are copied into it, and other values become arguments, which are returned.
+    Constants are copied into the block. Each other value becomes an argument of the block, in the
+    order of the result.
     """
     inner: dict[SSAValue, SSAValue] = {}
     others: list[SSAValue] = []
@@ -45,7 +47,8 @@ def _brought(value: SSAValue, body: Block) -> SSAValue:
 
 
 def clean(function: FuncOp) -> set[str]:
-    """Remove ops without used results. Returns the functions that the remaining ops run."""
+    """Remove the ops of a function whose results have no uses. Returns the names of the functions
+    that the remaining ops call."""
     used: set[str] = set()
     for op in reversed(tuple(function.body.block.ops)):
         if isinstance(op, nn.NnOp) and not any(result.uses for result in op.results):

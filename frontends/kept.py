@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tessella.frontends.onnx import OnnxSource
 
 _LARGEST = 2**31 - 1
-"""The maximum size of a model here, in bytes. The importer refuses larger ones with a reason."""
+"""The maximum size in bytes of a model that is cached here. The importer refuses larger models,
+with a reason."""
 
 
 class KeptModel(KeptSource["OnnxSource"]):
@@ -33,7 +34,8 @@ class KeptModel(KeptSource["OnnxSource"]):
         self._model = model
         self._settings = settings
         self._state = _state_of(model)
-        """The state of the file before it was hashed."""
+        """Numbers that describe the file before it was hashed. If they have changed since, the
+        contents may have changed."""
         super().__init__(_identity(model, settings), read)
 
     def _first(self) -> OnnxSource:
@@ -73,7 +75,8 @@ def _changed(when: str, model: object) -> InvalidModelError:
 
 
 def _state_of(model: object) -> tuple[int, ...]:
-    """Return numbers that change when the file at a path changes; empty if there is no file."""
+    """Return numbers that change when the model's file changes; an empty tuple if ``model`` does
+    not name a file."""
     if not isinstance(model, str | os.PathLike):
         return ()
     try:
@@ -121,7 +124,8 @@ def _plain_file(path: Path, largest: int | None = None) -> Path:
 
 
 def _add(update: Callable[[bytes], None], name: str, value: object) -> None:
-    """Digest a setting: a number, or arrays by name."""
+    """Pass the name and the value of an import setting (a number, or arrays by name) to the hash
+    function ``update``."""
     if not isinstance(value, Mapping):
         update(f"{name}={value!r}".encode())
         return

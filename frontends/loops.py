@@ -19,11 +19,12 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, estimated
 
 Step = Callable[[Values, Values], tuple[Values, Values]]
-"""Maps carried values and an element of each sequence to the next carried values and an element of
-each returned sequence."""
+"""A function that emits one iteration: it takes the carried values and an element of each input
+sequence, and returns the next carried values and an element of each output sequence."""
 
 MOST_CARRIED = 1 << 20
-"""The most bytes that are carried past a branch that is not taken, as carrying copies them."""
+"""The maximum size in bytes of the results of a branch in native code. The scan of the side that is
+not taken copies them."""
 
 
 def scan(
@@ -36,12 +37,13 @@ def scan(
     *,
     conditional: bool = False,
 ) -> Values:
-    """Run a step for each element of sequences.
+    """Emit a loop that runs ``step`` for each element of ``sequences``. Returns the last carried
+    values and the output sequences.
 
     A ``conditional`` loop runs while the first carried value is true, and needs no sequence.
-    ``step`` emits the ops of a function, which may read all existing values. ``backward`` lists the
-    sequences that run from their last element to the first: the inputs are numbered first, then the
-    outputs. Returns the last carried values and the returned sequences. Raises ShapeError.
+    ``step`` emits the ops of the body, which may read all existing values. ``backward`` tells which
+    sequences run from their last element to the first, by number: the inputs are numbered first,
+    then the outputs. Raises ShapeError.
     """
     steps = _length(sequences) if sequences or not conditional else None
     body, carried, outputs = _body(emitter, first, sequences, step)
@@ -56,11 +58,12 @@ def scan(
 
 
 def branch(emitter: Emitter, name: str, condition: Value, *sides: Callable[[], Values]) -> Values:
-    """Return the results of the first function if a condition is true, otherwise those of the
+    """Emit a branch: the results of the first side if ``condition`` is true, otherwise those of the
     second.
 
-    Both return the same types, of few bytes. Only one of them runs: each is a scan of one iteration
-    or none, which carries the results. Raises ShapeError.
+    Each side is a function that emits ops. Both must return the same types, of at most
+    ``MOST_CARRIED`` bytes, otherwise ShapeError is raised. Each side becomes a scan of at most one
+    iteration that carries the results, so only the side that is taken runs.
     """
     bodies: list[tuple[Block, Values]] = []
     try:
@@ -88,7 +91,7 @@ def branch(emitter: Emitter, name: str, condition: Value, *sides: Callable[[], V
 def _loop(
     emitter: Emitter, name: str, loop: Loop, body: Block, operands: Values, returned: Values
 ) -> Values:
-    """Return a loop around a function that consists of this block and returns these values."""
+    """Emit a scan whose function has ``body`` as its block and returns ``returned``."""
     body.add_op(ReturnOp(*(value.ssa for value in returned)))
     others = isolate(body)
     given = [value.type for value in returned]
@@ -108,7 +111,8 @@ def _loop(
 def _body(
     emitter: Emitter, first: Values, sequences: Values, step: Step
 ) -> tuple[Block, Values, Values]:
-    """Return a block with the ops of a step, the next carried values, and the elements."""
+    """Return the block of a loop's body, the next carried values, and the elements of the output
+    sequences."""
     elements = [tensor(x.type.element_type, x.shape[1:]) for x in sequences]
     body = Block(arg_types=[*(x.type for x in first), *elements])
     arguments = emitter.values(body.args)
@@ -118,14 +122,15 @@ def _body(
         for old, new in zip(first, carried, strict=True):
             _check_carried(old, new)
     except Exception:
-        # its ops use values of the program
+        # ops of the block use values of the program, so it is erased without the check for uses
         body.erase(safe_erase=False)
         raise
     return body, carried, outputs
 
 
 def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
-    """Return the types of values that are equal on each side. Raises ShapeError."""
+    """Return the types of a branch's results, which must be the same on each side and of at most
+    ``MOST_CARRIED`` bytes. Raises ShapeError."""
     types = [[value.type for value in values] for values in sides]
     if any(each != types[0] for each in types):
         raise ShapeError("branches give different types")
@@ -136,7 +141,7 @@ def _common_types(sides: Sequence[Values]) -> Sequence[Tensor]:
 
 
 def _length(sequences: Values) -> Size:
-    """Return the common length of the sequences."""
+    """Return the common length of the sequences. Raises ShapeError if their lengths differ."""
     lengths = {x.shape[:1] for x in sequences}
     if len(lengths) != 1 or lengths == {()}:
         found = ", ".join(str(x.type) for x in sequences)

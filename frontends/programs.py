@@ -21,11 +21,12 @@ from tessella.runtime.model import Shapes
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
-"""The most programs that a function caches; the least recently used one is dropped."""
+"""The maximum number of programs that a function caches; the least recently used program is
+dropped."""
 
 
 class FixedProgram:
-    """A program for given shapes and dtypes, which is its own source."""
+    """A source with a single program, for given shapes and dtypes."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
@@ -50,29 +51,33 @@ class FixedProgram:
         shapes: Mapping[str, tuple[Size, ...]] | None = None,
         values: Mapping[str, Array] | None = None,
     ) -> Graph:
-        """Return the program, which a compilation may consume; its shapes are known already."""
+        """Return a copy of the program, which a compilation may modify. The shapes of the program
+        are fixed, so the arguments are ignored."""
         graph = self._graph
         return Graph(graph.module.clone(), graph.weights.copy(), graph.stage)
 
     def compile(self, options: CheckedOptions, *, in_call: bool = False) -> Model:
-        """Compile a model for the program's signature. Raises TessellaError."""
+        """Compile the program to a model. Raises TessellaError."""
         return Model(self, options, in_call=in_call)
 
 
 USUAL = 8
-"""The number of programs of one function that calls compile without a warning."""
+"""The number of programs of one function that are compiled in calls without a warning."""
 
 TellCompiled = Callable[[Sequence[str], float], None]
-"""A function that reports a compilation: the types of the inputs, and seconds."""
+"""A function that reports a compilation: it takes the types of the inputs, and the duration in
+seconds."""
 
 
 class FunctionSource:
-    """A function for one set of argument types, some of whose sizes may have names."""
+    """A source of programs from a traced function or Tile program, for one set of argument types;
+    some sizes in these may have names."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
     outputs: Sequence[ValueInfo] = ()
-    """Unknown before the trace; a graph's structure has them."""
+    """The outputs, which are unknown before the function is traced; a graph's structure describes
+    them."""
 
     def __init__(
         self, graph: Callable[[Sequence[tuple[Size, ...]]], Graph], inputs: Sequence[ValueInfo]
@@ -88,8 +93,7 @@ class FunctionSource:
 
 
 class FunctionModel(Model):
-    """The programs of a function for one set of argument types, some of whose sizes are
-    symbolic."""
+    """The model of a function for one set of argument types, some of whose sizes are symbolic."""
 
     def __init__(
         self,
@@ -110,9 +114,10 @@ class FunctionModel(Model):
 
 
 class Lowered:
-    """A function for certain shapes and dtypes: to be inspected at any stage, or compiled.
+    """A function lowered for given shapes and dtypes: it can be inspected at any stage, or
+    compiled.
 
-    The texts are for reading: they may change from version to version.
+    The texts are meant for reading, and may change from version to version.
     """
 
     def __init__(self, program: FixedProgram, options: CheckedOptions) -> None:
@@ -122,12 +127,12 @@ class Lowered:
         self.outputs: tuple[ValueInfo, ...] = tuple(program.outputs)
 
     def as_text(self, stage: str | None = None) -> str:
-        """Return the program at a stage.
+        """Return the text of the program at a stage.
 
         Parameters
         ----------
         stage : {"nn", "placed", "tile", "loops", "llvm", "asm"}, optional
-            The stage; by default, the first one that there is.
+            The stage; by default, the first stage of the program.
 
         Returns
         -------

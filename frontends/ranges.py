@@ -11,7 +11,7 @@ from tessella.support.sizes import Size, ceil_div
 
 @dataclass(frozen=True)
 class StridedIndices:
-    """The ``count`` indices ``start``, ``start + step``, .."""
+    """The ``count`` indices ``start``, ``start + step``, ``start + 2 * step``..."""
 
     start: Size
     count: Size
@@ -19,13 +19,15 @@ class StridedIndices:
 
     @staticmethod
     def between(start: Size, end: Size, step: int) -> StridedIndices:
-        """Return the indices of Python's range."""
+        """Return the indices of Python's ``range(start, end, step)``, for bounds that may be
+        symbolic."""
         span = end - start if step > 0 else start - end
         return StridedIndices(start, decided_max(ceil_div(span, abs(step)), 0), step)
 
     @staticmethod
     def sliced(key: slice, size: Size) -> StridedIndices:
-        """Return the indices of a Python slice of ``size`` elements. Raises UndecidedSizeError."""
+        """Return the indices that a Python slice selects from ``size`` elements. Raises
+        UndecidedSizeError."""
         step = 1 if key.step is None else key.step
         first, last = (0, size) if step > 0 else (-1, size - 1)
 

@@ -36,7 +36,7 @@ Args = Sequence[SSAValue]
 LEAST = 64
 """The least number of keys in a block: a few vectors."""
 MANY = 1024
-"""The number of keys from which blocks are considered."""
+"""The minimum number of keys from which keys are divided into blocks."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class _Problem:
 
     @property
     def blocks(self) -> dict[str, Size]:
-        """The indices of a block's values for each row."""
+        """The indices of the scores without n, with their ranges. A point of them is a row of
+        scores in one block of keys, or a whole row if the keys are not in blocks."""
         return {**self.rows, **{name: n for name, n in self.keys.items() if name != "n"}}
 
     @property
@@ -64,7 +65,11 @@ class _Problem:
         return {**self.rows, **self.keys}
 
     def last(self, past: Size) -> Linear:
-        """The last value of n that query m reads, as a form of the scores' dimensions."""
+        """Return the last value of n that query m attends to, as a linear form of the scores'
+        dimensions.
+
+        Query m attends to the keys up to number m + ``past``.
+        """
         axis = len(self.rows) - 1
         last = Linear.of(f"d{axis}") + past
         if "c" not in self.keys:
@@ -72,7 +77,8 @@ class _Problem:
         return last - Linear.of(f"d{axis + 1}", known(self.block))
 
     def of_keys(self, value: SSAValue, *inner: str) -> tuple[SSAValue, list[Form]]:
-        """Return the access to keys or values; ``inner`` indexes their last dimensions."""
+        """Return ``value`` with its access: the batch indices, with 0 for dimensions that
+        broadcast, and then the indices ``inner``."""
         return value, [*batch_forms(shape_of(value)[: -len(inner)], [*self.batch.values()]), *inner]
 
 
@@ -91,8 +97,11 @@ def attention(
     v: SSAValue,
     mask: SSAValue | None = None,
 ) -> SSAValue:
-    """S = scale * Q Kᵀ + mask, and E = exp(S - max S) along n; then +(E[b.., m, n] * V[b.., n, d])
-    over the sums of E: rows of the result are shorter than those of E."""
+    """Emit the scores S = scale * Q Kᵀ + mask, E = exp(S - max S) along n, and the product +(E[b..,
+    m, n] * V[b.., n, d]), divided by the sums of E.
+
+    The division comes last, as rows of the result are shorter than rows of E.
+    """
     p = _problem(op, {"n": op.scores_shape[-1]})
     scores, last = _masked_scores(k, op, p, q, key, mask)
     e, total = exponentials(k, scores, len(p.scores) - 1, tensor_type(scores), last)
@@ -100,9 +109,10 @@ def attention(
 
 
 def _block(op: AttentionOp) -> int | None:
-    """Return the number of keys in a block; it divides the number of all keys.
+    """Return the number of keys in a block; None if the keys are not divided into blocks.
 
-    It minimises the memory for a row's scores and exponentials in a block, and its products with V.
+    The number divides the number of all keys. It minimises the memory of one row: the scores and
+    exponentials of a block, and the products of all blocks with V.
     """
     keys, depth = op.scores_shape[-1], shape_of(op.v)[-1]
     if isinstance(keys, Expr) or isinstance(depth, Expr) or keys < MANY:
@@ -131,11 +141,13 @@ def attention_by_keys(
     v: SSAValue,
     mask: SSAValue | None = None,
 ) -> SSAValue:
-    """Attention with keys in blocks c: each has maxima X, exponentials E, and products of E with V.
+    """Emit attention with the keys in blocks c. Each block has maxima X, exponentials E, sums of E,
+    and products P of E with V.
 
-    Then W = exp(X - max X) along c, and +(W[b.., m, c] * P[b.., m, c, d]) over +(W[b.., m, c] *
-    +E). The scores between the products are few enough to stay in cache. Nothing is carried from
-    block to block: all blocks are alike and may run in any order.
+    The blocks are then combined by the weights W = exp(X - max X) along c: the result is +(W[b..,
+    m, c] * P[b.., m, c, d]), divided by +(W[b.., m, c] * +E). The scores between the products are
+    few enough to stay in cache. Nothing is carried from block to block: all blocks are alike and
+    may run in any order.
     """
     block = _block(op)
     assert block is not None
@@ -168,9 +180,10 @@ def _masked_scores(
     key: SSAValue,
     mask: SSAValue | None,
 ) -> tuple[SSAValue, Linear | None]:
-    """Return scale * +(Q[b.., m, k] * K[b.., n, k]) + M, and the form of the last visible key.
+    """Return the scores scale * +(Q[b.., m, k] * K[b.., n, k]) + M, and the last key that a query
+    attends to, as a form; None without causal masking.
 
-    Scores beyond the form are -inf.
+    The scores of later keys are -inf.
     """
     settings, keys = op.settings, [*p.keys]
     type = inner_type(q, [*p.scores.values()])
@@ -178,7 +191,7 @@ def _masked_scores(
     operands = [p.of_keys(q, "m", "k"), p.of_keys(key, *inner)]
     depth, out = {"k": shape_of(q)[-1]}, (type, [*p.scores])
     scores = k.contract("+", p.scores, depth, operands, out, multiply)
-    # a cache longer than the keys hides nothing more
+    # from ``past`` = number of keys on, no key is masked
     past = _past(op) if settings["causal"] else None
     last = None if past is None else p.last(past)
     return _masked(k, scores, mask, settings["scale"], last), last
@@ -205,8 +218,8 @@ def _masked(
 
 
 def _finite(k: KernelBuilder, most: SSAValue) -> SSAValue:
-    """Replace infinite maxima of rows that are -inf throughout, which makes their exponentials
-    0."""
+    """Replace maxima of -inf by the lowest finite number. Rows of scores that are all -inf then
+    have exponentials of 0 instead of NaN."""
 
     def body(s: Scalars, a: Args) -> SSAValue:
         bits = element_of(a[0].type).bits
@@ -225,7 +238,7 @@ def _products(k: KernelBuilder, p: _Problem, e: SSAValue, v: SSAValue) -> SSAVal
 
 
 def _over_blocks(k: KernelBuilder, p: _Problem, w: SSAValue, x: SSAValue) -> SSAValue:
-    """+(W[b.., m, c] * X[b.., m, c, ..])."""
+    """Return +(W[b.., m, c] * X[b.., m, c, ..]), the weighted sum over the blocks c."""
     own = dict(zip(("d",), shape_of(x)[len(p.blocks) :], strict=False))
     free = {**p.rows, **own}
     type = inner_type(x, [*free.values()])
@@ -242,7 +255,7 @@ def _divided(k: KernelBuilder, op: AttentionOp, products: SSAValue, total: SSAVa
 
 
 def _zero_for_nan(s: Scalars, a: Args) -> SSAValue:
-    """The first operand's element divided by the second's; 0 if the second is NaN or 0, as in a
-    fully masked row."""
+    """Return the first operand's element divided by the second's; 0 if the second is NaN or 0, as
+    in a fully masked row."""
     none = s.op(arith.CmpfOp(a[1], s.like(0, a[1]), "ueq"))
     return s.op(arith.SelectOp(none, s.like(0, a[0]), first_over_second(s, a)))

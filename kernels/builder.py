@@ -63,7 +63,7 @@ class Scalars:
         return x if x.type == to else self.op(_conversion(self, x, to))
 
     def like(self, value: float, other: SSAValue) -> SSAValue:
-        """Add a constant of another value's type."""
+        """Add a constant of the type of ``other``."""
         return self.constant(value, other.type)
 
     def index(self, name: str) -> SSAValue:
@@ -71,16 +71,16 @@ class Scalars:
         return self.op(IndexOp(name))
 
     def size(self, size: Size) -> SSAValue:
-        """Return a size as an index."""
+        """Return a size as a value of type `index`."""
         if isinstance(size, Expr):
             return self.op(SizeOp(size))
         return self.constant(size, IndexType())
 
     def up_to(self, name: str, last: Linear, value: SSAValue, beyond: float) -> SSAValue:
-        """Return a value where an index is at most ``last``, a form of other indices, and a number
-        beyond.
+        """Return ``value`` where the index ``name`` is at most ``last``, a form of other indices,
+        and the number ``beyond`` elsewhere.
 
-        Loops that share those indices skip the points beyond if no reader needs them
+        Loops that share the indices of ``last`` skip the points beyond it if no reader needs them
         (`tile.reach`).
         """
         if isinstance(last.constant, Expr):
@@ -96,8 +96,11 @@ class Scalars:
         return self.op(SelectOp(inside, value, self.like(beyond, value)))
 
     def below(self, name: str, end: SSAValue) -> SSAValue:
-        """Whether an index is below an integer of 32 bits. The loop over a reduced index ends there
-        if the body gives what changes no aggregate elsewhere (`tile.limits`)."""
+        """Return whether the index ``name`` is below ``end``, an integer of 32 bits.
+
+        A loop over a reduced index ends at ``end`` if the body yields a value that changes no
+        aggregate from there on (`tile.limits`).
+        """
         return self.op(CmpiOp(self._integer(name), end, "slt"))
 
     def _integer(self, name: str) -> SSAValue:
@@ -110,7 +113,8 @@ class Scalars:
 
 
 def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
-    """Return the last op of a conversion."""
+    """Return the last op of a conversion, which is not yet in the block. The ops before it are
+    added."""
     start, end = element_of(x.type), element_of(to)
     if start.narrow and not (end.is_float and end.bits > start.bits):
         x, start = s.cast(x, F32), ELEMENTS["f32"]
@@ -118,7 +122,8 @@ def _conversion(s: Scalars, x: SSAValue, to: Attribute) -> Operation:
         zero = s.like(0, x)
         return CmpfOp(x, zero, "une") if start.is_float else CmpiOp(x, zero, "ne")
     if end.narrow and not start.is_float:
-        # A float that represents all of the integers, or nearly all of 64 bits, rounds once.
+        # The intermediate float represents all integers of the type (nearly all of 64 bits), so
+        # only the conversion to the narrow float rounds.
         x, start = s.cast(x, F32 if start.bits < 32 else F64), ELEMENTS["f64"]
     return CASTS[_cast_name(start, end)](x, to)
 
@@ -141,7 +146,8 @@ def _cast_name(start: Element, end: Element) -> str:
 
 
 def retyped(type: Tensor, element: Attribute) -> Tensor:
-    """Return a tensor type with another element."""
+    """Return a tensor type with another element type, which also becomes the precision of the
+    type's place."""
     place = place_of(type)
     if place is None:
         return TensorType(element, type.shape)
@@ -171,10 +177,10 @@ def _alone(*_: object) -> NoReturn:
 class KernelBuilder:
     """Adds statements to a kernel's block.
 
-    Lowerings receive the op's operands as values of the kernel and return the results;
-    ``constant`` brings in further weights, ``derived`` one of a shape that a function computes from
-    an operand's elements (None where they are not known at compile time), and ``reshaped`` views an
-    operand under another shape.
+    A lowering receives the op's operands as values of the kernel and returns the results.
+    ``constant`` adds a weight. ``derived`` adds a weight of a given shape that a function computes
+    from an operand's elements; it returns None if the elements are not known at compile time.
+    ``reshaped`` views an operand under another shape.
     """
 
     def __init__(
@@ -189,7 +195,7 @@ class KernelBuilder:
     ) -> None:
         self._block = block
         self.computes: str | None = None
-        """The element in which the kernel computes; None for kernels that only move elements.
+        """The element type in which the kernel computes; None for kernels that only move elements.
 
         Narrower elements are widened when they are read, and results are stored as their types say.
         """
@@ -197,17 +203,19 @@ class KernelBuilder:
         self.derived = derived
         self.reshaped = reshaped
         self.splat = splat
-        """Returns the value of an operand whose elements are equal and known, otherwise None."""
+        """Function that returns the number in all elements of a splat operand; None for other
+        operands."""
 
     def computed(self, type: Attribute) -> Attribute:
-        """Return the type in which the kernel computes with elements of a type."""
+        """Return the element type in which the kernel computes with elements of ``type``."""
         element = find_element(type)
         if element is None or self.computes is None or not widens(element.name, self.computes):
             return type
         return attribute_of(self.computes)
 
     def result_type(self, op: NnOp, result: int = 0) -> Tensor:
-        """Return the type of an op's result, at the place that its kernel gives it."""
+        """Return the type of result number ``result`` of an op, with the place that its kernel
+        gives it."""
         places = op.places
         type = tensor_type(op.results[result])
         return placed(type, places[len(op.operands) + result]) if places else type
@@ -226,10 +234,14 @@ class KernelBuilder:
         parts: int | None = None,
         running: Mapping[str, Running] | None = None,
     ) -> SSAValue:
-        """Add a statement.
+        """Add a `tile.contract` and return its result.
 
-        ``free`` and ``reduced`` map index names to ranges. ``parts`` limits the values of a partial
-        sum. ``running`` says how the aggregation runs along a reduced index.
+        ``free`` and ``reduced`` map index names to ranges. ``inputs`` are tensors with their
+        accesses; ``out`` is the type of the result and the access to it. ``body`` computes a value
+        from the elements of the inputs, and ``aggregation`` combines the values. ``init`` is the
+        tensor that the statement writes into, ``default`` the result where an operand is out of
+        bounds. ``parts`` limits the values of a partial sum. ``running`` says how the aggregation
+        runs along a reduced index.
         """
         along = running or {}
         indices = [Index(n, r) for n, r in free.items()]
@@ -308,7 +320,8 @@ class KernelBuilder:
         *,
         descending: bool,
     ) -> Sequence[SSAValue]:
-        """Select the first values along an axis by a key of operands of one shape.
+        """Add a sort along an axis that keeps the first ``count`` values. ``body`` computes the key
+        of a value from the elements of operands of one shape.
 
         Returns the keys and their positions.
         """
@@ -346,11 +359,12 @@ class KernelBuilder:
         key: Body,
         rules_out: Body,
     ) -> tuple[SSAValue, SSAValue]:
-        """Select values of rows by falling keys, skipping values that an earlier one suppresses.
+        """Add a greedy selection of values in each row, by falling keys. A value is skipped if a
+        selected value rules it out.
 
-        At most ``count`` values are selected, and at most as many as a limit allows. ``rules_out``
-        receives the items of the selected value and those of the other one. Returns positions and
-        counts.
+        At most ``count`` values of a row are selected, and at most ``limit``. ``rules_out``
+        receives the items of a selected value and the items of a candidate. Returns the positions
+        of the selected values, and their number in each row.
         """
         indices = [Index(n, r) for n, r in free.items()]
         indices += [Index(n, r, reduced=True) for n, r in along.items()]
@@ -370,9 +384,10 @@ class KernelBuilder:
     def join(
         self, places: SSAValue, counts: SSAValue, types: Sequence[Tensor]
     ) -> Sequence[SSAValue]:
-        """Concatenate the values of rows.
+        """Add a concatenation of the selected values of all rows.
 
-        Returns them with the coordinates of their rows, and their number.
+        Returns the coordinates of each value (those of its row, and its position), and the number
+        of values.
         """
         op = JoinOp(places, counts, types)
         self._block.add_op(op)
@@ -382,7 +397,8 @@ class KernelBuilder:
         return body(s, [s.cast(x, self.computed(x.type)) for x in args])
 
     def stored(self, value: SSAValue, type: Tensor) -> SSAValue:
-        """Return a result of the kernel, converted to its stored element."""
+        """Return ``value`` converted to the element type in which it is stored, that of
+        ``type``."""
         if tensor_type(value).element_type == type.element_type:
             return value
         to = type.element_type

@@ -34,29 +34,30 @@ class KernelWork:
     """A lower bound on the work of a generated kernel."""
 
     products: float
-    """Multiply-adds."""
+    """The number of multiply-adds."""
     bits: int
     """The least width of a multiplied element, in bits."""
     weights: float
-    """Bytes of the constants that it reads."""
+    """Bytes of the constants that the kernel reads."""
 
     def seconds(self, target: Target) -> float:
-        """Return a lower bound on the time: products at the peak rate, constants from memory."""
+        """Return a lower bound on the seconds of a call: the multiply-adds at the peak rate, or the
+        constants at memory bandwidth, if that takes longer."""
         cycles = self.products / (target.lanes(self.bits) * target.fma_ports)
         cycles = max(cycles, self.weights / target.memory_bandwidth)
         return CALL + cycles / (target.ghz * 1e9)
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Return the bytes of a tensor at the usual size, in the precision of its place if it has
-    one."""
+    """Return the bytes of a tensor: in the precision of its place if it has one, and with estimates
+    of symbolic sizes."""
     type, place = tensor_type(value), place_of(value.type)
     element = ELEMENTS[place.precision.data] if place else element_of(type)
     return element.bytes(estimated(product(shape_of(type))))
 
 
 def moving(read: int, written: int, target: Target) -> float:
-    """Return the seconds to read and write these bytes.
+    """Return the seconds to read ``read`` bytes and write ``written`` bytes.
 
     Beyond the second cache level, a written line is first read and later written back.
     """
@@ -66,13 +67,13 @@ def moving(read: int, written: int, target: Target) -> float:
 
 
 def copying(op: NnOp, target: Target) -> float:
-    """Return the seconds of a kernel that moves elements: the operands' parts that it reads, and
-    its results."""
+    """Return the seconds of a kernel that moves elements: it reads at most as many bytes as it
+    writes."""
     written = sum(map(bytes_of, op.results))
     read = min(written, sum(map(bytes_of, op.operands)))
     return CALL + moving(read, written, target)
 
 
 def no_cost(op: NnOp, target: Target) -> float:
-    """The cost of a view of memory."""
+    """Return 0 seconds, the cost of a view of memory."""
     return 0.0

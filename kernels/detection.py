@@ -42,7 +42,7 @@ MOST = 1 << 30
 
 
 def _fits(op: nn.NonMaxSuppressionOp) -> str | None:
-    """Return the reason why a kernel does not select boxes."""
+    """Return the reason why the kernel cannot select boxes; None if it can."""
     boxes, room = shape_of(op.scores)[-1], op.settings["room"]
     if not always(boxes < 1 << 31):
         return "there may be more boxes than 32 bits count"
@@ -88,7 +88,8 @@ Span = tuple[SSAValue, SSAValue]
 
 
 def _corners(s: Scalars, box: Sequence[SSAValue], centered: bool) -> Sequence[Span]:
-    """Return a box, given by two corners or by center and sides, along both dimensions."""
+    """Return the spans of a box along both dimensions. ``box`` has two corners or, if ``centered``,
+    the center and the sides."""
     if not centered:
         return [_ordered(s, box[d], box[d + 2]) for d in range(2)]
     halves = [s.op(MulfOp(side, s.like(0.5, side))) for side in box[2:]]
@@ -139,7 +140,7 @@ def _area(s: Scalars, box: Sequence[Span]) -> SSAValue:
 
 
 def _fits_in(op: nn.RoiAlignOp) -> str | None:
-    """Return the reason why a kernel does not sample regions."""
+    """Return the reason why the kernel cannot sample regions; None if it can."""
     extents = shape_of(op.x)[2:]
     return None if all(always(e < MOST) for e in extents) else "an image may be too large"
 
@@ -148,9 +149,10 @@ def _fits_in(op: nn.RoiAlignOp) -> str | None:
 def roi_align(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """R[r, c, p, q] = the mean, or the maximum, over the sampling points of a region of X[B[r], c].
+    """Emit R[r, c, p, q], the mean or the maximum of X[B[r], c] at the sampling points in part (p,
+    q) of region r.
 
-    The number of points is an attribute, or follows from the size of the region.
+    The number of sampling points is an attribute, or follows from the size of the region.
     """
     make = _by_number if op.settings["samples"] else _by_size
     return make(k, op, x, rois, batches)
@@ -159,8 +161,8 @@ def roi_align(
 def _by_number(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """Emit the kernel for a fixed number of points; the points' coordinates are tensors [regions,
-    size, samples]."""
+    """Emit the kernel for a fixed number of sampling points. Their coordinates along each dimension
+    are a tensor [regions, size, samples]."""
     type, samples = k.result_type(op), op.settings["samples"]
     count, channels, *sizes = shape_of(type)
     element = k.computed(type.element_type)
@@ -187,7 +189,8 @@ def _by_number(
 def _by_size(
     k: KernelBuilder, op: nn.RoiAlignOp, x: SSAValue, rois: SSAValue, batches: SSAValue
 ) -> SSAValue:
-    """Emit the kernel for computed numbers of points, tensors [regions], at which the sums end."""
+    """Emit the kernel for numbers of sampling points that depend on the region. The numbers along
+    each dimension are a tensor [regions]; the sums end at them."""
     type = k.result_type(op)
     count, channels, *sizes = shape_of(type)
     element, is_mean = k.computed(type.element_type), op.settings["mode"] == "avg"
@@ -225,7 +228,8 @@ def _by_size(
 
 
 def _most(size: Size) -> int:
-    """Return the maximum number of points per element of a result along a dimension."""
+    """Return the maximum number of sampling points for each element of the result, along a
+    dimension with ``size`` elements."""
     return max(1, MOST_POINTS // estimated(size))
 
 
@@ -237,7 +241,8 @@ def _value(
     point: Sequence[SSAValue],
     element: Attribute,
 ) -> SSAValue:
-    """Return the weighted sum of the elements around a point, or the greatest weighted element."""
+    """Return the weighted sum of the four elements around a sampling point or, in the mode ``max``,
+    the greatest weighted element."""
     image = s.op(IndexCastOp(batch, IndexType()))
     rows, columns = (
         _taps(s, at, extent) for at, extent in zip(point, shape_of(x)[2:], strict=True)
@@ -257,15 +262,16 @@ def _value(
 
 
 def _sides(dimension: int) -> tuple[int, int]:
-    """Return the columns of a region's low and high end along a dimension."""
+    """Return the columns of the tensor of regions that hold the low and the high end along a
+    dimension."""
     return 1 - dimension, 3 - dimension
 
 
 def _points(
     k: KernelBuilder, op: nn.RoiAlignOp, rois: SSAValue, dimension: int, element: Attribute
 ) -> SSAValue:
-    """Emit the coordinates of sampling points along a dimension, [regions, size, samples]; -1
-    beyond the image."""
+    """Emit the coordinates of the sampling points along a dimension, a tensor [regions, size,
+    samples]. A point beyond the image has the coordinate -1."""
     samples, size = op.settings["samples"], op.settings["sizes"][dimension]
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -284,8 +290,11 @@ def _numbers(
     dimension: int,
     element: Attribute,
 ) -> SSAValue:
-    """Emit the number of points per element of the result along a dimension, [regions]. A region
-    with too many points fails the call's check."""
+    """Emit the number of sampling points for each element of the result along a dimension, a tensor
+    [regions].
+
+    A region with too many points fails the call's check.
+    """
     most = _most(op.settings["sizes"][dimension])
 
     def body(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
@@ -308,7 +317,8 @@ def _numbers(
 def _parts(
     s: Scalars, op: nn.RoiAlignOp, ends: Sequence[SSAValue], dimension: int
 ) -> tuple[SSAValue, SSAValue]:
-    """Return the start of a region along a dimension, and the length of each of its parts."""
+    """Return the start of a region along a dimension, and the length of one of its parts. A region
+    has a part for each element of the result along the dimension."""
     settings, size = op.settings, op.settings["sizes"][dimension]
     low, high = (s.op(MulfOp(end, s.like(settings["scale"], end))) for end in ends)
     if settings["half_pixel"]:
@@ -327,8 +337,11 @@ def _point(
     names: tuple[str, str],
     samples: SSAValue,
 ) -> SSAValue:
-    """Return the coordinate of a point along a dimension, from the indices of the part and of the
-    point among ``count`` in the part; -1 beyond the image."""
+    """Return the coordinate of a sampling point along a dimension; -1 beyond the image.
+
+    ``names`` are the index of the region's part and the index of the point in the part, which has
+    ``samples`` points.
+    """
     low, part = _parts(s, op, ends, dimension)
     number, inner = (_float(s, s.index(name), low.type) for name in names)
     start = s.op(AddfOp(low, s.op(MulfOp(number, part))))
@@ -347,7 +360,9 @@ Tap = tuple[SSAValue, SSAValue]
 
 
 def _taps(s: Scalars, at: SSAValue, extent: Size) -> tuple[Tap, Tap]:
-    """Return the elements around a point; their weights are 0 beyond the image."""
+    """Return the two elements around the coordinate ``at`` along a dimension, with their weights in
+    a linear interpolation. The weights are 0 if the coordinate is negative, which stands for a
+    point beyond the image."""
     last = s.op(IndexCastOp(s.op(AddiOp(s.size(extent), s.like(-1, s.size(0)))), i32))
     zero, one = s.like(0.0, at), s.like(1.0, at)
     inside = s.op(CmpfOp(at, zero, "oge"))

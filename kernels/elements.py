@@ -29,10 +29,10 @@ from tessella.support.errors import ShapeError
 from tessella.targets.vectormath import supports
 
 T = "T"
-"""Stands for each element of a list, in `rows`."""
+"""Placeholder in `rows` for each of the element types."""
 
 NATIVE = tuple(e.name for e in ELEMENTS.values() if e.is_native)
-"""The elements with native code."""
+"""The names of the element types with native code."""
 FLOATS = tuple(name for name in NATIVE if ELEMENTS[name].is_float)
 INTEGERS = tuple(name for name in NATIVE if ELEMENTS[name].is_integer)
 INDICES = ("i64", "i32")
@@ -40,18 +40,20 @@ INDICES = ("i64", "i32")
 
 @dataclass(frozen=True)
 class Elements:
-    """The elements of a kernel's operands, arithmetic and results."""
+    """One row of a kernel's table: the element types of the operands, the arithmetic and the
+    results."""
 
     reads: tuple[str, ...]
-    """One for each operand; the last one also serves all further operands."""
+    """The element type of each operand; the last one also serves all further operands."""
     computes: str
-    """The element of the accumulator and of all arithmetic."""
+    """The element type of the accumulator and of all arithmetic."""
     writes: tuple[str, ...]
-    """One for each result; the last one also serves all further results."""
+    """The element type of each result; the last one also serves all further results."""
 
     @property
     def key(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The elements read and written, normalised over the number of operands."""
+        """The element types read and written, without repetitions at the end: the key does not
+        depend on the number of operands."""
         return _unrepeated(self.reads), _unrepeated(self.writes)
 
     @property
@@ -82,9 +84,11 @@ def rows(
     writes: Sequence[str] = (T,),
     computes: str | None = None,
 ) -> Table:
-    """Return a row for each element, which replaces ``T``.
+    """Return a table with a row for each element type of ``names``, which replaces ``T`` in
+    ``reads`` and ``writes``.
 
-    Without ``computes``, the arithmetic is in the element itself, or in f32 for narrower floats.
+    ``computes`` is the element type of the arithmetic. Without it, the arithmetic is in the row's
+    element type, or in f32 for narrower floats.
     """
 
     def row(name: str) -> Elements:
@@ -96,22 +100,24 @@ def rows(
 
 
 def has_code(name: str, functions: Iterable[str]) -> bool:
-    """Return whether these ops of `math` all have vector code for an element."""
+    """Return whether all ``functions``, ops of `math`, have vector code for an element type. True
+    for types other than floats."""
     bits = ELEMENTS[ELEMENTS[name].arithmetic].bits
     return not ELEMENTS[name].is_float or all(supports(f, bits) for f in functions)
 
 
 def with_code(*functions: str) -> Table:
-    """Return the table of float kernels whose `math` ops all have vector code."""
+    """Return a table with a row for each float type for which all ``functions``, ops of `math`,
+    have vector code."""
     return rows(name for name in FLOATS if has_code(name, functions))
 
 
 SAME = rows(NATIVE)
-"""Operands and results of one element."""
+"""Table of kernels with one element type for operands and results."""
 MOVED = rows(NATIVE, computes=T)
-"""Elements that are moved, and not interpreted."""
+"""Table of kernels that move elements and do not compute with them."""
 FLOATING = rows(FLOATS)
-"""Operands and results of one float."""
+"""Table of kernels with one float type for operands and results."""
 PRODUCTS = (
     *SAME,
     *(
@@ -120,18 +126,21 @@ PRODUCTS = (
         for bias in ((), ("i32",))
     ),
 )
-"""Products of operands of one element, and of bytes summed in i32, with or without a bias."""
+"""Table of products: of operands of one element type, and of bytes summed in i32, with or without a
+bias."""
 GATHERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index), computes=T))
-"""Elements gathered by indices."""
+"""Table of gathers: the operands are the data and the indices."""
 SCATTERED = tuple(row for index in INDICES for row in rows(NATIVE, (T, index, T)))
-"""Elements scattered by indices, and added."""
+"""Table of scatters: the operands are the data, the indices, and the updates that are aggregated
+into the data."""
 
 
 def elements_of(op: NnOp, precision: str | None = None) -> Elements | None:
-    """Return the elements of an op if the floats that it reads are stored in ``precision``.
+    """Return the element types that an op reads, computes with and writes, if the floats that it
+    reads are stored in ``precision``; None if the op does not accept them.
 
-    The arithmetic is that of NumPy's kernels. None means that the op does not accept them. Without
-    a precision, the elements are those of the types.
+    The arithmetic is that of NumPy's kernels. Without a precision, the element types are those of
+    the operands and results.
     """
     reads = [element_of(value.type).name for value in op.operands]
     writes = [element_of(value.type).name for value in op.results]
@@ -145,14 +154,15 @@ def elements_of(op: NnOp, precision: str | None = None) -> Elements | None:
 
 
 def _computed(reads: Sequence[str], writes: Sequence[str]) -> str:
-    """Return the element in which NumPy computes."""
+    """Return the element type in which NumPy computes."""
     numbers = [name for name in (*reads, *writes) if ELEMENTS[name].kind != "boolean"]
     floats = [name for name in numbers if ELEMENTS[name].is_float]
     return ELEMENTS[next(iter((*floats, *numbers, "bool")))].arithmetic
 
 
 def _inferred(op: NnOp, reads: Sequence[str]) -> list[str] | None:
-    """Return the elements of an op's results if it reads the given elements."""
+    """Return the element types of an op's results if it reads the element types ``reads``; None if
+    the op does not accept them."""
     block = Block(arg_types=map(_of_element, op.operands, reads))
     copy = op.clone(dict(zip(op.operands, block.args, strict=True)))
     try:

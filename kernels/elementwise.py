@@ -142,7 +142,7 @@ def _sign(s: Scalars, x: SSAValue) -> SSAValue:
     if not is_float(x.type):
         below = s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "slt")), minus, zero))
         return s.op(arith.SelectOp(s.op(arith.CmpiOp(x, zero, "sgt")), one, below))
-    # NaN compares false both times and stays.
+    # Both comparisons with NaN are false, so the result is NaN.
     below = s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "olt")), minus, x))
     return s.op(arith.SelectOp(s.op(arith.CmpfOp(x, zero, "ogt")), one, below))
 
@@ -272,7 +272,7 @@ DEQUANTIZED = tuple(x for x in INTEGERS if ELEMENTS[x].bits <= 32)
 
 
 def _functions(row: Row) -> frozenset[str]:
-    """Return the `math` ops in the scalar code for floats."""
+    """Return the names of the `math` ops in the scalar code of an op on f32."""
     block = Block(arg_types=[F32] * len(ew.OPS[row.name].get_irdl_definition().operands))
     apply(row.name, Scalars(block), block.args, **row.parameters)
     return frozenset(op.name for op in block.ops if op.dialect_name() == "math")

@@ -30,10 +30,12 @@ from tessella.support.sizes import Size
 
 
 def _stays_wide(op: NnOp, result: SSAValue) -> bool:
-    """Return whether a narrow float result stays unrounded: only ops of the group read it, in wide
-    form.
+    """Return whether a result of a narrow float type stays unrounded, in the wider type of the
+    arithmetic. All its readers must be ops of the group with kernels that compute in a wider
+    type.
 
-    A program's own casts read and produce rounded numbers, and products read stored elements.
+    The casts of the user's program read and produce rounded numbers, and products read stored
+    elements.
     """
     if not element_of(result.type).narrow or _is_cast(op):
         return False
@@ -49,26 +51,27 @@ def _stays_wide(op: NnOp, result: SSAValue) -> bool:
 
 
 def _is_cast(op: NnOp) -> bool:
-    """Return whether an op is a cast of the user's program, not one between places."""
+    """Return whether an op is a cast of the user's program, and not a conversion between places."""
     return isinstance(op, CastOp) and not is_conversion(op)
 
 
 def _computes_wide(op: NnOp) -> bool:
-    """Return whether a kernel widens the narrow floats that it reads. Kernels that move elements do
-    not."""
+    """Return whether the kernel of an op widens the narrow floats that it reads. Kernels that move
+    elements do not."""
     row = picked_kernel(op).row(elements_of(op))
     return row is not None and not ELEMENTS[row.computes].narrow
 
 
 class GroupLowering(ABC):
-    """Lowers ops to a kernel. Outside tensors that it reads become arguments."""
+    """Lowers the ops of a group to one kernel. Tensors from outside the group become arguments of
+    the kernel."""
 
     def __init__(self) -> None:
         self.block = Block()
         self.arguments: list[SSAValue] = []
         """The outside tensors, one for each argument."""
         self.values: dict[SSAValue, SSAValue] = {}
-        """The kernel's tensor for each one that the ops read or produce."""
+        """The kernel's tensor for each tensor that the ops read or produce."""
         self.names: list[str] = []
         self.nodes: list[str] = []
         self._outside: dict[SSAValue, SSAValue] = {}
@@ -79,7 +82,7 @@ class GroupLowering(ABC):
 
     @abstractmethod
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """Return a weight with this array."""
+        """Return a new weight that holds ``array``."""
 
     @abstractmethod
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
@@ -96,7 +99,7 @@ class GroupLowering(ABC):
         """Return a splat as a tensor in memory."""
 
     def argument(self, value: SSAValue) -> SSAValue:
-        """Return the kernel's argument for an outside tensor."""
+        """Add an argument to the kernel for a tensor from outside the group, and return it."""
         argument = self.block.insert_arg(value.type, len(self.block.args))
         argument.name_hint = value.name_hint
         self.arguments.append(value)
@@ -125,7 +128,8 @@ class GroupLowering(ABC):
         )
 
     def lower(self, op: NnOp) -> None:
-        """Add the statements of one op."""
+        """Add the statements of one op. Raises InvalidModelError if its kernel has no lowering or
+        does not fit the op."""
         kernel, reason = picked_kernel(op), why_misplaced(op)
         if kernel.lower is None or reason is not None:
             raise InvalidModelError(
@@ -147,7 +151,7 @@ class GroupLowering(ABC):
             self.nodes.append(op.node)
 
     def kernel(self, results: Sequence[SSAValue]) -> KernelOp:
-        """Finish the kernel. It must be called with ``arguments``."""
+        """Finish the kernel and return it. A call of the kernel must pass ``arguments``."""
         self.block.add_op(ReturnOp(results))
         self._drop_unused()
         arguments = [a.type for a in self.block.args]

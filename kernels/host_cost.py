@@ -38,7 +38,7 @@ FRESH = 32 << 20
 """Bytes from which an array always occupies fresh memory: the allocator's largest threshold."""
 
 Cycles = Callable[[NnOp, Target], float]
-"""``cycles(op, target)`` of a NumPy kernel's calls and arithmetic."""
+"""``cycles(op, target)``: the cycles of the calls and the arithmetic of an op's NumPy kernel."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class SweepWork:
     """Bytes of temporary arrays for each operation."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
-        operations = estimated(op.operations)  # a loop whose function has symbols
+        operations = estimated(
+            op.operations
+        )  # symbolic if the op is a loop and its function has symbols
         return self.calls * CALL + self.cycles * operations + self.faults(operations, target)
 
     def faults(self, operations: int, target: Target) -> float:
@@ -63,11 +65,11 @@ class SweepWork:
 
 @dataclass(frozen=True)
 class Smooth(SweepWork):
-    """Work in f64, counted in vectors of f64."""
+    """The work of a kernel that computes functions like exp in f64, counted in vectors of f64."""
 
     calls: float = 3
     cycles: float = 1.0
-    """Cycles relative to an exp."""
+    """Cycles of each operation, relative to an exp."""
     temporaries: int = 16
 
     def __call__(self, op: NnOp, target: Target) -> float:
@@ -80,7 +82,7 @@ class WindowSweep(SweepWork):
     """Work that sweeps over the result once for each position of a window."""
 
     padded: int = 1
-    """The number of padded arrays."""
+    """The number of arrays that the kernel pads."""
 
     def __call__(self, op: NnOp, target: Target) -> float:
         positions = estimated(product(_window(op)))
@@ -99,7 +101,8 @@ def _product(op: NnOp, target: Target) -> float:
 
 
 def _convolution(op: NnOp, target: Target) -> float:
-    """A product and a sum for each position of the window."""
+    """Return the cycles of a convolution, which has a matrix product and a sum for each position of
+    the window."""
     positions = estimated(product(_window(op)))
     swept = positions * estimated(product(shape_of(op.results[0])))
     calls = PADDING + 6 + 4.5 * positions
@@ -136,21 +139,25 @@ def _sort(op: NnOp, target: Target) -> float:
 
 
 def _suppression(op: NnOp, target: Target) -> float:
-    """Each selected box is compared with all remaining candidates."""
+    """Return the cycles of a selection of boxes: each selected box is compared with all remaining
+    candidates."""
     batches, classes, boxes = map(estimated, shape_of(op.operands[1]))
     kept = min(estimated(op.settings["room"]), CANDIDATES * boxes)
     return batches * classes * (10 * CALL + kept * (30 * CALL + 20 * CANDIDATES * boxes))
 
 
 def _regions(op: NnOp, target: Target) -> float:
-    """The elements around each region's points are gathered one after the other."""
+    """Return the cycles of sampling regions: the elements around the points are gathered one region
+    after the other."""
     samples = estimated(op.settings["samples"]) or 2
     points = estimated(product(shape_of(op.results[0]))) * samples**2
     return estimated(shape_of(op.operands[1])[0]) * 80 * CALL + 4 * 10.0 * points
 
 
 def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
-    """Return work for each index, which touches ``lines`` cache lines."""
+    """Return the cost function of a gather or scatter: ``calls`` calls into NumPy, and ``cycles``
+    for each index. An index also loads ``lines`` cache lines if the data is beyond the second
+    cache level."""
 
     def estimate(op: NnOp, target: Target) -> float:
         size = bytes_of(op.operands[0])
@@ -165,7 +172,7 @@ PLAIN = SweepWork()
 REDUCED = SweepWork(2, 1.8)
 NORMALIZED = SweepWork(12, 11.0, 40)
 BY_ELEMENT = SweepWork(4, 200.0)
-"""A call of Python for each element."""
+"""The work of a kernel that calls a Python function for each element."""
 
 _LOGARITHMS = ("nn.log", "nn.log2", "nn.log10")
 
@@ -204,7 +211,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.pad": SweepWork(PADDING),
     "nn.resize": SweepWork(20, 12.0, 24),
 }
-"""By op name; other ops use ``PLAIN``."""
+"""The cost function of each op's NumPy kernel, by op name; other ops use ``PLAIN``."""
 
 
 def host_seconds(op: NnOp, target: Target) -> float:

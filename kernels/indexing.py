@@ -19,7 +19,8 @@ from tessella.kernels.registry import native
 from tessella.support.sizes import Size
 
 Coordinate = Callable[[Scalars, SSAValue, Size], SSAValue]
-"""The coordinate that an index means in a dimension of some extent."""
+"""``at(scalars, index, extent)``: emits the coordinate for an index into a dimension of this
+extent."""
 
 
 def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
@@ -31,7 +32,7 @@ def coordinate(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
 
 
 def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
-    """Clamp an index to the nearest coordinate."""
+    """Convert an index to a coordinate; an index out of range gives the nearest coordinate."""
     last = s.size(extent - 1)
     if is_unsigned(value.type):
         limit = s.cast(s.op(arith.IndexCastOp(last, i64)), attribute_of("u64"))
@@ -46,7 +47,8 @@ def clamped(s: Scalars, value: SSAValue, extent: Size) -> SSAValue:
 def gathered(
     k: KernelBuilder, data: SSAValue, indices: SSAValue, axis: int, type: Tensor, at: Coordinate
 ) -> SSAValue:
-    """R[a.., i.., b..] = D[a.., at(I[i..]), b..]."""
+    """Emit the gather R[a.., i.., b..] = D[a.., at(I[i..]), b..], where ``axis`` is the indexed
+    dimension of D."""
     extent, rank = shape_of(data)[axis], len(shape_of(indices))
     names = [f"d{i}" for i in range(len(shape_of(type)))]
     before, middle, after = names[:axis], names[axis : axis + rank], names[axis + rank :]
@@ -67,7 +69,8 @@ def scattered(
     updates: SSAValue,
     at: Coordinate,
 ) -> SSAValue:
-    """R[at(I[i.., 0]), .., at(I[i.., q - 1]), b..] op= U[i.., b..], from R = start.
+    """Emit the scatter R[at(I[i.., 0]), .., at(I[i.., q - 1]), b..] op= U[i.., b..]. R is ``start``
+    at first.
 
     ``indices`` has the tensor I and, for each of the q indexed dimensions, the trailing coordinates
     that select its index; these are empty if I has no dimension for them, as q is 1.
@@ -91,7 +94,7 @@ def scattered(
 
 @native(indexing.GatherOp, "gather", NCHW, elements=GATHERED)
 def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSAValue) -> SSAValue:
-    """R[a.., i.., b..] = D[a.., I[i..], b..]."""
+    """Emit R[a.., i.., b..] = D[a.., I[i..], b..]."""
     return gathered(k, data, indices, op.settings["axis"], k.result_type(op), coordinate)
 
 
@@ -99,7 +102,7 @@ def gather(k: KernelBuilder, op: indexing.GatherOp, data: SSAValue, indices: SSA
 def gather_elements(
     k: KernelBuilder, op: indexing.GatherElementsOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:
-    """R[d0, .., d_n] = D[d0, .., I[d0, .., d_n], .., d_n]."""
+    """Emit R[d0, .., d_n] = D[d0, .., I[d0, .., d_n], .., d_n]."""
     axis: int = op.settings["axis"]
     type = k.result_type(op)
     names = [f"d{i}" for i in range(len(shape_of(type)))]
@@ -116,7 +119,7 @@ def gather_elements(
 def gather_nd(
     k: KernelBuilder, op: indexing.GatherNdOp, data: SSAValue, indices: SSAValue
 ) -> SSAValue:
-    """R[i.., b..] = D[batch.., I[i.., 0], .., I[i.., q - 1], b..]."""
+    """Emit R[i.., b..] = D[batch.., I[i.., 0], .., I[i.., q - 1], b..]."""
     batch: int = op.settings["batch_dims"]
     type = k.result_type(op)
     shape, depth = shape_of(data), shape_of(indices)[-1]
@@ -135,7 +138,7 @@ def gather_nd(
 
 
 AGGREGATIONS = {"none": "=", "add": "+", "mul": "*", "max": ">", "min": "<"}
-"""The aggregation of each reduction of a scatter."""
+"""The aggregation for each value of a scatter's attribute ``reduction``."""
 
 
 @native(indexing.ScatterElementsOp, "scatter_elements", NCHW, elements=SCATTERED)
@@ -146,7 +149,8 @@ def scatter_elements(
     indices: SSAValue,
     updates: SSAValue,
 ) -> SSAValue:
-    """R[d0, .., I[d0, .., d_n], .., d_n] op= U[d0, .., d_n], from R = D."""
+    """Emit R[d0, .., I[d0, .., d_n], .., d_n] op= U[d0, .., d_n], where R is a copy of D at
+    first."""
     axis: int = op.settings["axis"]
     type, aggregation = k.result_type(op), _aggregation(k, op)
     names = [f"d{i}" for i in range(len(shape_of(data)))]
@@ -172,7 +176,8 @@ def scatter_nd(
     indices: SSAValue,
     updates: SSAValue,
 ) -> SSAValue:
-    """R[I[i.., 0], .., I[i.., q - 1], b..] op= U[i.., b..], from R = D."""
+    """Emit R[I[i.., 0], .., I[i.., q - 1], b..] op= U[i.., b..], where R is a copy of D at
+    first."""
     type, aggregation = k.result_type(op), _aggregation(k, op)
     columns = [[q] for q in range(int(shape_of(indices)[-1]))]
     start = _copied(k, data, type)
@@ -180,7 +185,7 @@ def scatter_nd(
 
 
 def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
-    """Return a tensor of the kernel with a copy of the data."""
+    """Return a tensor that later statements may write, with a copy of ``data``."""
     number = k.splat(data)
     if number is None:
         return k.map([data], type, lambda s, a: a[0])
@@ -189,9 +194,10 @@ def _copied(k: KernelBuilder, data: SSAValue, type: Tensor) -> SSAValue:
 
 
 def _aggregation(k: KernelBuilder, op: NnOp) -> str:
-    """Return the aggregation of a scatter.
+    """Return the aggregation of a scatter. A scatter that only assigns is marked as one that moves
+    elements, by ``k.computes``.
 
-    A reduction adds narrow floats as wider ones; without a reduction they are only moved.
+    Other aggregations compute with narrow floats in a wider type.
     """
     aggregation = AGGREGATIONS[op.settings["reduction"]]
     if aggregation == "=":

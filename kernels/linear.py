@@ -43,14 +43,15 @@ def add_bias(k: KernelBuilder, total: SSAValue, bias: SSAValue, axis: int) -> SS
 
 
 def batch_forms(shape: Sequence[Size], out: Sequence[Size]) -> list[Form]:
-    """Return the access to leading dimensions that broadcast to the result's: ``b0``, ``b1`` .."""
+    """Return the access to an operand's batch dimensions of shape ``shape``: the indices ``b0``,
+    ``b1`` .. of the result's batch dimensions ``out``, and 0 for dimensions that broadcast."""
     skip = len(out) - len(shape)
     return [f"b{skip + d}" if n == out[skip + d] else 0 for d, n in enumerate(shape)]
 
 
 @native(linear.MatmulOp, "matmul", NCHW, elements=PRODUCTS)
 def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    """R[b.., m, n] = +(A[b.., m, k] * B[b.., k, n])."""
+    """Emit the matrix product R[b.., m, n] = +(A[b.., m, k] * B[b.., k, n])."""
     type = k.result_type(op)
     *batch, m, n = shape_of(type)
     inner: list[Form] = ["n", "k"] if op.settings["transpose_b"] else ["k", "n"]
@@ -70,7 +71,7 @@ def matmul(k: KernelBuilder, op: linear.MatmulOp, a: SSAValue, b: SSAValue) -> S
 
 @native(linear.FcOp, "fc", NCHW, elements=PRODUCTS)
 def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue) -> SSAValue:
-    """R[m.., n] = +(X[m.., k] * W[k, n]), then + B[n]."""
+    """Emit R[m.., n] = +(X[m.., k] * W[k, n]), then add B[n]."""
     type = k.result_type(op)
     *rows, n = shape_of(type)
     free = {**{f"m{i}": extent for i, extent in enumerate(rows)}, "n": n}
@@ -108,7 +109,8 @@ def window_forms(
 
 
 def products(op: linear.ConvOp) -> KernelWork:
-    """Return the work of all windows with all filters."""
+    """Return a lower bound on the work of a convolution: the products of all windows with all
+    filters."""
     return KernelWork(estimated(op.operations), element_of(op.res.type).bits, bytes_of(op.w))
 
 
@@ -129,8 +131,8 @@ def conv(
     w: SSAValue,
     b: SSAValue | None = None,
 ) -> SSAValue:
-    """R[n, g*O + o, y, x] = +(X[n, g*C + c, y + i - 1, x + j - 1] * W[g*O + o, c, i, j]), then +
-    B."""
+    """Emit a convolution, then add B. With padding 1 and stride 1, for example: R[n, g*O + o, y, x]
+    = +(X[n, g*C + c, y + i - 1, x + j - 1] * W[g*O + o, c, i, j])."""
     settings, type = op.settings, k.result_type(op)
     groups = settings["groups"]
     out_channels, per_in, *kernel = shape_of(w)

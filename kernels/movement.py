@@ -1,4 +1,5 @@
-"""Kernels that move elements: maps whose accesses do the work."""
+"""Kernels that move elements: elementwise statements that copy, with different accesses to operand
+and result."""
 
 from __future__ import annotations
 
@@ -26,14 +27,16 @@ from tessella.support.sizes import Size, bounds_of
 
 @native(movement.ReshapeOp, VIEW_KERNEL, NCHW, elements=MOVED, cost=no_cost)
 def reshape(k: KernelBuilder, op: movement.ReshapeOp, x: SSAValue) -> SSAValue:
-    """A view without code; inside a group, R[forms] = X[forms] by digits that both shapes have."""
+    """Emit a reshape inside a group: R[forms] = X[forms], over extents that are factors of both
+    shapes. Outside a group, a reshape is a view without code."""
     return rearranged(k, x, k.result_type(op))
 
 
 def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
-    """Return a tensor's elements in another shape, in row-major order.
+    """Copy a tensor to another shape, in row-major order of the elements.
 
-    If the shapes share no digits, the elements pass through one dimension.
+    The loops run over common factors of both shapes (`common_digits`). If none are known, the
+    elements pass through a tensor with one dimension.
     """
     digits = common_digits(shape_of(x), shape_of(type))
     if digits is None:
@@ -45,9 +48,10 @@ def rearranged(k: KernelBuilder, x: SSAValue, type: Tensor) -> SSAValue:
 
 
 def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None:
-    """Return extents, outermost first, of which each dimension of either shape is a product.
+    """Return the extents of loops, outermost first, that can index both shapes: each dimension of
+    either shape is the product of consecutive extents.
 
-    None if such extents are not known, or if the shapes have no elements.
+    None if the extents are not known, or if the shapes have no elements.
     """
     if 0 in (*old, *new):
         return None
@@ -61,7 +65,8 @@ def common_digits(old: Sequence[Size], new: Sequence[Size]) -> list[Size] | None
 
 
 def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
-    """Return the access to a tensor of this shape by common digits."""
+    """Return the access to a tensor of shape ``shape``, as forms of the indices ``free`` over
+    common extents."""
     left, forms = list(free.items()), list[Form]()
     for extent in reversed(shape):
         form, step = Linear(), 1
@@ -74,7 +79,8 @@ def _of_digits(free: Mapping[str, Size], shape: Sequence[Size]) -> list[Form]:
 
 
 MOST_BORDERS = 6
-"""The most borders of a pad with statements of their own: at most 27 statements."""
+"""The maximum number of borders that the kernel pads. Each combination of interior and borders is
+one statement: 27 for both borders of three dimensions."""
 
 
 def _names(rank: int) -> list[Form]:
@@ -82,7 +88,7 @@ def _names(rank: int) -> list[Form]:
 
 
 def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValue:
-    """R[d0, d1, ..] = X[forms]."""
+    """Emit R[d0, d1, ..] = X[forms]."""
     type = k.result_type(op)
     shape = shape_of(type)
     free = {f"d{i}": n for i, n in enumerate(shape)}
@@ -91,7 +97,7 @@ def _move(k: KernelBuilder, op: NnOp, x: SSAValue, forms: list[Form]) -> SSAValu
 
 @native(movement.TransposeOp, "transpose", NCHW, elements=MOVED, operands={0: ANY_LAYOUT})
 def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAValue:
-    """R[.., d_i, ..] = X[.., d_i at perm[i], ..]."""
+    """Emit R[d_0, d_1, ..] = X[..], where d_i is the index of dimension perm[i] of X."""
     perm = op.settings["perm"]
     forms: list[Form] = [0] * len(perm)
     for i, source in enumerate(perm):
@@ -101,7 +107,7 @@ def transpose(k: KernelBuilder, op: movement.TransposeOp, x: SSAValue) -> SSAVal
 
 @native(movement.ChannelShuffleOp, "channel_shuffle", elements=MOVED, cost=copying)
 def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue) -> SSAValue:
-    """R[n, j * G + i, ..] = X[n, i * C + j, ..] for G groups of C channels."""
+    """Emit R[n, j * G + i, ..] = X[n, i * C + j, ..] for G groups of C channels."""
     type, groups = k.result_type(op), op.settings["groups"]
     batch, channels, *sizes = shape_of(type)
     each = channels // groups
@@ -116,7 +122,7 @@ def channel_shuffle(k: KernelBuilder, op: movement.ChannelShuffleOp, x: SSAValue
 
 @native(movement.SliceOp, "slice", elements=MOVED, cost=copying)
 def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
-    """R[d] = X[start + step * d]."""
+    """Emit R[d] = X[start + step * d]."""
     settings = op.settings
     pairs = zip(settings["starts"], settings["steps"], strict=True)
     forms: list[Form] = [Linear.of(f"d{i}", step) + start for i, (start, step) in enumerate(pairs)]
@@ -125,7 +131,7 @@ def slice_(k: KernelBuilder, op: movement.SliceOp, x: SSAValue) -> SSAValue:
 
 @native(movement.ExpandOp, "expand", elements=MOVED, cost=copying)
 def expand(k: KernelBuilder, op: movement.ExpandOp, x: SSAValue) -> SSAValue:
-    """Broadcast X to a shape."""
+    """Emit a copy of X that is broadcast to the result's shape."""
     return k.map([x], k.result_type(op), first)
 
 
@@ -136,7 +142,7 @@ def _constant_mode(op: NnOp) -> str | None:
 
 @native(movement.PadOp, "pad", elements=MOVED, applies=_constant_mode, cost=copying)
 def pad(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
-    """R[d] = X[d - low], a constant out of bounds."""
+    """Emit R[d] = X[d - low], with a constant out of bounds."""
     settings, type = op.settings, k.result_type(op)
     free = {f"d{i}": n for i, n in enumerate(shape_of(type))}
     forms: list[Form] = [Linear.of(f"d{i}") - low for i, low in enumerate(settings["low"])]
@@ -162,7 +168,7 @@ class _Piece:
 
 
 def _pieces(n: Size, low: Size, high: Size, mode: str) -> list[_Piece]:
-    """Return the interior of a padded dimension, and its borders."""
+    """Return the interior and the borders of a padded dimension, except empty ones."""
     i = Linear.of("i")
     before, after = {
         "edge": (Linear(), Linear() + (n - 1)),
@@ -189,8 +195,8 @@ def _read_once(op: NnOp) -> str | None:
 
 @native(movement.PadOp, "pad_borders", elements=MOVED, applies=_read_once, cost=copying)
 def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
-    """One statement for the interior and one for each border: R[low + d] = X[d], R[d] = X[low - d],
-    .."""
+    """Emit one statement for the interior and one for each border: R[low + d] = X[d] in the
+    interior, R[d] = X[low - d] for a reflected border, .."""
     s, type = op.settings, k.result_type(op)
     parts = [
         _pieces(*sizes, s["mode"]) for sizes in zip(shape_of(x), s["low"], s["high"], strict=True)
@@ -208,7 +214,7 @@ def pad_borders(k: KernelBuilder, op: movement.PadOp, x: SSAValue) -> SSAValue:
 
 @native(movement.ConcatOp, "concat", elements=MOVED, cost=copying)
 def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAValue:
-    """One statement for each operand, which writes its part of the result."""
+    """Emit one statement for each operand, which writes the operand's part of the result."""
     axis: int = op.settings["axis"]
     type = k.result_type(op)
     rank, start = len(shape_of(type)), 0
@@ -226,7 +232,7 @@ def concat(k: KernelBuilder, op: movement.ConcatOp, *inputs: SSAValue) -> SSAVal
 
 @native(movement.TileOp, "tile", elements=MOVED, cost=copying)
 def tile(k: KernelBuilder, op: movement.TileOp, x: SSAValue) -> SSAValue:
-    """R[r * n + d] = X[d]."""
+    """Emit R[r * n + d] = X[d], for all repetitions r."""
     shape, type = shape_of(x), k.result_type(op)
     free = {f"r{i}": r for i, r in enumerate(op.settings["repeats"])}
     free |= {f"d{i}": n for i, n in enumerate(shape)}

@@ -84,7 +84,7 @@ def _affine(
     parameters: Sequence[tuple[SSAValue, Sequence[Form]]],
     epsilon: float,
 ) -> SSAValue:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias; mean and bias are optional."""
+    """Emit (x - mean) / sqrt(variance + epsilon) * scale + bias; mean and bias are optional."""
     names = _names(x)
     kept = [n for d, n in enumerate(names) if d not in axes]
     has_mean = len(statistics) == 2
@@ -108,7 +108,8 @@ def _affine(
 
 
 def _trailing(x: SSAValue, value: SSAValue) -> tuple[SSAValue, list[Form]]:
-    """Return a parameter over the last dimensions of x, broadcast as in NumPy."""
+    """Return a parameter with its access: its dimensions are the last ones of x, broadcast as in
+    NumPy."""
     names, shape = _names(x), shape_of(value)
     skip = len(names) - len(shape)
     return value, [
@@ -124,7 +125,7 @@ def layer_norm(
     scale: SSAValue,
     bias: SSAValue | None = None,
 ) -> SSAValue:
-    """Mean, variance, then the normalized and scaled value, over the last axes."""
+    """Emit mean and variance over the last axes, then the normalized and scaled value."""
     settings = op.settings
     axes = range(settings["axis"], len(shape_of(x)))
     moments = _moments(k, x, axes)
@@ -136,7 +137,7 @@ def layer_norm(
 def rms_norm(
     k: KernelBuilder, op: normalization.RmsNormOp, x: SSAValue, scale: SSAValue
 ) -> SSAValue:
-    """x / sqrt(mean(x²) + epsilon) * scale, over the last axes."""
+    """Emit x / sqrt(mean(x²) + epsilon) * scale, with the mean over the last axes."""
     settings = op.settings
     axes = range(settings["axis"], len(shape_of(x)))
     type = inner_type(x, kept_shape(x, axes))
@@ -153,7 +154,8 @@ def group_norm(
     scale: SSAValue,
     bias: SSAValue,
 ) -> SSAValue:
-    """Sums of each channel, sums of these for each group, then an elementwise statement."""
+    """Emit sums over each channel, sums of the channels of each group, then an elementwise
+    statement."""
     settings, c = op.settings, _Channels(k, x, op.settings["groups"])
     count = c.count * numbers.prod(shape_of(x)[2:])
 
@@ -201,21 +203,23 @@ class _Channels:
         self.first: list[Form] = ["n", first, *[0] * len(spatial)]
 
     def sum(self, inputs: Inputs, body: Body) -> SSAValue:
-        """Return a sum over the pixels of each channel."""
+        """Return the sum of the body's values over the pixels of each channel."""
         return self._made("+", self.free, self.pixels, inputs, body)
 
     def map(self, free: Mapping[str, Size], inputs: Inputs, body: Body) -> SSAValue:
-        """Return a value for each group or channel."""
+        """Return the body's value for each group, or for each channel if ``free`` has the
+        index k."""
         return self._made("=", free, {}, inputs, body)
 
     def of_group(self, sums: SSAValue) -> SSAValue:
-        """Return the sum over the channels of each group."""
+        """Return the sum of ``sums`` over the channels of each group."""
         if self.count == 1:
             return sums
         return self._made("+", self.groups, {"k": self.count}, [(sums, self.each)], _itself)
 
     def to_channels(self, value: SSAValue) -> SSAValue:
-        """Broadcast a value of each group to its channels, which lanes load."""
+        """Return each group's value for all channels of the group, a tensor that vectors can be
+        loaded from."""
         if self.count == 1:
             return value
         return self.map(self.free, [(value, self.group)], _itself)
@@ -248,7 +252,7 @@ def batch_norm(
     mean: SSAValue,
     variance: SSAValue,
 ) -> SSAValue:
-    """An elementwise statement with the parameters of each channel."""
+    """Emit an elementwise statement with the parameters of each channel."""
     axes = [d for d in range(len(shape_of(x))) if d != 1]
     parameters: list[tuple[SSAValue, Sequence[Form]]] = [(scale, ["d1"]), (bias, ["d1"])]
     return _affine(k, op, x, [mean, variance], axes, parameters, op.settings["epsilon"])
@@ -268,16 +272,17 @@ def over_power(s: Scalars, x: SSAValue, base: SSAValue, exponent: float) -> SSAV
 
 
 MOST_QUARTERS = 8
-"""The largest exponent, in quarters, that is computed by roots: beyond it, a logarithm is
-faster."""
+"""The largest exponent that is computed by roots, in quarters: 8 is an exponent of 2. For larger
+exponents, a power by logarithms is faster."""
 
 
 @native(normalization.LrnOp, "lrn", NHWC, NCHW, elements=with_code("math.powf"))
 def lrn(k: KernelBuilder, op: normalization.LrnOp, x: SSAValue) -> SSAValue:
-    """S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size * S)^-beta."""
+    """Emit the sums S[n, c, ..] = +(X[n, c + k - before, ..]²), then X * (bias + alpha / size *
+    S)^-beta."""
     settings, names, type = op.settings, _names(x), k.result_type(op)
     size, channels = settings["size"], shape_of(x)[1]
-    # a window reaches no further than there are channels
+    # limit the window to the number of channels
     before, after = (decided_min(n, channels - 1) for n in ((size - 1) // 2, size // 2))
     window = Linear.of("d1") + Linear.of("k") - before
     free = dict(zip(names, shape_of(x), strict=True))

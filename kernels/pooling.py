@@ -41,7 +41,8 @@ def _window(
 
 @native(pooling.MaxPoolOp, "max_pool", NHWC, NCHW, BLOCKED)
 def max_pool(k: KernelBuilder, op: pooling.MaxPoolOp, x: SSAValue) -> SSAValue:
-    """R[n, c, y, x] = >(X[n, c, 2*y + i - 1, 2*x + j - 1])."""
+    """Emit the maximum of each window. With stride 2 and padding 1, for example: R[n, c, y, x] =
+    >(X[n, c, 2*y + i - 1, 2*x + j - 1])."""
     return _window(k, op, x, ">")[0]
 
 
@@ -68,10 +69,12 @@ def window_counts(op: pooling.AvgPoolOp) -> Array:
 
 @native(pooling.AvgPoolOp, "avg_pool", NHWC, NCHW, BLOCKED, elements=FLOATING)
 def avg_pool(k: KernelBuilder, op: pooling.AvgPoolOp, x: SSAValue) -> SSAValue:
-    """The sum of each window times the reciprocal of its count."""
+    """Emit the sum of each window times the reciprocal of its count."""
     total, names = _window(k, op, x, "+")
     type = k.result_type(op)
-    with np.errstate(divide="ignore"):  # The mean of a window of padding alone is NaN.
+    with np.errstate(
+        divide="ignore"
+    ):  # For a window of padding alone: 1 / 0 is infinite, and the mean 0 * inf is NaN.
         scales = 1.0 / window_counts(op)
     ranges = dict(zip(names, shape_of(type), strict=True))
     if (scales == scales.flat[0]).all():

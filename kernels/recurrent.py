@@ -20,7 +20,8 @@ from tessella.targets import Target
 
 
 def _why_not_native(op: ScanOp) -> str | None:
-    """Return why a loop is not native. Kernels of its function are picked before the loop's own."""
+    """Return the reason why a loop cannot be native; None if it can. The kernels of the ops in its
+    function must be picked before the loop's own kernel."""
     function = op.function
     if function is None:
         return f"the program has no function @{op.body_name}"
@@ -34,7 +35,8 @@ def _why_not_native(op: ScanOp) -> str | None:
 
 
 def _seconds(op: ScanOp, target: Target) -> float:
-    """Return the seconds of a loop: each iteration calls each op and moves its tensors."""
+    """Return the seconds of a loop: each iteration calls each op of its function and moves the op's
+    tensors."""
     function = op.function
     ops = [f for f in function.walk() if isinstance(f, NnOp)] if function is not None else []
     read = (sum(map(bytes_of, (*found.operands, *found.results))) for found in ops)

@@ -77,7 +77,7 @@ def inner_type(value: SSAValue, shape: Sequence[Size]) -> Tensor:
 
 
 def kept_shape(value: SSAValue, axes: Sequence[int]) -> list[Size]:
-    """Return the shape without some axes."""
+    """Return the shape of a tensor without ``axes``."""
     return [n for d, n in enumerate(shape_of(value)) if d not in axes]
 
 
@@ -95,15 +95,15 @@ def average(s: Scalars, total: SSAValue, count: Size) -> SSAValue:
 
 
 def _count_as(s: Scalars, like: SSAValue, count: Size) -> SSAValue:
-    """Return a size as a number of another value's type."""
+    """Return the size ``count`` as a number of the type of ``like``."""
     if isinstance(count, Expr):
         return s.cast(s.op(arith.IndexCastOp(s.size(count), i64)), like.type)
     return s.like(count, like)
 
 
 PRODUCTS: Table = (*rows(FLOATS, computes="f64"), *rows(INTEGERS))
-"""Products round once: an intermediate f32 product could overflow where the next factor would
-not."""
+"""Table of product reductions. Floats are multiplied in f64 and rounded once: an intermediate f32
+product could overflow even if the final product does not."""
 
 
 def _declare(op: type[reduction.ReduceOp], aggregation: str, elements: Table = SAME) -> None:
@@ -132,12 +132,12 @@ MEANS: Table = (
     *rows([name for name in INTEGERS if ELEMENTS[name].kind == "unsigned"], computes="u64"),
     *rows([name for name in INTEGERS if ELEMENTS[name].kind == "signed"], computes="i64"),
 )
-"""Integers are summed in 64 bits."""
+"""Table of means. Integers are summed in 64 bits."""
 
 
 @native(reduction.ReduceMeanOp, "reduce_mean", elements=MEANS)
 def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SSAValue:
-    """The sum times the reciprocal of the count; integer sums are divided by it."""
+    """Emit the sum times the reciprocal of the count; integer sums are divided by the count."""
     axes: tuple[int, ...] = op.settings["axes"]
     count = numbers.prod(shape_of(x)[d] for d in axes)
     keepdims = op.settings["keepdims"]
@@ -152,7 +152,8 @@ def reduce_mean(k: KernelBuilder, op: reduction.ReduceMeanOp, x: SSAValue) -> SS
 def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
     @native(op, op.name.removeprefix("nn."), elements=rows(NATIVE, writes=("i64",)))
     def lower(k: KernelBuilder, concrete: reduction.ArgOp, x: SSAValue) -> SSAValue:
-        """M = >(X), then <(I where X = M or X is NaN)."""
+        """Emit the extreme value M of X along the axis, then the first or last index at which X is
+        M or NaN."""
         axis: int = concrete.settings["axis"]
         last: bool = concrete.settings["select_last_index"]
         kept = inner_type(x, kept_shape(x, [axis]))
@@ -173,7 +174,7 @@ def _declare_where(op: type[reduction.ArgOp], most: str) -> None:
 
 
 def _holds(s: Scalars, x: SSAValue, extreme: SSAValue) -> SSAValue:
-    """Return whether an element is the extreme one. If there is a NaN, the NaNs are."""
+    """Return whether an element is the extreme one: it equals ``extreme`` or is NaN."""
     if not is_float(x.type):
         return s.op(arith.CmpiOp(x, extreme, "eq"))
     equal, is_nan = arith.CmpfOp(x, extreme, "oeq"), arith.CmpfOp(x, x, "uno")
@@ -212,7 +213,8 @@ _declare_along(reduction.CumminOp, "<")
 
 
 def _along(x: SSAValue, axis: int) -> tuple[dict[str, Size], list[str]]:
-    """Return the index space of a tensor, and the indices without the axis."""
+    """Return the indices of a tensor with their ranges, and the names of the indices without the
+    axis."""
     names = [f"d{i}" for i in range(len(shape_of(x)))]
     free = dict(zip(names, shape_of(x), strict=True))
     return free, [n for d, n in enumerate(names) if d != axis]
@@ -221,19 +223,19 @@ def _along(x: SSAValue, axis: int) -> tuple[dict[str, Size], list[str]]:
 def maxima(k: KernelBuilder, x: SSAValue, axis: int) -> SSAValue:
     """Return the greatest number along an axis, ignoring NaN.
 
-    A NaN makes its own exponential NaN, and hence the sum.
+    A softmax still propagates NaN: the exponential of NaN is NaN, and hence the sum.
     """
     type = inner_type(x, kept_shape(x, [axis]))
     return reduce_axes(k, ">", [x], [axis], type, _number, keepdims=False)
 
 
 def _number(s: Scalars, a: Sequence[SSAValue]) -> SSAValue:
-    """Replace NaN by -inf."""
+    """Return the first operand's element; -inf if it is NaN."""
     return s.op(arith.MaxnumfOp(a[0], s.like(-numbers.inf, a[0])))
 
 
 def sums(k: KernelBuilder, x: SSAValue, axis: int, body: Body = first) -> SSAValue:
-    """Return the sums along an axis."""
+    """Return the sums of the body's values along an axis."""
     type = inner_type(x, kept_shape(x, [axis]))
     return reduce_axes(k, "+", [x], [axis], type, body, keepdims=False)
 
@@ -247,7 +249,7 @@ def shifted(
     map: Body,
     last: Linear | None = None,
 ) -> SSAValue:
-    """Return x minus a number for each point of the other axes.
+    """Return ``map`` of x minus ``most``, which has a number for each point of the other axes.
 
     The result is 0 where the axis's index (``d0`` etc.) is above ``last``.
     """
@@ -289,7 +291,7 @@ def exponentials(
 
 @native(reduction.SoftmaxOp, "softmax", NCHW, elements=with_code("math.exp"))
 def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
-    """E = exp(X - max X), then E / sum E, along one axis."""
+    """Emit E = exp(X - max X), then E / sum E, along one axis."""
     axis, type = op.settings["axis"], k.result_type(op)
     e, total = exponentials(k, x, axis, type)
     free, kept = _along(x, axis)
@@ -299,7 +301,7 @@ def softmax(k: KernelBuilder, op: reduction.SoftmaxOp, x: SSAValue) -> SSAValue:
 
 @native(reduction.LogSoftmaxOp, "log_softmax", NCHW, elements=with_code("math.exp", "math.log"))
 def log_softmax(k: KernelBuilder, op: reduction.LogSoftmaxOp, x: SSAValue) -> SSAValue:
-    """S = X - max X, then S - log(sum exp S), along one axis."""
+    """Emit S = X - max X, then S - log(sum exp S), along one axis."""
     axis = op.settings["axis"]
     type = k.result_type(op)
     difference = shifted(k, x, maxima(k, x, axis), axis, type, first)

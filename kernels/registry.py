@@ -44,7 +44,7 @@ from tessella.targets.table import FAMILIES
 CPU = "cpu"
 """The device of kernels that run on every CPU."""
 CPUS = tuple(FAMILIES)
-"""The devices of places that are CPUs."""
+"""The names of the devices that are CPUs."""
 
 HOST_KERNEL = "host"
 VIEW_KERNEL = "view"
@@ -52,7 +52,7 @@ VIEW_KERNEL = "view"
 LOOP_KERNEL = "loop"
 """The kernel of an `nn.scan` with a native function."""
 NOT_FUSED = (VIEW_KERNEL, LOOP_KERNEL)
-"""Kernels without statements of their own that others could join."""
+"""Names of the kernels that emit no statements, so that no other op can be fused with them."""
 
 Lowering = Callable[..., SSAValue | Sequence[SSAValue]]
 """``lower(builder, op, *operands)`` adds the op's statements to a ``KernelBuilder`` and returns its
@@ -61,7 +61,7 @@ Predicate = Callable[[Any], str | None]
 
 
 def always(op: NnOp) -> str | None:
-    """The predicate of a kernel that always applies."""
+    """Return None, as a predicate does for an op to which the kernel applies."""
     return None
 
 
@@ -70,43 +70,48 @@ class Kernel:
     """A kernel: its op, devices and layouts, predicate, cost and code."""
 
     name: str
-    """Unique among the kernels of the op; an op names its kernel by it."""
+    """The kernel's name, unique among the kernels of the op. An op names its picked kernel by
+    it."""
     op: type[NnOp]
     device: str
-    """The device of its places; ``CPU`` stands for each of ``CPUS``."""
+    """The device of the kernel's places; ``CPU`` stands for each of ``CPUS``."""
     layouts: tuple[Layout, ...] = ()
-    """The layouts it runs in; empty for any layout that all operands share.
+    """The layouts in which the kernel runs; empty for any layout that all operands share.
 
     ``BLOCKED`` stands for each layout with channels in blocks that a place requests.
     """
     elements: Table | None = None
-    """The elements that it reads, computes and writes; None for all that the op accepts, computed
-    as NumPy's kernels do."""
+    """The element types that the kernel reads, computes with and writes; None for all that the op
+    accepts, with the arithmetic of NumPy's kernels."""
     applies: Predicate = always
-    """Returns a sentence that says why the kernel does not apply, or None."""
+    """Predicate that returns a sentence that says why the kernel does not apply to an op; None if
+    it applies."""
     cost: Cost | None = None
     """The cost function; None for the tile model's estimate of the lowering."""
     lower: Lowering | None = None
-    """The lowering. A kernel without one cannot be built, unless it is NumPy's."""
+    """The lowering to statements. A kernel without a lowering cannot be built, unless it is a
+    Python function."""
     operands: Mapping[int, PlaceAttr | Layout] = field(
         default_factory=dict[int, PlaceAttr | Layout]
     )
-    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ.
+    """Places of single operands (by number) or results (by ``-1``, ``-2``...) that differ from the
+    kernel's place.
 
-    A layout is a place at the kernel's device. `any` means that an operand keeps its own value and
-    is not converted for it; a result takes the kernel's.
+    A layout stands for a place with that layout at the kernel's device. `any` in a place means that
+    an operand keeps its device, precision or layout and is not converted; a result takes the
+    kernel's.
     """
     function: str | None = None
-    """The Python function that computes it, by its name in ``runtime.host.KERNELS``, on row-major
-    arrays.
+    """The name in ``runtime.host.KERNELS`` of the Python function that computes the kernel on
+    row-major arrays.
 
     For a host kernel, None means the op's own function.
     """
     method: str | None = None
     """The algorithm's name, such as `winograd`, if an option of this name disables it."""
     work: Callable[[Any], KernelWork] | None = None
-    """A lower bound on the lowering's work, if known: a kernel that exceeds the best estimate is
-    not lowered."""
+    """Function that returns a lower bound on the lowering's work, if one is known: a kernel with a
+    bound above the best estimate is not lowered."""
 
     def __post_init__(self) -> None:
         if self.cost is None and self.lower is None:
@@ -119,7 +124,8 @@ class Kernel:
 
     @property
     def is_called(self) -> bool:
-        """Whether it is a Python function, which a program calls between its native segments."""
+        """Whether the kernel is a Python function, which a program calls between its native
+        segments."""
         return self.device == "host" or self.function is not None
 
     def runs_on(self, device: str) -> bool:
@@ -136,16 +142,17 @@ class Kernel:
 
     @cached_property
     def readable(self) -> tuple[str, ...]:
-        """The elements that it reads."""
+        """The element types that the kernel reads."""
         return tuple(dict.fromkeys(name for row in self.elements or () for name in row.reads))
 
     def wants(
         self, op: NnOp, device: str, layout: Layout, precision: str | None = None
     ) -> list[PlaceAttr]:
-        """Return the places of the op's operands and results for the kernel at a device and in a
-        layout.
+        """Return the places that the kernel requires of the op's operands and results, at a device
+        and in a layout.
 
-        ``precision`` is the one in which floats that are read are stored; None keeps their own.
+        ``precision`` is the element type in which the floats that it reads are stored; None keeps
+        the operands' own types. Raises InternalError if the op does not accept the precision.
         """
         found = elements_of(op, precision)
         if found is None:
@@ -158,7 +165,8 @@ class Kernel:
         ]
 
     def _want(self, rank: int, number: int, own: PlaceAttr) -> PlaceAttr:
-        """Return the place of one value: the stated one, otherwise the kernel's."""
+        """Return the required place of operand or result ``number``, of rank ``rank``: the stated
+        one, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
         device, precision = place.device.data, place.precision.data
         if precision == "any" and device != "any":
@@ -166,7 +174,8 @@ class Kernel:
         return PlaceAttr.get(device, precision, place.layout.for_rank(rank))
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
-        """Return the place of an operand or result that is stated separately."""
+        """Return the place that ``operands`` states for operand or result ``number``; None if it
+        states none."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
             place = PlaceAttr.get(own.device.data, "any", place)
@@ -200,8 +209,8 @@ def registered(*kernels: Kernel) -> Generator[None]:
 
 
 def has_added() -> bool:
-    """Return whether kernels exist whose functions only this process knows, as no tessella module
-    has them."""
+    """Return whether a registered kernel has functions from outside tessella's modules, which only
+    this process knows."""
     return any(_is_added(kernel) for known in _KERNELS.values() for kernel in known)
 
 
@@ -225,8 +234,8 @@ def kernels_of(op: NnOp) -> Sequence[Kernel]:
 
 
 def native_elements(op: type[NnOp]) -> tuple[str, ...] | None:
-    """Return the elements of first operands that an op's native kernels read; None without such
-    kernels.
+    """Return the element types of the first operand that an op's native kernels read; None if the
+    op has no native kernel.
 
     Other conditions of the kernels are not considered.
     """
@@ -247,14 +256,15 @@ def devices_with_kernels() -> Sequence[str]:
 
 
 def readable_elements(device: str) -> Sequence[str]:
-    """Return the elements that the kernels of a device read, NumPy kernels excluded."""
+    """Return the element types that the kernels of a device read, NumPy kernels excluded."""
     listed = (k for kernels in _KERNELS.values() for k in kernels if k.runs_on(device))
     return tuple(dict.fromkeys(name for kernel in listed for name in kernel.readable))
 
 
 def serves(needed: str, device: str) -> bool:
-    """Return whether a kernel is registered at a device: any of an op (`nn.conv`), or one by name
-    (`nn.conv/winograd`). Host kernels, which every op has, do not count."""
+    """Return whether a kernel is registered at a device. ``needed`` is an op (`nn.conv`), for any
+    of its kernels, or one kernel of an op (`nn.conv/winograd`). Host kernels, which every op
+    has, do not count."""
     op, _, name = needed.partition("/")
     return any(k.runs_on(device) and name in ("", k.name) for k in _KERNELS.get(op, ()))
 
@@ -297,13 +307,15 @@ def why_misplaced(op: NnOp) -> str | None:
 
 
 def why_unreadable(kernel: Kernel, found: Elements | None) -> str:
-    """Return why a kernel does not read and write these elements, as a sentence."""
+    """Return a sentence that says why a kernel does not read and write the element types
+    ``found``."""
     known = ", ".join(kernel.readable)
     return f"it reads {known}, not {found.storage}" if found else "the op has none of its elements"
 
 
 def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
-    """Return the layouts that a kernel runs in; `any` and ``BLOCKED`` stand for the given ones."""
+    """Return the layouts in which a kernel runs, among the layouts of places. A kernel for any
+    layout runs in all of ``given``, and ``BLOCKED`` stands for the blocked ones among them."""
     if not kernel.layouts:
         return tuple(dict.fromkeys(given))
     blocked = (layout for layout in given if layout.block and BLOCKED in kernel.layouts)
@@ -313,7 +325,8 @@ def layouts_among(kernel: Kernel, given: Sequence[Layout]) -> Sequence[Layout]:
 def _all_wants(
     kernel: Kernel, op: NnOp, places: Sequence[PlaceAttr]
 ) -> Iterator[Sequence[PlaceAttr]]:
-    """Return the places that a kernel wants, for each of its layouts."""
+    """Yield the places that a kernel requires for an op, for each device and layout of ``places``
+    in which the kernel runs."""
     # A result of low rank is row-major, whatever layout the kernel runs in.
     layouts = layouts_among(kernel, [place.layout for place in places])
     for device in filter(kernel.runs_on, dict.fromkeys(place.device.data for place in places)):
@@ -321,7 +334,7 @@ def _all_wants(
 
 
 def accepts(wants: Sequence[PlaceAttr], places: Sequence[PlaceAttr]) -> bool:
-    """Return whether places are those that a kernel wants."""
+    """Return whether each of ``places`` satisfies the place that a kernel requires."""
     return all(want.accepts(place) for want, place in zip(wants, places, strict=True))
 
 
@@ -336,10 +349,10 @@ def native(
     method: str | None = None,
     work: Callable[[Any], KernelWork] | None = None,
 ) -> Callable[[Lowering], Lowering]:
-    """Register a generated kernel of an op.
+    """Register the decorated lowering as a generated kernel of an op.
 
-    It runs in each of the layouts, or in any layout that the operands share if none is given.
-    ``elements`` is its table, ``operands`` gives the layouts of single operands that differ,
+    The kernel runs in each of the layouts, or in any layout that the operands share if none is
+    given. ``elements`` is its table, ``operands`` gives the layouts of single operands that differ,
     ``method`` the option that disables it, ``work`` a lower bound on its work.
     """
 
@@ -371,7 +384,7 @@ def native(
 def host(
     op: type[NnOp], name: str, *, applies: Predicate = always, cost: Cost = host_seconds
 ) -> Callable[[HostKernel], HostKernel]:
-    """Register a further NumPy kernel of an op.
+    """Register the decorated function as a further NumPy kernel of an op.
 
     The function receives the operands as arrays, None for an absent one, and the op's properties as
     keyword arguments.
@@ -387,18 +400,20 @@ def called(
     elements: Table = SAME,
     applies: Predicate = always,
 ) -> Callable[[HostKernel], HostKernel]:
-    """Register a function like ``host`` does, as a rival of generated kernels.
+    """Register the decorated function like ``host`` does, but as an alternative to generated
+    kernels.
 
-    It runs at the CPU's places, row-major, with its own cost. The results have the op's types;
-    arrays of equal elements may have strides of 0.
+    The kernel runs at the CPU's places, row-major, with its own cost. The results have the op's
+    types; arrays of equal elements may have strides of 0.
     """
     return _function(Kernel(name, op, CPU, (NCHW,), elements, applies, cost), generated_limits)
 
 
 def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostKernel]:
-    """Register a Python function as a kernel with further conditions.
+    """Return a decorator that registers a Python function as ``kernel``, with the further
+    conditions ``limits``.
 
-    It serves no op that has a property which the function does not take.
+    The kernel does not apply to an op with a property that the function does not take.
     """
 
     def declare(function: HostKernel) -> HostKernel:
@@ -423,7 +438,8 @@ def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostK
 def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
     """Return the op's optional properties that a function does not take.
 
-    Raises OptionError for a function that does not take the others by name.
+    Raises OptionError for a function that does not take the other properties by name, or that
+    requires further keywords.
     """
     parameters = signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -446,6 +462,6 @@ def _untaken(kernel: Kernel, function: HostKernel) -> Set[str]:
 
 
 def generated_limits(op: NnOp) -> str | None:
-    """Return what generated kernels cannot do for any op."""
+    """Return the reason why an op cannot have a generated kernel; None if it can."""
     empty = any(0 in shape_of(value) for value in (*op.operands, *op.results))
     return "a tensor has no elements" if empty else None

@@ -14,14 +14,16 @@ REMAINDERS: Table = rows((*FLOATS, *INTEGERS))
 
 
 def truncated(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """C's ``fmod``, and ``%`` of C integers: the result has the dividend's sign."""
+    """Return the remainder of a division that is rounded towards zero, as C's ``fmod`` and ``%``
+    do: it has the dividend's sign."""
     if not is_float(x.type):
         return s.op((arith.RemUIOp if is_unsigned(x.type) else arith.RemSIOp)(x, y))
     return s.op(RemFOp(x, y))
 
 
 def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """NumPy's ``mod``: the result has the divisor's sign."""
+    """Return the remainder of a division that is rounded down, as NumPy's ``mod`` does: it has the
+    divisor's sign."""
     rest = truncated(s, x, y)
     if is_unsigned(y.type):
         return rest
@@ -35,7 +37,8 @@ def floored(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def _is(s: Scalars, x: SSAValue, kind: str) -> SSAValue:
-    """Compare a number with 0."""
+    """Return whether a number is below 0 (``kind`` is "lt"), equal to 0 ("eq") or not equal to 0
+    ("ne")."""
     zero = s.like(0, x)
     if is_float(x.type):
         return s.op(arith.CmpfOp(x, zero, f"o{kind}"))
@@ -43,7 +46,7 @@ def _is(s: Scalars, x: SSAValue, kind: str) -> SSAValue:
 
 
 def integer_power(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
-    """x to the power of y by squaring, modulo the element's range.
+    """Return x to the power of y, by squaring, modulo the range of the element type.
 
     A negative exponent gives the reciprocal, rounded towards zero.
     """
@@ -55,6 +58,8 @@ def integer_power(s: Scalars, x: SSAValue, y: SSAValue) -> SSAValue:
         factor = s.op(arith.MuliOp(factor, factor))
     if is_unsigned(y.type):
         return result
-    ones = s.op(arith.CmpiOp(s.op(math.AbsIOp(x)), one, "eq"))  # if the lowest digit is set
+    ones = s.op(
+        arith.CmpiOp(s.op(math.AbsIOp(x)), one, "eq")
+    )  # the powers of 1 and -1 above are right for negative exponents too
     kept = s.op(arith.SelectOp(ones, result, s.like(0, x)))
     return s.op(arith.SelectOp(_is(s, y, "lt"), kept, result))

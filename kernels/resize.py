@@ -48,8 +48,8 @@ class _Sampled:
 
 
 def _samples(op: NnOp) -> list[_Sampled] | None:
-    """Return the reads of each dimension of a nearest resize; None if one follows another
-    pattern."""
+    """Return how each dimension of a nearest resize reads the operand; None if a dimension does not
+    follow the pattern of `_Sampled`."""
     s = op.settings
     sampled: list[_Sampled] = []
     for old, new, scale in zip(shape_of(op.operands[0]), s["sizes"], s["scales"], strict=True):
@@ -85,8 +85,8 @@ def _by_whole_factors(op: NnOp) -> str | None:
 
 @native(movement.ResizeOp, "resize", elements=MOVED, applies=_by_whole_factors, cost=copying)
 def resize(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
-    """R[f * d + e, ..] = X[d, ..] where a dimension grows by f; X[start + f * d, ..] where it
-    shrinks."""
+    """Emit R[f * d + e, ..] = X[d, ..] for a dimension that grows by f; X[start + f * d, ..] for
+    one that shrinks by f."""
     type, samples = k.result_type(op), _samples(op)
     assert samples is not None, "the kernel needs factors that are whole numbers"
     free: dict[str, Size] = {}
@@ -111,7 +111,7 @@ def _is_nearest(op: NnOp) -> str | None:
 
 @native(movement.ResizeOp, "resize_nearest", NCHW, NHWC, elements=MOVED, applies=_is_nearest)
 def resize_nearest(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
-    """R[d..] = X[I[d]..], with a table of positions for each dimension."""
+    """Emit R[d..] = X[I[d]..], with a table I of positions for each dimension."""
     type, shape, s = k.result_type(op), shape_of(x), op.settings
     names = [f"d{i}" for i in range(len(shape))]
     resized = resized_axes(known_all(shape), s["sizes"], s["scales"])
@@ -134,7 +134,8 @@ def _is_linear(op: NnOp) -> str | None:
 
 @native(movement.ResizeOp, "resize_linear", NCHW, NHWC, elements=FLOATING, applies=_is_linear)
 def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAValue:
-    """Dimension by dimension: R[.., d, ..] = B[d] X[.., I[d], ..] + A[d] X[.., J[d], ..]."""
+    """Emit R[.., d, ..] = B[d] X[.., I[d], ..] + A[d] X[.., J[d], ..], dimension by dimension. I
+    and J are tables of the positions of two elements, B and A tables of their weights."""
     result, s = k.result_type(op), op.settings
     resized = resized_axes(known_all(shape_of(x)), s["sizes"], s["scales"])
     if not resized:
@@ -149,7 +150,8 @@ def resize_linear(k: KernelBuilder, op: movement.ResizeOp, x: SSAValue) -> SSAVa
 
 
 def _mixed(k: KernelBuilder, x: SSAValue, axis: int, positions: Array, type: Tensor) -> SSAValue:
-    """Mix the two elements around each position of a dimension by their weights."""
+    """Return ``x`` resized along one dimension: each element is the weighted sum of the two
+    elements around its position."""
     computed = k.computed(type.element_type)
     low, high, above = linear_weights(positions, known(shape_of(x)[axis]))
     above = above.astype(np.float64)
@@ -185,8 +187,8 @@ def _table(k: KernelBuilder, array: Array, name: str) -> SSAValue:
 def _read(
     s: Scalars, x: SSAValue, names: Sequence[str], places: Mapping[int, SSAValue]
 ) -> SSAValue:
-    """Read the element at given positions of some dimensions, and at the statement's indices of
-    others."""
+    """Return the element of ``x`` at the positions ``places`` of some dimensions, and at the
+    statement's indices of the other dimensions."""
     return s.extract(
         x,
         [

@@ -19,13 +19,13 @@ SELECTED: Table = rows(NATIVE, writes=("T", "i64"))
 
 
 def _selects(op: nn.TopkOp) -> str | None:
-    """Return the reason why a kernel does not select elements."""
+    """Return the reason why the kernel cannot select elements; None if it can."""
     return None if always(op.settings["k"] >= 1) else "k may be 0"
 
 
 @native(nn.TopkOp, "topk", NCHW, elements=SELECTED, applies=_selects)
 def topk(k: KernelBuilder, op: nn.TopkOp, x: SSAValue) -> Sequence[SSAValue]:
-    """A sort along the axis, whose key is the element."""
+    """Emit a sort along the axis. The key of an element is the element itself."""
     settings = op.settings
     return k.sort(
         shape_of(x),

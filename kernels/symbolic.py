@@ -18,7 +18,7 @@ _I64 = rows(["i64"], reads=())
 
 @native(symbolic.SizesOp, "sizes", NCHW, elements=_I64)
 def sizes(k: KernelBuilder, op: symbolic.SizesOp) -> SSAValue:
-    """One statement for each size, which writes its element of the result."""
+    """Emit one statement for each size, which writes the size to its element of the result."""
     type = k.result_type(op)
     result = k.empty(type)
     for number, size in enumerate(op.settings["values"]):
@@ -36,7 +36,7 @@ def sizes(k: KernelBuilder, op: symbolic.SizesOp) -> SSAValue:
 
 @native(symbolic.IotaOp, "iota", NCHW, elements=_I64)
 def iota(k: KernelBuilder, op: symbolic.IotaOp) -> SSAValue:
-    """R[d0] = d0."""
+    """Emit R[d0] = d0, the integers from 0 on."""
     type, count = k.result_type(op), op.settings["count"]
     return k.contract(
         "=",

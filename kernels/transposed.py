@@ -1,9 +1,10 @@
 """Kernels of transposed convolutions and window sums: one statement for each phase of the output.
 
 Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where ``stride * q =
-y + pad - dilation * i``. Outputs of one residue modulo the stride share their taps: every ``stride
-/ gcd(stride, dilation)``-th one, or none. They are a convolution with these taps. Residues that
-read the input alike form one phase, in which the residue is an index.
+y + pad - dilation * i``. Outputs with equal residues modulo the stride use the same taps: every
+``stride / gcd(stride, dilation)``-th tap, or none. These outputs are a convolution with the taps.
+Residues that read the same elements of the input form one phase: a statement in which the residue
+is an index.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from tessella.support.sizes import Size
 MAX_STRIDE = 256
 """The largest stride of a native kernel."""
 MAX_PHASES = 64
-"""The most statements of one kernel: compile time grows with them."""
+"""The maximum number of statements of one kernel: compile time grows with them."""
 FEW_CHANNELS = 16
-"""The number of channels from which channels fill the lanes: the lanes of the widest f32
-vectors."""
+"""The number of output channels of a group from which `col2im` does not apply, as channels alone
+fill the lanes: the lanes of the widest f32 vectors."""
 MAX_PRODUCTS = 1 << 24
 """Limit on the elements of `col2im`'s intermediate tensor: 64 MiB of f32."""
 
@@ -47,8 +48,8 @@ MAX_PRODUCTS = 1 << 24
 class Residue:
     """The outputs ``stride * u + position``, ``u < extent``, of one dimension.
 
-    They read the input from element ``u + shift`` on, with ``taps`` of the kernel from ``tap``
-    down.
+    They read the input from element ``u + shift`` on, with ``taps`` taps of the kernel, from number
+    ``tap`` down.
     """
 
     position: int
@@ -103,7 +104,8 @@ def residues(stride: int, dilation: int, pad: int, taps: int, extent: int) -> It
 
 
 def grouped(listed: Iterator[Residue]) -> list[list[Residue]]:
-    """Group residues that read alike, with evenly spaced positions and taps."""
+    """Group residues that read the same elements of the input and have evenly spaced positions and
+    taps."""
     groups: list[list[Residue]] = []
     for residue in listed:
         for group in groups:
@@ -128,7 +130,8 @@ class Windows:
     extent: int
 
     def phases(self, dim: int) -> list[ResidueSet]:
-        """Return the phases. Index names contain the dimension's number."""
+        """Return the phases of the dimension with number ``dim``, which the names of their indices
+        contain."""
         listed = residues(self.stride, self.dilation, self.pad, self.taps, self.extent)
         return [_phase(group, self.stride, self.dilation, dim) for group in grouped(listed)]
 
@@ -165,7 +168,8 @@ def _phase(group: Sequence[Residue], stride: int, dilation: int, dim: int) -> Re
 
 @dataclass(frozen=True)
 class Channels:
-    """The channels of the groups ``g``: ``c`` of the input and ``o`` of the output."""
+    """The channels of a transposed convolution, by index: the group ``g``, and the channels ``c``
+    of the input and ``o`` of the output in a group."""
 
     groups: int
     per_in: int
@@ -179,23 +183,24 @@ class Channels:
 
     @property
     def ranges(self) -> dict[str, int]:
-        """The range of each index."""
+        """The ranges of the indices ``g``, ``c`` and ``o``."""
         return {"g": self.groups, "c": self.per_in, "o": self.per_out}
 
     @property
     def source(self) -> Linear:
-        """The channel of the input."""
+        """The number of the input's channel, as a form of ``g`` and ``c``."""
         return Linear.of("g", self.per_in) + Linear.of("c")
 
     @property
     def out(self) -> Linear:
-        """The channel of the output."""
+        """The number of the output's channel, as a form of ``g`` and ``o``."""
         return Linear.of("g", self.per_out) + Linear.of("o")
 
 
 @dataclass(frozen=True)
 class Summand:
-    """The summand over the taps of a phase, and over further indices."""
+    """The summand of a phase: ``body`` on elements of ``operands``. The sum is over the taps, and
+    over the indices ``reduced``."""
 
     operands: Sequence[tuple[SSAValue, Sequence[Form]]]
     body: Body
@@ -235,8 +240,8 @@ def conv_transpose(
     w: SSAValue,
     b: SSAValue | None = None,
 ) -> SSAValue:
-    """R[n, g*O + o, 2*x + r, ..] = +(X[n, g*C + c, x + k, ..] * W[g*C + c, o, r - 2*k + 2, ..])
-    for each phase, then + B."""
+    """Emit a sum for each phase, then add B. With stride 2, for example: R[n, g*O + o, 2*x + r, ..]
+    = +(X[n, g*C + c, x + k, ..] * W[g*C + c, o, r - 2*k + 2, ..])."""
     channels = Channels.of(op)
 
     def summand(parts: Sequence[ResidueSet]) -> Summand:
@@ -258,10 +263,10 @@ def col2im(
     w: SSAValue,
     b: SSAValue | None = None,
 ) -> SSAValue:
-    """P[n, g, q, .., i, .., o] = +(X[n, g*C + c, q, ..] * W[g*C + c, o, i, ..]), with all taps in
-    the vectors.
+    """Emit the products P[n, g, q, .., i, .., o] = +(X[n, g*C + c, q, ..] * W[g*C + c, o, i, ..]),
+    with all taps in the vectors.
 
-    Each phase then adds its own taps, and B.
+    Each phase then sums the products of its taps, and B is added.
     """
     channels = Channels.of(op)
     batch, _, *extents = shape_of(x)
@@ -292,7 +297,8 @@ def _transposed(
     summand: Callable[[Sequence[ResidueSet]], Summand],
     b: SSAValue | None,
 ) -> SSAValue:
-    """Return the phases of a transposed convolution, plus the bias."""
+    """Return the result of a transposed convolution: a statement for each phase, with the summand
+    that ``summand`` returns, plus the bias ``b`` if there is one."""
     channels = Channels.of(op)
     outer = {"n": shape_of(op.res)[0], "g": channels.groups, "o": channels.per_out}
     at = [Linear.of("n"), channels.out]
@@ -308,7 +314,8 @@ def _transposed(
     applies=lambda op: _limits_of(_windows_of_columns(op)),
 )
 def columns(k: KernelBuilder, op: pooling.Col2imOp, x: SSAValue) -> SSAValue:
-    """R[n, c, 2*x + r, ..] = +(X[n, c, r - 2*k + 2, .., x + k, ..]) for each phase."""
+    """Emit a sum for each phase. With stride 2, for example: R[n, c, 2*x + r, ..] = +(X[n, c, r -
+    2*k + 2, .., x + k, ..])."""
 
     def summand(parts: Sequence[ResidueSet]) -> Summand:
         at = [*(part.weight for part in parts), *(part.source for part in parts)]
@@ -334,7 +341,8 @@ def _by_phase(
     at: Sequence[Form],
     summand: Callable[[Sequence[ResidueSet]], Summand],
 ) -> SSAValue:
-    """Add a statement for each phase, zeros for one without taps.
+    """Add a statement for each phase, and return the result. A phase without taps is filled with
+    zeros.
 
     ``at`` gives the results' position in the dimensions before the spatial ones, by the indices
     ``outer``.
@@ -368,7 +376,8 @@ def _taps(parts: Sequence[ResidueSet]) -> dict[str, int]:
 def _gathered(
     k: KernelBuilder, w: SSAValue, ranges: Mapping[str, Size], forms: Sequence[Form]
 ) -> SSAValue:
-    """T[ranges] = W[forms]; constants are gathered at compile time, so that they can be packed."""
+    """Return the tensor T[ranges] = W[forms]. A constant W is gathered at compile time, so that T
+    can be packed."""
     names, shape = list(ranges), tuple(ranges.values())
 
     def rearranged(array: Array) -> Array:

@@ -33,19 +33,20 @@ from tessella.support.sizes import Size, ceil_div, estimated
 TAPS = 3
 """The extent of the filters."""
 POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.75, -0.75, 1.5, -1.5)}
-"""The finite interpolation points, by the tile's extent.
+"""The finite interpolation points, by the tile's extent m.
 
 The points for m = 4 have a smaller error than the usual 0, +-1 and +-2.
 """
 
 PARTS = {2: 64, 4: 32}
-"""Products in a partial sum.
+"""The number of products in a partial sum, by the tile's extent m.
 
 The final transform multiplies rounding errors; short partial sums keep the error near that of a
 direct sum.
 """
 LEAST_CHANNELS = 16
-"""With fewer channels, the transforms do not fill vectors, and cost more than the products save."""
+"""The minimum number of channels. With fewer channels, the transforms do not fill vectors, and cost
+more than the products save."""
 
 MOST_ELEMENTS = 1 << 26
 """Limit on the elements of all tiles: 256 MiB of f32."""
@@ -63,9 +64,9 @@ class Transforms:
 
 @cache
 def transforms(points: Sequence[float], taps: int) -> Transforms:
-    """The algorithm of Toom and Cook with these finite points, and infinity.
+    """Return the matrices of the algorithm of Toom and Cook with these finite points, and infinity.
 
-    Its matrices are those of Barabasz, Anderson, Soodhalter and Gregg, "Error analysis and
+    The matrices are those of Barabasz, Anderson, Soodhalter and Gregg, "Error analysis and
     improving the accuracy of Winograd convolution for deep neural networks", 2018, algorithm 1: a
     polynomial is evaluated at all points, and interpolated by Lagrange's polynomials.
     """
@@ -88,7 +89,7 @@ def transforms(points: Sequence[float], taps: int) -> Transforms:
 
 
 def _misfit(m: int, op: linear.ConvOp) -> str | None:
-    """Return the reason why an op is not computed in tiles of m x m results."""
+    """Return the reason why an op cannot be computed in tiles of m x m results; None if it can."""
     settings, (out, channels, *kernel) = op.settings, shape_of(op.w)
     plain = {*settings["strides"], *settings["dilations"], settings["groups"]} == {1}
     if kernel != [TAPS, TAPS] or not plain:
@@ -107,7 +108,8 @@ def _misfit(m: int, op: linear.ConvOp) -> str | None:
 
 
 def _work(m: int, op: linear.ConvOp) -> KernelWork:
-    """Return the products of tiles, with weights for each of their elements."""
+    """Return a lower bound on the work: the products of all tiles, and the bytes of the transformed
+    weights."""
     batch, out, *extents = shape_of(op.res)
     tiles = batch * prod(ceil_div(extent, m) for extent in extents)
     pairs = (m + TAPS - 1) ** 2 * out * shape_of(op.x)[1]
@@ -151,8 +153,8 @@ class _Tiles:
         return self.m + TAPS - 1
 
     def correlated(self, x: SSAValue, w: SSAValue) -> SSAValue:
-        """V = Bᵀ d B of each tile, M[i, j] = V[i, j] U[i, j], and Aᵀ M A, one dimension after the
-        other."""
+        """Emit V = Bᵀ d B of each tile, M[i, j] = V[i, j] U[i, j], and Aᵀ M A. Each transform is
+        applied to one dimension after the other."""
         k, op, m, n = self.k, self.op, self.m, self.n
         matrices = transforms(POINTS[m], TAPS)
         a = k.constant(matrices.a.astype(np.float32), "winograd")
@@ -194,7 +196,8 @@ class _Tiles:
         return self._results(a, z, tiles, out)
 
     def _results(self, a: SSAValue, z: SSAValue, tiles: dict[str, Size], out: Size) -> SSAValue:
-        """Apply the last transform. Results beyond the last row and column are not written."""
+        """Emit the last transform, along the second dimension. Results beyond the last row and
+        column are not written."""
         k, m = self.k, self.m
         y, x = Linear.of("ty", m) + Linear.of("u"), Linear.of("tx", m) + Linear.of("v")
         return k.contract(
@@ -220,7 +223,7 @@ class _Tiles:
         )
 
     def _weights(self, w: Array) -> Array:
-        """U[i, j, c, o] of w[o, c, 3, 3], rounded once."""
+        """Return the transformed weights U[i, j, c, o] of w[o, c, 3, 3], rounded once."""
         g, n = transforms(POINTS[self.m], TAPS).g, self.n
         out, channels = w.shape[:2]
         both, u = np.kron(g, g), np.empty((n * n, channels, out), np.float32)

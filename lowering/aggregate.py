@@ -28,7 +28,7 @@ def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None
 
 
 def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
-    """Combine ``total`` with one more value."""
+    """Return the aggregate of ``total`` and one more value."""
     return e.op(aggregation_of(kind, element_of(total.type)).accumulate(total, value))
 
 
@@ -48,7 +48,7 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
 
 
 def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
-    """Return the greatest lane of several vectors without NaN."""
+    """Return the greatest lane of several vectors, in which no lane may be NaN."""
     total = totals[0]
     for other in totals[1:]:
         total = greater(e, other, total)

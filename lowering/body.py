@@ -28,8 +28,8 @@ from tessella.support.sizes import Size
 
 
 def _not_rounded(op: Operation) -> SSAValue | None:
-    """Return the value that a truncation restores, if its operand was extended from the same
-    type."""
+    """Return the value from which the operand of a truncation was extended, if it has the type of
+    the result; otherwise None."""
     if op.name != "arith.truncf":
         return None
     wide = op.operands[0].owner
@@ -72,7 +72,7 @@ class Bodies:
         return self.spread_constant(self.e.constant(number(0, element), element))
 
     def spread_constant(self, scalar: SSAValue) -> SSAValue:
-        """Return a vector of a constant, shared by the whole function."""
+        """Return a vector with a constant in all lanes, shared by the whole function."""
         type = self.e.vector_type(scalar.type)
         return self.e.shared(
             ("constant", scalar), (), lambda: self.e.op(vector.BroadcastOp(scalar, type))
@@ -132,7 +132,8 @@ class Bodies:
         tail: Size,
         left_out: Collection[Operation] = (),
     ) -> dict[SSAValue, Val]:
-        """Compute all values of a body except those of the given ops."""
+        """Emit the ops of a body except ``left_out`` and the products that become part of a
+        multiply-add. Returns the value of each op's result."""
         values: dict[SSAValue, Val] = dict(args)
         if block not in self._fused:
             self._fused[block] = fused_products(block)
@@ -202,7 +203,7 @@ class Bodies:
             return Val(self.e.op(memref.LoadOp.get(buffer, [at])))
         lanes = [self._distances(op, d, coordinates[d], tail) for d in varying]
         distances = reduce(lambda a, b: self.e.op(arith.AddiOp(a, b)), lanes)
-        if tail != 0:  # other lanes may have any coordinates
+        if tail != 0:  # lanes from ``tail`` on may have any coordinates
             zero = self.zero(self.e.vector_type(INDEX))
             distances = self.e.op(SelectOp(self.e.lane_mask(tail), distances, zero))
         return Val(self.e.op(GatherOp(buffer, at, distances)), varying=True)
@@ -229,8 +230,8 @@ class Bodies:
         constant: Size,
         first: SSAValue | None = None,
     ) -> SSAValue:
-        """Compute the offset from the coordinates that all lanes share, and from the first
-        lane's."""
+        """Return an element's offset in memory: the sum for the coordinates that all lanes share,
+        plus ``first`` and ``constant``."""
         shape, strides = shape_of(op.source), strides_of(op.source)
         terms: list[tuple[SSAValue, Size]] = []
         for d, coordinate in enumerate(coordinates):
@@ -245,7 +246,7 @@ class Bodies:
         return self.e.linear(terms, constant)
 
     def _distances(self, op: ExtractOp, d: int, coordinate: Val, tail: Size) -> SSAValue:
-        """Compute each lane's distance from the first element, along one coordinate."""
+        """Return each lane's offset along one coordinate, relative to coordinate 0."""
         value, stride = coordinate.ssa, strides_of(op.source)[d]
         if not isinstance(op.coordinates[d].owner, IndexOp):
             value = self._checked_lanes(value, shape_of(op.source)[d], tail)
@@ -260,8 +261,8 @@ class Bodies:
         return self.e.op(SelectOp(inside, value, self.e.index(0)))
 
     def _checked_lanes(self, value: SSAValue, extent: Size, tail: Size) -> SSAValue:
-        """Return coordinates with 0 in lanes out of range, and fail the check if such a lane is
-        valid."""
+        """Return the lanes' coordinates, with 0 for those out of range. Fail the check if a valid
+        lane, one of the first ``tail``, is out of range."""
         inside = self.e.op(CmpiOp(value, self.e.spread(Val(self.e.index(extent))), "ult"))
         held = inside
         if tail != 0:

@@ -27,13 +27,13 @@ class Cut:
     """The tiles of a loop that have rows which may be out of bounds."""
 
     starts: tuple[int, ...] = ()
-    """Where these tiles begin."""
+    """The beginnings of the tiles that have rows out of bounds."""
     inside: bool = True
     """Whether the loop also has tiles whose rows are all within bounds."""
 
 
 UNCUT = Cut()
-"""No tile has rows out of bounds."""
+"""The cut of a loop in which all rows of all tiles are within bounds."""
 
 
 def cut_tiles(tiles: Tiles, interior: tuple[Size, Size]) -> Cut:

@@ -37,7 +37,8 @@ class LoopBounds:
     def of_rows(
         self, c: Constraint, name: str, point: Point, rows: Sequence[int], active: Sequence[int]
     ) -> tuple[Pos, Pos]:
-        """Return the values of a reduced index for which exactly these rows are in bounds."""
+        """Return the bounds of a loop over the values of a reduced index for which the rows
+        ``active`` of a tile are in bounds and its other rows are not."""
         e, first, last = self.emitter, active[0], active[-1]
         start = e.max(Pos(), self._first(c, name, point, first))
         stop = e.min(Pos(None, self.ranges[name]), self._end(c, name, point, last))
@@ -68,7 +69,8 @@ class LoopBounds:
         return Pos(self.emitter.apply(form // scale + 1, [value]))
 
     def _form(self, value: SSAValue, k: int, constant: Size) -> tuple[AffineExpr, SSAValue]:
-        """Return ``k * value + constant`` as an expression of a value."""
+        """Return ``k * value + constant`` as an affine expression of one dimension, and the value
+        of the dimension."""
         if isinstance(constant, Expr):
             return AffineExpr.dimension(0), self.emitter.linear([(value, k)], constant)
         return AffineExpr.dimension(0) * k + constant, value
@@ -76,8 +78,9 @@ class LoopBounds:
     def _others(
         self, c: Constraint, name: str, point: Point, row: int
     ) -> tuple[int, Size, tuple[SSAValue, int] | None]:
-        """Split a constraint's form: a reduced index's coefficient, the remaining constant, and the
-        remaining variable with its coefficient."""
+        """Return the parts of a constraint's form: the coefficient of the reduced index ``name``,
+        the constant, and the other variable with its coefficient (None if there is no other
+        variable)."""
         others = [(point.indices[n], k) for n, k in c.form.terms if n != name]
         constant = c.form.constant + sum(k * pos.constant for pos, k in others)
         constant += row * c.form.coefficient(self.rows or "")

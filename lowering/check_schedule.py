@@ -1,6 +1,7 @@
-"""Checks that a schedule can be lowered. Lowering another one could access memory out of bounds.
+"""Checks that a schedule can be lowered. A schedule that fails them could access memory out of
+bounds.
 
-The statement itself verifies that the schedule names its indices, with positive numbers.
+The verifier of the statement checks that the schedule names its indices, with positive numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tessella.support.sizes import Size, bounds_of, symbols_of
 
 def check_schedule(op: ContractOp, flat: Flat, s: Schedule) -> None:
     """Raise InvalidModelError if a schedule does not fit the statement, for example in an edited
-    text."""
+    text. If the statement has symbolic sizes, raise UndecidedSizeError instead."""
     broken = next((rule for rule, holds in _rules(op, flat, s) if not holds), None)
     sizes = (*flat.ranges.values(), *(k for a in flat.accesses for k in a.strides.values()))
     if broken is not None and (symbols := symbols_of(sizes)):
@@ -109,9 +110,11 @@ def _access_rules(op: ContractOp, flat: Flat, s: Schedule) -> Iterator[tuple[str
 
 
 def _has_room(flat: Flat, s: Schedule, name: str, size: int) -> bool:
-    """Return whether a range always has room for a block of it.
+    """Return whether the range of an index is at least ``size`` for all values of symbols. True for
+    ranges without symbols.
 
-    Blocks of lanes end in smaller blocks of whole vectors.
+    The index of the lanes needs only a whole vector, as its blocks end in smaller blocks of whole
+    vectors.
     """
     range_ = flat.ranges[name]
     least = s.lanes if name == s.vector else size
@@ -119,7 +122,8 @@ def _has_room(flat: Flat, s: Schedule, name: str, size: int) -> bool:
 
 
 def _may_be_in_part(flat: Flat, s: Schedule) -> bool:
-    """Return whether the range may be smaller than a vector, for some values of symbols."""
+    """Return whether the range of the lanes' index may be smaller than a vector, for some values of
+    symbols."""
     size = 0 if s.vector is None else flat.ranges[s.vector]
     return bool(symbols_of([size])) and bounds_of(size)[0] < s.lanes
 
@@ -130,10 +134,10 @@ def _is_divided(op: ContractOp, flat: Flat, s: Schedule, name: str, grain: int) 
 
 
 def _is_panel(a: FlatAccess, s: Schedule) -> bool:
-    """Return whether packed panels match the register tiles.
+    """Return whether the panels of a packed operand match the register tiles.
 
-    Only the index of the lanes is blocked in memory. Register tiles are one block wide or, without
-    rows, several blocks, of whole vectors.
+    A register tile is one panel wide or, without rows, several panels, of whole vectors. Other
+    indices may only be blocked in memory by the groups of a dot product.
     """
     return all(
         _is_whole(a.room[name], s) if name == s.vector else a.room[name] == s.group(name)

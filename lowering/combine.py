@@ -1,4 +1,4 @@
-"""The points of a register tile: their values, and how these are accumulated."""
+"""The values at the points of a register tile, and their accumulation."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Combine:
         return last.value.type
 
     def emit(self, point: Point, sums: Sequence[SSAValue], rows: Sequence[int]) -> list[Val]:
-        """Return the tile's accumulators after a point; for an elementwise statement, the
-        values."""
+        """Emit the body at a point for all rows and vectors of a tile. Returns the tile's
+        accumulators; for an elementwise statement, the values."""
         width = self.s.vectors if self.plan.sums_lanes else point.vectors
         results = [Val(v, self._varies) for v in sums]
         self.panels.ask(point)
@@ -63,7 +63,7 @@ class Combine:
         return results
 
     def _whole(self, rows: Sequence[int]) -> Sequence[int]:
-        """Return these rows, and the rows that an instruction computes together with them."""
+        """Return ``rows``, and the rows that an instruction computes together with them."""
         height = self.s.height
         if height == 1:
             return rows
@@ -71,8 +71,8 @@ class Combine:
         return [first + i for first in firsts for i in range(height)]
 
     def _ask(self, point: Point, row: int, u: int) -> None:
-        """Prefetch the cache lines that other statements, or the next iteration, need at this
-        vector."""
+        """Issue the prefetches in ``ahead`` that go with the reads at this row and vector of the
+        tile."""
         for ahead in self.ahead:
             if u * self.s.lanes % ahead.line == 0:
                 pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
@@ -105,7 +105,7 @@ class Combine:
     # ** sums **
 
     def value(self, point: Point, row: int, u: int, neutral: SSAValue) -> SSAValue:
-        """Return a vector of the values at a point, with the neutral value where they do not
+        """Return a vector of the body's values at a point, with ``neutral`` in lanes that do not
         count."""
         self._ask(point, row, u)
         mask = self.loads.mask(point, row, u)
@@ -156,8 +156,11 @@ class Combine:
     def _counted(
         self, point: Point, row: int, u: int, args: Sequence[Val], old: SSAValue
     ) -> SSAValue:
-        """Return the accumulator after a point, by the instruction that adds the most values at
-        once."""
+        """Return the accumulator after a point.
+
+        A sum of products becomes a multiply-add, and a maximum that ignores NaN one comparison with
+        a select; other aggregations add the body's value.
+        """
         block, place = self.op.combine.block, (point.indices, row, u, point.tail_of(u))
         if self._product is not None:
             return self._fma(self.bodies.operands(self._product, block, args, *place), old)

@@ -1,8 +1,7 @@
-"""Keys as signed integers in the same order.
+"""Conversion of keys to signed integers that have the same order.
 
-Floats: the bits of a negative number except its sign are flipped. NaN is the greatest, and -0
-becomes
-0. Unsigned integers: the highest bit is flipped.
+Floats: the bits of a negative number except its sign are flipped. NaN becomes the greatest integer,
+and -0 becomes 0. Unsigned integers: the highest bit is flipped.
 """
 
 from __future__ import annotations

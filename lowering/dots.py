@@ -47,7 +47,8 @@ class Dots:
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
 
     def _groups(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
-        """Return an operand's groups, or its values if they are not contiguous."""
+        """Return an operand's groups of values. For an instruction with groups of one value, return
+        a vector of the values."""
         if self.dot.row.k > 1:
             return self._operand(operand, point, row, u, self.s.lanes, mask)
         return self.e.spread(self.loads.load(operand, point, row, u, mask))
@@ -55,7 +56,8 @@ class Dots:
     def _added_to_rows(
         self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]
     ) -> SSAValue:
-        """Accumulate lanes that belong to one row, in all rows that the instruction computes.
+        """Return an accumulator that holds some lanes of all rows that the instruction computes
+        together, after a group of products.
 
         The operands of rows that do not count are 0.
         """
@@ -101,8 +103,8 @@ class Dots:
         *,
         first: int = 0,
     ) -> SSAValue:
-        """Return an operand's groups: one for each lane from the first one on, or one that all
-        lanes share."""
+        """Return an operand's groups of values: ``groups`` of them from lane ``first`` on, or one
+        group that all lanes share."""
         plan, pos = self.plan.operands[operand], self.loads.address(operand, point, row, u)
         guard = mask if plan.guards else None
         groups, left = (groups, 0) if plan.by_vector else (1, point.left)
@@ -138,7 +140,7 @@ class Dots:
         return self.e.shared(("zeros", type), (), lambda: self.e.op(vector.BroadcastOp(zero, type)))
 
     def _first(self, count: int, size: int) -> SSAValue:
-        """Return a mask of the first values."""
+        """Return a mask of ``size`` lanes, true in the first ``count``."""
         type, bound = VectorType(IntegerType(1), [size]), self.e.index(count)
         return self.e.shared(
             ("first", count, size), (), lambda: self.e.op(vector.CreateMaskOp([bound], type))

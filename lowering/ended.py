@@ -1,4 +1,5 @@
-"""Loops over reduced indices that end at computed elements (`dialects/tile/limits.py`)."""
+"""The ends of loops over reduced indices that are computed from tensor elements
+(`dialects/tile/limits.py`)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Ended:
         return {name: each for name, each in limits(self.op).items() if name in self.flat.ranges}
 
     def at(self, point: Point) -> Point:
-        """Return the point with the ends of its reduced indices."""
+        """Return the point with the computed ends of its reduced indices in ``stops``."""
         if not self._limits:
             return point
         stops = dict(point.stops)
@@ -51,8 +52,11 @@ class Ended:
         return replace(point, stops=stops)
 
     def within(self, stops: Mapping[str, SSAValue], name: str, start: Pos) -> dict[str, SSAValue]:
-        """Return the ends within a part of an index, relative to the part's first value. If all
-        tiles of a step end alike, parts are whole."""
+        """Return the ends of indices for a partial sum over index ``name`` from ``start`` on.
+
+        A computed end of ``name`` becomes relative to ``start``. An end that all tiles of a step
+        share is left out, as parts are then whole.
+        """
         found = {other: stop for other, stop in stops.items() if other != name}
         if name in self._limits:
             found[name] = self.e.op(arith.SubiOp(stops[name], self.e.at(start)))

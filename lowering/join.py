@@ -40,7 +40,8 @@ class Join(RowLoops):
         )
 
     def _row(self, number: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Write the values of a row after those of earlier rows."""
+        """Write the coordinates of a row's values after those of earlier rows. Returns the number
+        of values written so far."""
         e, (*outer, last) = self.e, shape_of(self.op.places)
         width = len(outer) + 1
         coordinates: list[SSAValue] = []

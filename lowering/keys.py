@@ -66,5 +66,5 @@ class KeyLoops(RowLoops):
 
 
 def moves(access: FlatAccess[Size], name: str) -> bool:
-    """Return whether an access moves with an index."""
+    """Return whether the address of an access depends on the index ``name``."""
     return not decided(access.stride(name) == 0)

@@ -119,7 +119,8 @@ class Loads:
         )
 
     def _has_room(self, plan: OperandPlan) -> bool:
-        """Return whether memory extends beyond an index's last element as far as its vectors do."""
+        """Return whether an operand's memory extends beyond the last element of the lanes' index as
+        far as whole vectors of a tile do, so that their loads need no mask."""
         if plan.room == 0:
             return False
         if self.s.width % plan.room == 0:
@@ -130,8 +131,8 @@ class Loads:
     def _element_guard(
         self, operand: int, point: Point, row: int, u: int, mask: Val | None
     ) -> Val | None:
-        """Return the condition for loading the element that all lanes share; None if it is always
-        valid."""
+        """Return the condition under which the element that all lanes share may be loaded; None if
+        it always may."""
         own = self.plan.operands[operand].guards
         if mask is None or not own:
             return None
@@ -145,7 +146,8 @@ class Loads:
         return Val(self.e.shared(key, (mask.ssa,), lambda: horizontal(self.e, "+", [mask.ssa])))
 
     def _load_transposed(self, operand: int, point: Point, row: int, u: int, _: Val | None) -> Val:
-        """Return a row of a square block that is loaded along the rows' index."""
+        """Return a row of a square block. The block's vectors are loaded along the rows' index, in
+        which the operand is contiguous, and transposed."""
         key = (operand, u)
         if key not in self.transposed:
             stride, buffer = self.plan.operands[operand].stride, self.buffers[operand]
@@ -159,9 +161,10 @@ class Loads:
         return Val(self.transposed[key][row], varying=True)
 
     def _lanes(self, tail: Size) -> Iterator[Pos]:
-        """Yield the valid lanes.
+        """Yield the numbers of the valid lanes.
 
-        If their number is symbolic, yield all lanes; those beyond the last valid one repeat it.
+        If the number of valid lanes is symbolic, yield a number for every lane; lanes beyond the
+        last valid one repeat its number.
         """
         if expression(tail) is None:
             yield from (Pos(None, lane) for lane in range(tail or self.s.lanes))
@@ -170,7 +173,8 @@ class Loads:
         yield from (self.e.min(Pos(None, lane), last) for lane in range(self.s.lanes))
 
     def _load_strided(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> Val:
-        """Load strided elements from ``stride`` vectors."""
+        """Load every ``stride``-th element: ``stride`` vectors are loaded, and their elements are
+        selected."""
         stride = self.plan.operands[operand].stride
         start = self.address(operand, point, row, u)
         tail = point.tail_of(u)
@@ -218,7 +222,8 @@ class Loads:
         return Val(self.e.add(vector.MaskedLoadOp, operands, type), varying=True)
 
     def mask(self, point: Point, row: int, u: int) -> Val | None:
-        """Return the condition for a point to count; None if it always does."""
+        """Return the condition under which a point counts, as a scalar or a mask of the lanes; None
+        if it always counts."""
         active = self._active(self.plan.constraints.masked, point)
         masks = [self.holds(c, point, row, u) for c in active]
         if self.plan.adds_lanes and (tail := point.tail_of(u)) != 0:
@@ -226,7 +231,8 @@ class Loads:
         return self._all(masks)
 
     def _active(self, constraints: Sequence[Constraint], point: Point) -> Iterator[Constraint]:
-        """Yield the constraints that masks must enforce here."""
+        """Yield the constraints that masks must enforce at a point. Constraints on the lanes are
+        enforced only if the point is ``masked``."""
         lanes = self.plan.constraints.lanes
         return (c for c in constraints if point.masked or c not in lanes)
 
@@ -260,8 +266,9 @@ class Loads:
     ) -> Val:
         """Test ``0 <= form < extent`` by one unsigned comparison, cached.
 
-        The result is a mask of the lanes, or of an operand's contiguous elements, which are counted
-        from the first lane's element.
+        The result is a scalar if the form does not depend on the lanes' index, otherwise a mask of
+        the lanes. With ``element``, it is a mask of an operand's contiguous elements, which are
+        counted from the first lane's element.
         """
         terms: list[tuple[SSAValue, int]] = []
         constant: Size = c.form.constant
@@ -310,8 +317,8 @@ class Loads:
         )
 
     def _is_narrow(self, c: Constraint) -> bool:
-        """Return whether all values of a constraint are small integers, beyond the last lane
-        too."""
+        """Return whether all values of a constraint's form fit into i32, those beyond the last lane
+        included."""
         if any(name in self.flat.floating for name, _ in c.form.terms):
             return False
         low, high = c.form.bounds(self.flat.ranges)

@@ -8,9 +8,10 @@
     }
     %y = tile.call @relu_0(%x) : tensor<4xf32, #p>
 
-An op whose result is its operand's memory (kernel ``view``, or a change of layout that moves no
-element) becomes a `tile.view`. A splat that must be in memory becomes a weight, or a kernel where
-its shape is open. `nn.scan` becomes a `tile.scan` of the segment that its function is.
+An op with a result in its operand's memory (kernel ``view``, or a change of layout that moves no
+element) becomes a `tile.view`. A splat that must be in memory becomes a weight or, if its shape is
+symbolic, a call of a kernel that fills it. `nn.scan` becomes a `tile.scan` of its function's
+segment.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class KernelTable:
         self.count = 1 + max(codes, default=-1)
 
     def call(self, group: GroupLowering, results: Sequence[SSAValue]) -> CallOp:
-        """Return a call of a group's kernel or of an equal one. `finish` adds its nodes."""
+        """Return a call of a group's kernel, or of an equal kernel that exists. `finish` records
+        the group's nodes on the kernel."""
         kernel = self._known(group.kernel(results), "_".join(group.names[:3]))
         call = CallOp(kernel.sym_name.data, group.arguments, [r.type for r in results])
         call.attributes[NODES] = ArrayAttr(map(StringAttr, group.nodes))
@@ -82,7 +84,8 @@ class KernelTable:
         return known
 
     def finish(self) -> None:
-        """Record on each kernel the nodes that it computes, and on calls for other nodes."""
+        """Record on each kernel the nodes that its calls compute. A call keeps its own nodes only
+        if the kernel has calls with other nodes."""
         for kernel, calls in self._calls.items():
             kernel.nodes = ArrayAttr([node for call in calls for node in nodes_of(call, None)])
             if len({call.attributes[NODES] for call in calls}) == 1:
@@ -101,7 +104,7 @@ class _GroupConversion(GroupLowering):
         self.anchor = anchor
 
     def weight(self, array: Array, hint: str) -> SSAValue:
-        """Return a weight with this array."""
+        """Return a new weight that holds ``array``."""
         return self._inserted(WeightOp(self.weights.add(hint, array), type_of(array)))
 
     def view(self, value: SSAValue, type: Tensor) -> SSAValue:
@@ -111,7 +114,8 @@ class _GroupConversion(GroupLowering):
     def derived(
         self, value: SSAValue, shape: Sequence[Size], compute: Callable[[Array], Array]
     ) -> SSAValue | None:
-        """Return a weight computed from a tensor with known elements."""
+        """Return a weight computed from a tensor with known elements; None if they are not
+        known."""
         array = constant_value(value, self.weights)
         if array is None:
             return None
@@ -255,8 +259,8 @@ def relayout(
     weights: WeightStore,
     table: KernelTable,
 ) -> CallOp:
-    """Call a kernel that copies a value to another layout, widening integers if the place requires
-    it."""
+    """Return a call of a kernel that copies ``source`` to the layout of ``place``, and widens
+    integers if the place requires it."""
     assert place is not None
     group = _GroupConversion(weights, table, anchor)
     group.names, group.nodes = ["relayout"], ["place.relayout"]

@@ -9,7 +9,7 @@
     %y = tile.call @fc_0(%x, %w)
 
 A weight is packed at compile time; other operands are copied by a kernel, once for all calls that
-read them so. Where the place has a wider element, that is what the statement reads and widens:
+read the same layout. If the packed place has a wider element type, the statement reads that type:
 
     ^bb0(%1: ui8, %2: i8):  %3 = arith.extui %1 : ui8 to i32
     ->
@@ -49,7 +49,8 @@ THREADS = 4
 """Threads that pack weights: more would not raise memory throughput."""
 
 LARGE = 1 << 20
-"""Bytes of weights above which threads pay for their start."""
+"""Bytes of weights from which packing on several threads saves more time than starting the threads
+takes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class PackOperandsPass(ProgramPass):
 
 
 class _Key(NamedTuple):
-    """A weight, and the layout that a kernel reads."""
+    """The key of a packed weight: its symbol, and the shape, layout and element type that a kernel
+    reads."""
 
     symbol: str
     shape: tuple[Size, ...]
@@ -140,7 +142,7 @@ class _Packer:
         self.packed = dict(zip(keys, packed, strict=True))
 
     def _read_as_they_are(self) -> set[str]:
-        """Return the symbols of the weights that have a reader in their present layout."""
+        """Return the symbols of the weights that an op reads in their present layout."""
         found: set[str] = set()
         for function in self.module.ops:
             for op in () if isinstance(function, KernelOp) else function.walk():
@@ -213,7 +215,7 @@ def pack_arguments(kernel: KernelOp) -> None:
 
 
 def _read_wide(use: Use, element: Attribute) -> None:
-    """Let a body read an operand in a wider element."""
+    """Change a body to read an operand in the wider element type ``element``."""
     op = use.operation
     assert isinstance(op, ContractOp)
     argument = Rewriter.replace_value_with_new_type(op.combine.block.args[use.index], element)

@@ -30,14 +30,15 @@ class Panels:
     buffers: Sequence[SSAValue]
 
     def at(self, point: Point) -> Point:
-        """Return a register tile's point, with the line that it prefetches."""
+        """Return a register tile's point with ``line`` set to the first line of the next panel that
+        the tile prefetches; the same point if nothing is prefetched."""
         if not self.s.prefetch or not any(o.is_panel for o in self.plan.read):
             return point
         return replace(point, line=self._line(point))
 
     def _line(self, point: Point) -> Pos:
-        """Return the line that a tile prefetches: each tile prefetches a different slice of the
-        next panel."""
+        """Return the first line that a tile prefetches: each tile prefetches a different slice of
+        the next panel."""
         number, values = AffineExpr.constant(0), list[SSAValue]()
         for name, step in self._inside.items():
             pos = point.indices[name]
@@ -50,7 +51,7 @@ class Panels:
         return Pos(self.e.apply(number % groups * self._asked, values))
 
     def ask(self, point: Point) -> None:
-        """Prefetch lines that the same point of the next panel reads."""
+        """Prefetch the tile's slice of the lines that the next panel's tiles read at this point."""
         if point.line is None or self.s.vector is None:
             return
         for operand, plan in enumerate(self.plan.read):
@@ -63,13 +64,13 @@ class Panels:
 
     @cached_property
     def _inside(self) -> Mapping[str, int]:
-        """Return the loops over the register tiles of a panel, with their steps."""
+        """The loops over the register tiles that share a panel, by index name, with their steps."""
         inside = self.s.order[self.s.order.index(self.s.vector or "") + 1 :]
         return {name: self.s.row_tile if name == self.s.rows else 1 for name in inside}
 
     @cached_property
     def _asked(self) -> int:
-        """Return the lines of a point that each register tile prefetches.
+        """The number of lines that each register tile prefetches at a point.
 
         All tiles of the smallest possible panel together prefetch all lines.
         """

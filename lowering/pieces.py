@@ -32,16 +32,16 @@ class KernelPiece:
 
     ops: Sequence[Statement]
     arguments: Sequence[SSAValue]
-    """The arguments of the kernel it is a piece of."""
+    """The arguments of the whole kernel."""
     results: Sequence[SSAValue]
-    """The results of that kernel: the tensors that own their buffers."""
+    """The results of the whole kernel, as the tensors that own their buffers."""
     roots: Mapping[SSAValue, SSAValue]
-    """For every tensor made in the kernel, the tensor that owns its buffer."""
+    """For every tensor that the kernel's statements write, the tensor that owns its buffer."""
     inputs: Sequence[SSAValue]
     outputs: Sequence[SSAValue]
     scratch: Sequence[SSAValue]
     uses: Sequence[Use]
-    """The uses of tensors that own buffers."""
+    """The uses of buffers by the piece's statements."""
 
     @property
     def parts(self) -> ArrayAttr[PartAttr] | None:
@@ -55,7 +55,8 @@ class KernelPiece:
 
 
 def check_results(kernel: KernelOp) -> None:
-    """Raise InvalidModelError unless each result has a buffer of its own."""
+    """Raise InvalidModelError unless each result has a buffer of its own and no operand has yet to
+    be packed."""
     name, roots = kernel.sym_name.data, roots_of(kernel)
     if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):
         raise InvalidModelError(
@@ -70,7 +71,7 @@ def check_results(kernel: KernelOp) -> None:
 
 
 def pieces(kernel: KernelOp) -> list[KernelPiece]:
-    """The pieces of a kernel, in order."""
+    """Return the pieces of a kernel, in order."""
     roots = roots_of(kernel)
     ops = in_order(kernel.all_statements)
     used = {op: list(uses(op, roots)) for op in ops}
@@ -89,13 +90,14 @@ def pieces(kernel: KernelOp) -> list[KernelPiece]:
 def _groups(
     ops: Sequence[Statement], used: Mapping[Statement, Sequence[Use]]
 ) -> list[list[Statement]]:
-    """Group statements without barriers in between. All of a group is divided among threads, or
-    none."""
+    """Group statements that need no barrier between them. Either all statements of a group are
+    divided among threads, or none."""
     groups: list[list[Statement]] = []
     hazards = Hazards()
     for _, run in groupby(ops, key=lambda op: depth(op) > 0):
         together = list(run)
-        # An iteration reads what the same thread has written.
+        # Statements in shared loops stay together: an iteration reads only values that the same
+        # thread has written.
         units = [together] if depth(together[0]) else [[op] for op in together]
         for unit in units:
             touched = [use for op in unit for use in used[op]]

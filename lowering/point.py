@@ -27,11 +27,12 @@ class StepPosition:
     starts: tuple[Pos, ...]
     """The first elements of the operands and the result, as offsets."""
     bases: Mapping[str, Pos] = field(default_factory=dict[str, Pos])
-    """The first values of the shared indices."""
+    """The first value of each shared index in the iteration."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """The ends of indices that do not run over their whole ranges (`dialects/tile/reach.py`)."""
     share: tuple[SSAValue, SSAValue] | None = None
-    """The values of the parallel index that this thread runs."""
+    """The first value and the end of the parallel index's values that this thread runs; None if
+    threads do not divide the statement."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Before:
 
     value: Pos
     step: Pos
-    """The distance from the current value to it."""
+    """The distance from the current value of the index to the earlier value."""
     none: SSAValue
     """Whether there is no earlier value, because the current one is the first; ``value`` is then
     the current one."""
@@ -54,14 +55,15 @@ class Point:
     offsets: tuple[Pos, ...]
     rows: tuple[int, ...] = (0,)
     cut: Cut = UNCUT
-    """The tiles that constraints cut."""
+    """The tiles of the loop over rows that have rows out of bounds."""
     masked: bool = False
     """Whether masks must check constraints on the lanes."""
     vectors: int = 1
     tail: Size = 0
     """Valid lanes of the last vector; 0 if all are valid."""
     line: Pos | None = None
-    """The line of the next panel that this point prefetches."""
+    """The first line of the next panel that this register tile prefetches; None if it prefetches
+    none."""
     left: int = 0
     """Valid values of the last group of a dot product; 0 if all are valid."""
     part: Size = 0
@@ -73,9 +75,9 @@ class Point:
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """The ends of the reduced indices that do not run over their whole ranges here."""
     before: Before | None = None
-    """The aggregates to continue from, if the loop over the running index is outside register
-    tiles."""
+    """The earlier value of the running index at which the aggregates to continue from are stored;
+    None unless the loop over that index is outside register tiles."""
 
     def tail_of(self, vector: int) -> Size:
-        """Number of valid lanes of one of the tile's vectors; 0 if all are valid."""
+        """Return the number of valid lanes of the tile's vector ``vector``; 0 if all are valid."""
         return self.tail if vector == self.vectors - 1 else 0

@@ -39,7 +39,7 @@ The processor's own prefetcher stops at the end of a page.
 LINE = 64
 """Bytes of a stream that one prefetch covers."""
 UNROLLED = 4
-"""Prefetches in an iteration of their loop, which costs more than they do."""
+"""The unroll factor of a loop of prefetches: the loop itself costs more than a prefetch."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class _Read:
 
     @property
     def work(self) -> float:
-        """The arithmetic of the statement while it reads the operand once; 0 if it does not read by
-        vectors."""
+        """The number of ops in the statement's body, plus 1, if the statement reads the operand
+        once and in whole vectors; otherwise 0."""
         op, flat, schedule = self.part.op, self.part.flat, self.part.op.schedule
         moves = flat.accesses[self.operand].stride
         once = all(moves(index.name) for index in flat.indices if index.range != 1)
@@ -93,8 +93,8 @@ def asked(
     buffers: Mapping[SSAValue, SSAValue],
     emitter: Emitter,
 ) -> dict[ContractOp, list[Ahead]]:
-    """Return the prefetches of each statement. Those that no statement can issue are emitted
-    here."""
+    """Return the prefetches that each statement issues along with its reads. Emit the other
+    prefetches here."""
     found: dict[ContractOp, list[Ahead]] = {part.op: [] for part in parts}
     for value, reads in _reads(parts).items() if nest.prefetch else ():
         read = max(reads, key=lambda each: each.work)
@@ -127,7 +127,7 @@ def streamed(
 
 
 def _reads(parts: Sequence[NestedStatement]) -> dict[SSAValue, list[_Read]]:
-    """Return the reads of arguments that advance with the innermost shared loop."""
+    """Return the reads of each kernel argument that advance with the innermost shared loop."""
     found: dict[SSAValue, list[_Read]] = {}
     for part in parts:
         *_, (name, loop) = shared_loops(part.op).items()
@@ -147,10 +147,10 @@ def _ask_for_results(
     buffers: Mapping[SSAValue, SSAValue],
     line: int,
 ) -> None:
-    """Prefetch results along with reads of an argument at the same positions.
+    """Add prefetches of results, along with reads of an argument at the same positions.
 
-    The last statement before the writer prefetches, or otherwise the last one for the next
-    iteration.
+    The last reader before the writer prefetches for the same iteration. If no reader is before the
+    writer, the first reader prefetches for the next iteration.
     """
     for number, part in enumerate(parts):
         alike = [read for read in reads if _are_alike(read, part)]
@@ -171,11 +171,9 @@ def _are_alike(read: _Read, part: NestedStatement) -> bool:
 def _places(
     op: ContractOp, operand: int
 ) -> tuple[Sequence[Size], Layout, int, Sequence[int | None]] | None:
-    """Return what determines an operand's addresses in an iteration, if its access has plain
-    indices.
-
-    These are the tensor's shape, layout and width, and the shared loop over each dimension.
-    """
+    """Return the values that determine an operand's addresses in an iteration: the tensor's shape,
+    layout and width, and the number of the shared loop over each dimension. None if the access
+    does not have plain indices."""
     value, forms, at = op.tensors[operand], op.access_list[operand], list(shared_loops(op))
     pairs = zip(forms, shape_of(value), strict=True)
     longer = [(form.single, extent) for form, extent in pairs if extent != 1]
@@ -190,7 +188,7 @@ def _places(
 
 
 def _ask_now(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
-    """Prefetch contiguous elements, line by line."""
+    """Emit a loop that prefetches contiguous elements, line by line."""
 
     def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
         at = emitter.at(emitter.step(start, Pos(element), 1))

@@ -24,7 +24,8 @@ Point = Mapping[str, Pos]
 def flat(
     statement: str, value: SSAValue, forms: Access, ranges: Mapping[str, Size]
 ) -> FlatAccess[Size]:
-    """Return an access in memory. Raises InvalidModelError for one that can leave its tensor."""
+    """Return an access as an offset in memory with a stride for each index. Raises
+    InvalidModelError for an access that can leave its tensor."""
     if not stays_inside(forms, shape_of(value), ranges):
         raise InvalidModelError(f"an access of {statement} leaves {value.type}")
     return flatten_access(forms, shape_of(value), layout_of(value), ranges)
@@ -38,7 +39,8 @@ class RowLoops:
         self.lanes = lanes
 
     def point(self, number: SSAValue, free: Sequence[Index]) -> dict[str, Pos]:
-        """Return the values of indices, the last of which varies fastest."""
+        """Return the values of the indices ``free`` for the row with a number; the last index
+        varies fastest."""
         point: dict[str, Pos] = {}
         for index in reversed(free):
             point[index.name] = Pos(self.digit(number, index.range))
@@ -65,7 +67,7 @@ class RowLoops:
         return self.e.at(pos)
 
     def load(self, buffer: SSAValue, at: SSAValue, *, varying: bool = False) -> SSAValue:
-        """An element of a buffer, or a vector of them."""
+        """Load an element of a buffer, or a vector of elements if ``varying``."""
         if not varying or self.lanes == 1:
             return self.e.op(memref.LoadOp.get(buffer, [at]))
         assert isinstance(buffer.type, MemRefType)
@@ -73,13 +75,13 @@ class RowLoops:
         return self.e.op(vector.LoadOp(buffer, [at], self.e.vector_type(element)))
 
     def store(self, value: SSAValue, buffer: SSAValue, at: SSAValue) -> None:
-        """Store an element, or a vector of them."""
+        """Store an element, or a vector of elements."""
         is_vector = value.type != getattr(buffer.type, "element_type", None)
         kind = vector.StoreOp if is_vector else memref.StoreOp
         self.e.effect(kind.create(operands=[value, buffer, at]))
 
     def loop(self, start: SSAValue, stop: SSAValue, body: Body, step: int = 1) -> None:
-        """Emit a loop that carries nothing."""
+        """Emit a loop without carried values."""
 
         def inner(at: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
             body(at)

@@ -34,7 +34,8 @@ from tessella.passes.tile.tiles import Tiles, lane_tiles
 from tessella.support.sizes import Size, ceil_div
 
 Reduce = Callable[[Point, list[SSAValue]], list[SSAValue]]
-"""The aggregates after the values of the other reduced indices at a point."""
+"""``reduce(point, totals)``: returns ``totals`` with the values of the other reduced indices at a
+point added."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Along:
     def one_by_one(
         self, point: Point, totals: Sequence[SSAValue], reduce: Reduce, unroll: int
     ) -> list[SSAValue]:
-        """Add the values one after the other, and return their aggregates."""
+        """Emit a loop that adds one value of the running index in each iteration. Returns the last
+        aggregates."""
 
         def body(iv: SSAValue, before: Sequence[SSAValue]) -> Sequence[SSAValue]:
             here = self.move(point, self.name, self._position(iv, Tiles(0, 1, self.extent)))
@@ -68,7 +70,8 @@ class Along:
         return self.e.loop(start, stop, 1, totals, body, unroll)
 
     def in_order(self, point: Point, body: Callable[[Point], None]) -> None:
-        """Run register tiles at each value, starting from the aggregates at the previous one."""
+        """Emit the loop over the running index, which runs ``body`` on register tiles at each
+        value. A tile starts from the aggregates at the previous value."""
         whole = Tiles(0, 1, self.extent)
 
         def at_each(iv: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -83,7 +86,8 @@ class Along:
         self.e.loop(self.e.index(0), self.e.index(self.extent), 1, (), at_each)
 
     def at(self, point: Point, before: Before, reduce: Reduce) -> list[Val]:
-        """Return the aggregates at a value, given those at the previous value."""
+        """Return the aggregates at a value of the running index, computed from those stored at the
+        previous value."""
         indices = {**point.indices, self.name: before.value}
         there = replace(self.move(point, self.name, before.step), indices=indices)
         output, loads = len(there.offsets) - 1, self.combine.loads
@@ -101,7 +105,8 @@ class Along:
         return [Val(total, self.s.vector is not None) for total in after]
 
     def over_lanes(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
-        """Add the values vector by vector. Each total is in all lanes."""
+        """Emit loops that add a tile of vectors of values in each iteration. All lanes of a total
+        are equal. Returns the last totals."""
         tiles = [*lane_tiles(self.extent, self.s.width, self.s.lanes)]
         found = list(totals)
         for each, tail in reversed(tiles) if self.running.reverse else tiles:
@@ -125,7 +130,7 @@ class Along:
         return Pos(self.e.linear([(iv, -1)], tiles.start + tiles.stop - tiles.size))
 
     def _tile(self, point: Point, totals: Sequence[SSAValue]) -> list[SSAValue]:
-        """Store the aggregates at the vectors of a tile."""
+        """Store the aggregates at the vectors of a tile, and return the totals after it."""
         stored: list[Val] = []
         after: list[SSAValue] = []
         numbers = range(point.vectors)
@@ -153,7 +158,8 @@ class Along:
     # ** the lanes of a vector **
 
     def _lanes(self, source: Callable[[int], int]) -> list[int]:
-        """Return shuffle indices for a vector whose first lane is added first."""
+        """Return the shuffle indices that take lane ``source(i)`` to lane i, if lane 0 is added
+        first. For an index in reverse they are mirrored."""
         if not self.running.reverse:
             return [source(lane) for lane in range(self.s.lanes)]
         last = self.s.lanes - 1
@@ -161,7 +167,8 @@ class Along:
         return [n if n > last else last - n for n in found]
 
     def _prefixes(self, value: SSAValue) -> SSAValue:
-        """Return the prefixes: the aggregate of each lane and those before it."""
+        """Return the prefixes of a vector: for each lane, the aggregate of that lane and all lanes
+        before it."""
         neutral, step = self._neutral, 1
         while step < self.s.lanes:
 
@@ -174,12 +181,13 @@ class Along:
         return value
 
     def _spread_last(self, prefixes: SSAValue) -> SSAValue:
-        """Broadcast the aggregate of all lanes."""
+        """Return a vector with the last prefix, the aggregate of all lanes, in each lane."""
         last = self.s.lanes - 1
         return shuffle(self.e, prefixes, prefixes, self._lanes(lambda _: last))
 
     def _added(self, total: SSAValue, prefixes: SSAValue) -> SSAValue:
-        """Add a preceding total to the prefixes of a vector."""
+        """Return the aggregates of a vector's lanes: ``total`` added to the prefixes, moved by one
+        lane if the aggregate is exclusive."""
         found = accumulate(self.e, self._kind, total, prefixes)
         if not self.running.exclusive:
             return found

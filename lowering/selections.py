@@ -15,7 +15,7 @@ from tessella.support.errors import InternalError
 
 
 def scratch_of(op: SelectionOp) -> Sequence[rt.Buffer]:
-    """Return the buffers that each thread needs."""
+    """Return the types of the scratch buffers that each thread needs for a statement."""
     if isinstance(op, SortOp):
         return sort.scratch_of(op)
     return suppress.scratch_of(op) if isinstance(op, SuppressOp) else []

@@ -30,12 +30,12 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import bounds_of, ceil_div
 
 VECTORS = 4
-"""Vectors of keys compared at a time."""
+"""Vectors in a block of keys, which are compared at a time."""
 
 
 def scratch_of(op: SortOp) -> Sequence[rt.Buffer]:
-    """Return the buffers that each thread needs: for keys, for positions, and for counts of
-    digits."""
+    """Return the types of the buffers that each thread needs: for keys, for positions, and for
+    counts of digits."""
     sorting = _sorting(op)
     keys, places = _types(op)
     if sorting.method == INSERTION:
@@ -112,8 +112,8 @@ class Sort(KeyLoops):
         self._write(point, places, start, 1)
 
     def _group(self, number: SSAValue) -> None:
-        """Sort interleaved rows. The last group overlaps its predecessor, so that all lanes are
-        rows."""
+        """Sort a group of interleaved rows. The last group overlaps its predecessor, so that every
+        lane has a row."""
         e, lanes, (*outer, last) = self.e, self.sorting.lanes, self.op.free
         groups = ceil_div(last.range, lanes)
         point = self.point(self.quotient(number, groups), outer)
@@ -130,7 +130,8 @@ class Sort(KeyLoops):
     def _write(
         self, point: Mapping[str, Pos], places: SSAValue, start: SSAValue, stride: int
     ) -> None:
-        """Write the first keys of a row and their positions, which are stored from an offset on."""
+        """Write the first keys of a row and their positions to the results. The positions are read
+        from the buffer ``places``, from ``start`` on."""
         e, values = self.e, self.op.results
 
         def body(at: SSAValue) -> None:
@@ -149,11 +150,11 @@ class Sort(KeyLoops):
     # ** keys **
 
     def _one(self, point: Mapping[str, Pos], at: SSAValue) -> SSAValue:
-        """Compute the integer of one key."""
+        """Return the comparable integer of the key at one position."""
         return self._comparable(self.one_key(point, at))
 
     def _several(self, point: Mapping[str, Pos], at: SSAValue) -> SSAValue:
-        """Compute the integers of consecutive keys."""
+        """Return a vector of the comparable integers of consecutive keys."""
         return self._comparable(self.several_keys(point, at))
 
     def _comparable(self, key: Val) -> SSAValue:
@@ -167,7 +168,7 @@ class Sort(KeyLoops):
         count: SSAValue,
         store: Callable[[SSAValue, SSAValue], None],
     ) -> None:
-        """Store the integers of ``count`` keys from a value of the index on.
+        """Store the comparable integers of ``count`` keys of a row, from position ``start`` on.
 
         ``store(key, number)`` receives one key or a vector of keys.
         """
@@ -182,7 +183,7 @@ class Sort(KeyLoops):
         self.loop(done, count, partial(body, self._one))
 
     def _whole(self, count: SSAValue, size: int) -> SSAValue:
-        """Return how many values fill whole groups of a size."""
+        """Return ``count`` rounded down to a multiple of ``size``."""
         return self.e.apply(AffineExpr.dimension(0) // size * size, [count])
 
     # ** insertion **
@@ -201,7 +202,7 @@ class Sort(KeyLoops):
         return places, e.index(lanes)
 
     def _block(self, point: Mapping[str, Pos], start: SSAValue) -> None:
-        """Insert the keys of a block that are better than the last of the best ones."""
+        """Insert those keys of a block that are better than the last of the best keys."""
         e, lanes, (block, _, _) = self.e, self.sorting.lanes, self.scratch
         size = VECTORS * lanes
         left = e.op(arith.SubiOp(e.index(self.op.along.range), start))
@@ -233,8 +234,8 @@ class Sort(KeyLoops):
     def _insert(self, key: SSAValue, at: SSAValue, length: SSAValue | None) -> None:
         """Insert a key after the best keys that are no greater.
 
-        There are as many best keys as requested, or ``length``. Their vectors are moved from the
-        last one on.
+        The buffer holds as many best keys as requested, or ``length`` keys. Vectors of keys are
+        moved by one position, from the last vector to the first.
         """
         e, lanes, (_, best, places) = self.e, self.sorting.lanes, self.scratch
         place = e.op(CASTS["arith.index_cast"](at, self.place))
@@ -289,9 +290,10 @@ class Sort(KeyLoops):
     def _exchange(
         self, key: SSAValue, at: SSAValue, end: SSAValue | None, length: SSAValue
     ) -> None:
-        """Insert a key of each lane into the best keys of its row, and drop the last one.
+        """Insert a key of each lane into the best keys of its row.
 
-        At ``end`` there is none yet.
+        ``length`` is the number of positions. The key in the last position is dropped, unless that
+        position is ``end``, which holds no key yet.
         """
         e, lanes, (best, places) = self.e, self.sorting.lanes, self.scratch
         place = e.spread(Val(e.op(CASTS["arith.index_cast"](at, self.place))))
@@ -337,7 +339,7 @@ class Sort(KeyLoops):
         return places, start
 
     def _count(self, digits: int, at: SSAValue) -> None:
-        """Count the digits of a key."""
+        """Increment the counter of each digit of the key at a position, and store the position."""
         e, (keys, places, counts) = self.e, self.scratch
         self.store(e.op(CASTS["arith.index_cast"](at, self.place)), places, at)
         key, one = self.load(keys, at), self._place_number(1)
@@ -346,7 +348,7 @@ class Sort(KeyLoops):
             self.store(e.op(arith.AddiOp(self.load(counts, slot), one)), counts, slot)
 
     def _slot(self, key: SSAValue, digit: int) -> SSAValue:
-        """Return the counter of a key's digit."""
+        """Return the offset of the counter for a digit of a key."""
         e, bits = self.e, self.sorting.digit
         shifted = e.op(arith.ShRUIOp(key, self._number(bits * digit))) if digit else key
         mask = min(bits, self.key.width.data - bits * digit)
@@ -356,7 +358,8 @@ class Sort(KeyLoops):
         return e.linear([(e.op(CASTS["arith.index_cast"](value, INDEX)), 1)], digit << bits)
 
     def _pass(self, digit: int, start: SSAValue) -> SSAValue:
-        """Sort by a digit. Returns the buffer that holds the keys afterwards."""
+        """Sort the keys by a digit. Returns the offset of the half of the buffer that holds the
+        keys afterwards."""
         e, (keys, places, counts) = self.e, self.scratch
         size = e.index(self.op.along.range)
         first = self.load(counts, self._slot(self.load(keys, start), digit))

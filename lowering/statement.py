@@ -48,23 +48,25 @@ from tessella.support.decisions import at_most, known
 from tessella.support.sizes import Expr, Size, ceil_div, expression, product, round_up, symbols_of
 
 FEW = 0.75
-"""The fraction of rows in interior tiles from which boundary tiles count as few.
+"""The fraction of rows in interior tiles from which the loops of boundary tiles are not unrolled by
+the schedule's factor.
 
-It bounds the amount of code: boundary tiles that are few are not unrolled.
+It bounds the amount of code.
 """
 
 HELD = 24
-"""Vectors of a loop over tiles that may stay in registers.
+"""The maximum number of vectors in a loop over tiles that LLVM may unroll.
 
-They are vectors that an elementwise statement reads of an operand, or sums of windows. LLVM does
-not unroll a loop with more: it would load early what several iterations read, and spill registers.
+The vectors are those that an elementwise statement reads of an operand, or sums of windows. In a
+loop with more vectors, LLVM would load early the values that several iterations read, and spill
+registers.
 """
 
 Stops = Mapping[str, SSAValue]
 """The ends of the indices that do not run over their whole ranges, by name."""
 
 Reduce = Callable[[Pos, Sequence[SSAValue]], list[SSAValue]]
-"""The sums after a value of a reduced index."""
+"""``reduce(value, sums)``: returns the sums after a value of a reduced index."""
 
 
 class Statement:
@@ -113,8 +115,8 @@ class Statement:
     # ** free indices **
 
     def _move(self, point: Point, name: str, value: Pos) -> Point:
-        """Return the point at a value of an index, relative to the iteration of the shared
-        loops."""
+        """Return the point moved to a value of an index. The value is relative to the iteration of
+        the shared loops."""
         offsets = tuple(
             self.e.step(offset, value, a.stride(name))
             for offset, a in zip(point.offsets, self.flat.accesses, strict=True)
@@ -168,7 +170,7 @@ class Statement:
 
     @cached_property
     def _shares_edges(self) -> bool:
-        """Return whether boundary tiles run the code of interior tiles: if loops over taps are not
+        """Whether boundary tiles run the code of interior tiles. They do if loops over taps are not
         unrolled."""
         return all(
             prod(self.flat.ranges[n] for n in self.s.reduction[self.s.reduction.index(name) + 1 :])
@@ -179,11 +181,12 @@ class Statement:
         )
 
     def _interior(self, name: str, extent: Size) -> tuple[Size, Size]:
-        """Return the interior of an index's range, or of a block of it."""
+        """Return the interior of an index's range or of a block of it: the values that satisfy all
+        constraints."""
         interior = self.constraints.interior(self.flat, name)
         if interior == (0, self.flat.ranges[name]):
             return 0, extent
-        # the block's beginning is unknown
+        # no value is known to be interior, as the block's beginning is unknown
         blocked = any(name == each for each, _ in self.s.blocks)
         return (0, 0) if blocked else interior
 
@@ -196,7 +199,8 @@ class Statement:
         return split(extent, size, interior, overlap=overlap)
 
     def _open(self, name: str, extent: Size, size: int) -> Iterator[Tiles]:
-        """Yield the tiles of a symbolic range."""
+        """Yield the tiles of a symbolic range. Raises UndecidedSizeError if an operand is packed in
+        panels along the index."""
         if any(name in a.lanes for a in self.flat.accesses):
             names = (symbol.name for symbol in symbols_of([extent]))
             raise UndecidedSizeError(f"panels of {extent} have edges that no tile lies in", names)
@@ -224,7 +228,8 @@ class Statement:
         return point
 
     def _share_of(self, name: str) -> tuple[SSAValue, SSAValue] | None:
-        """Return the values of an index that this thread runs, if it is divided among threads."""
+        """Return the first value and the end of an index's values that this thread runs; None if
+        the index is not divided among threads."""
         parallel = self.s.parallel
         return self.step.share if parallel is not None and parallel[0] == name else None
 
@@ -235,7 +240,8 @@ class Statement:
         body: Callable[[Pos], None],
         share: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
-        """Run a body at the start of each tile, or of those that begin in a share."""
+        """Emit a loop that runs ``body`` at the start of each tile. With ``share``, it runs only at
+        tiles that begin in the share."""
         if self._runs_once(name, tiles, self.step.stops):
             once = partial(body, Pos(None, tiles.start))
             if share is None:
@@ -266,7 +272,8 @@ class Statement:
         return self.e.op(arith.AndIOp(above, below))
 
     def _unrolled(self, tiles: Tiles) -> int:
-        """Return the unroll factor of the loop over tiles.
+        """Return the unroll factor of the loop over tiles: 0 forbids unrolling, 1 leaves the loop
+        to LLVM.
 
         LLVM unrolls short loops completely, which keeps values that rows or windows share in
         registers. Loops with too many values for the registers are not unrolled.
@@ -278,7 +285,7 @@ class Statement:
         return 0 if shares and not at_most(vectors, HELD) else 1
 
     def _runs_once(self, name: str, tiles: Tiles, stops: Stops) -> bool:
-        """Return whether there is a single tile, which always runs."""
+        """Return whether the loop over an index's tiles has exactly one iteration."""
         return tiles.count == 1 and name not in stops
 
     def _stop(self, name: str, tiles: Tiles, stops: Stops) -> SSAValue:
@@ -304,7 +311,7 @@ class Statement:
             start = [zero] * (round_up(len(point.rows), self.s.height) * count)
             sums = self._reduce(self.s.reduction, point, start, point.rows)
             if self.along is not None:
-                return  # the loop over the running index has stored them
+                return  # the loop over the running index has already stored the sums
             varying = self.s.vector is not None
             if self.reduces_lanes:
                 groups = [sums[i : i + count] for i in range(0, len(sums), count)]
@@ -315,7 +322,7 @@ class Statement:
         self.stores.emit(point, values)
 
     def _reduced(self, point: Point, sums: list[SSAValue]) -> list[SSAValue]:
-        """Return the sums after the reduced indices of a register tile."""
+        """Return ``sums`` after the loops over all reduced indices of a register tile."""
         return self._reduce(self.s.reduction, point, sums, point.rows)
 
     def _over_lanes(self, totals: Sequence[SSAValue]) -> SSAValue:
@@ -359,7 +366,7 @@ class Statement:
 
     @cached_property
     def along(self) -> Along | None:
-        """Return the loop over the running index, if there is one."""
+        """The loop over the running index; None if the statement has none."""
         index = self.op.running_index
         if index is None or index.running is None:
             return None
@@ -376,7 +383,8 @@ class Statement:
         sums: Sequence[SSAValue],
         rows: Sequence[int],
     ) -> list[SSAValue]:
-        """Run the loop over the running index, which stores the sums at each value."""
+        """Emit the loop over the running index, which stores the sums at each value. Returns the
+        last sums."""
         if along.name == self.s.vector:
             return along.over_lanes(point, sums)
         unroll = self._unroll_count(along.name, rest, point, rows)
@@ -415,7 +423,8 @@ class Statement:
         return sums
 
     def _extent(self, name: str, point: Point) -> Size:
-        """Return the number of values of a reduced index that are added here."""
+        """Return the number of values that a loop over a reduced index adds: the size of the
+        current partial sum if the index is divided into partial sums, otherwise its range."""
         if self.s.partial is not None and name == self.s.partial[0]:
             return point.part
         return self.flat.ranges[name]
@@ -423,12 +432,13 @@ class Statement:
     def _unroll_count(
         self, name: str, inner: Sequence[str], point: Point, rows: Sequence[int]
     ) -> int:
-        """Return how many iterations of a reduced index's loop become one; 0 leaves the loop to
-        LLVM.
+        """Return the unroll factor of the loop over a reduced index; 0 forbids unrolling, 1 leaves
+        the loop to LLVM.
 
-        If the loops inside are fully unrolled, the schedule's number of points are joined. Boundary
-        tiles with code of their own are not unrolled where they are few, as their code takes as
-        long to compile as that of all other tiles.
+        The unrolled iterations, with the loops inside fully unrolled, have at most as many points
+        as the schedule's ``unroll`` says. Boundary tiles with code of their own are not unrolled if
+        they have few of the rows, as their code takes as long to compile as that of all other
+        tiles.
         """
         extent = ceil_div(self._extent(name, point), self.s.group(name))
         if point.cut.starts and not (point.cut.inside and len(rows) == len(point.rows)):

@@ -34,7 +34,7 @@ def step_of(
 
 
 def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:
-    """Return the first value of an index in an iteration."""
+    """Return the first value of an index in an iteration of a shared loop."""
     if own.window is None:
         number = AffineExpr.dimension(0) // own.block
         return Pos(emitter.apply(number, [step]) if own.block > 1 else step)
@@ -90,18 +90,20 @@ def _starts(
 
 @dataclass(frozen=True)
 class _Ahead:
-    """The distance of a reader's first element from the beginning of the written step."""
+    """Computes the distance of a reader's first element from the beginning of the step that the
+    writer has written."""
 
     writer: ContractOp
     reader: ContractOp
     access: Access
     number: int
-    """The number of the shared loop."""
+    """The number of the shared loop, counted from the outermost."""
 
     def moved(
         self, start: Pos, flat: FlatAccess, base: Pos, step: SSAValue, emitter: Emitter
     ) -> Pos:
-        """Return a position in a tensor of which only the current step is in memory."""
+        """Return ``start`` moved to the reader's first element, in a tensor that holds only the
+        current step in memory."""
         (_, theirs), (name, own) = (
             list(shared_loops(op).items())[self.number] for op in (self.writer, self.reader)
         )

@@ -64,8 +64,8 @@ class Stores:
                 self._row(self._inside(point, row, by_row), 0, number, mine)
                 continue
             self._if(point, row, by_row, partial(self._row, point, row, number, mine))
-            if by_row:
-                self.loads.forget()  # A load in this row is valid for this row only.
+            if by_row:  # their values exist inside of the branch only
+                self.loads.forget()
         self.loads.forget()
 
     def _interleaved(self, point: Point, values: Sequence[Val]) -> None:
@@ -88,7 +88,8 @@ class Stores:
                     self.e.effect(vector.MaskedStoreOp(buffer, [at], mask, chunk))
 
     def _may_overwrite(self, by_row: Sequence[Constraint]) -> bool:
-        """Return whether the first row is always in bounds, and others may be stored twice."""
+        """Return whether rows out of bounds may be stored at the first row's address: the first row
+        must always be in bounds, and is stored last."""
         extracts = any(isinstance(each, ExtractOp) for each in self.op.post.walk())
         return (
             bool(by_row)
@@ -109,7 +110,7 @@ class Stores:
         if unsure:
             held = self._held(point, row, unsure)
             value = Pos(self.e.op(SelectOp(held, self.e.index(row), self.e.index(0))))
-        read = self.plan.inputs  # checked before the post body
+        read = self.plan.inputs  # the operands of the combine body have been read
         moved = [
             self.e.step(offset, value, plan.row_stride)
             for offset, plan in zip(point.offsets[read:], self.plan.operands[read:], strict=True)
@@ -165,16 +166,18 @@ class Stores:
             self.e.effect(vector.StoreOp.create(operands=[spread, buffer, at]))
 
     def _may_be_truncated(self) -> bool:
-        """Return whether LLVM would store one lane of a masked store too wide.
+        """Return whether LLVM might store too many bytes for one lane of a masked store.
 
-        LLVM merges a truncation into the store, and uses the width before it.
+        LLVM merges a truncation into the store, and then uses the width before the truncation.
         """
         stored = find_element(tensor_type(self.op.res).element_type)
         return stored is not None and stored.llvm in ("i8", "i16", "i32")
 
     def _first_lane(self, value: SSAValue) -> SSAValue:
-        """Return the first lane, as its sum with zeros: of integers, as bf16 is i16 in LLVM
-        code."""
+        """Return the first lane of a vector, as the sum of the lanes with all others set to 0.
+
+        Floats are summed as integers with their bits, as bf16 is i16 in LLVM code.
+        """
         assert isinstance(value.type, VectorType)
         element = value.type.element_type
         stored = find_element(element)

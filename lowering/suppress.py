@@ -2,8 +2,9 @@
 
 The candidates of a row are the leaves of a tournament tree: each node holds the better one of its
 children, and the root the best of all. The root is removed, which updates only the path above its
-leaf, until enough values are selected. It is compared with the selected values in whole vectors, up
-to one that suppresses it. Candidates that are never reached are therefore not sorted.
+leaf, until enough values are selected. The removed candidate is compared with the selected values
+in whole vectors, up to a value that suppresses it. Candidates that are never reached are therefore
+not sorted.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ MOST = 1 << 31
 
 
 def scratch_of(op: SuppressOp) -> Sequence[rt.Buffer]:
-    """Return the buffers that each thread needs: the tree, the candidates' positions, and the items
-    of the selected values."""
+    """Return the types of the buffers that each thread needs: for the tree, the candidates'
+    positions, and the items of the selected values."""
     size, kept = op.along.range, op.count + _sweep(op).lanes
     return [
         rt.flat_buffer(i64, 4 * size),
@@ -81,7 +82,8 @@ class Suppress(KeyLoops):
             (buffers[value], access, next(rest) if moves(access, self.name) else None)
             for value, access in _items(op)
         ]
-        """The items of all values with their addresses, and the items of the selected values."""
+        """For each item: the buffer with the item of all values, the access to it, and the buffer
+        for the selected values (None if the item is equal for all values of a row)."""
         ranges = {index.name: index.range for index in op.free}
         self.limit = buffers[op.limit], flat(op.name, op.limit, op.access_list[-1], ranges)
         self.results = [buffers[value] for value in op.results]
@@ -133,8 +135,8 @@ class Suppress(KeyLoops):
     def _append(
         self, point: Point, at: SSAValue, carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Append the position of a candidate. The position of any other value is overwritten by the
-        next one."""
+        """Append the position of a value to the candidates, and return the next slot. If the value
+        is not a candidate, its slot is returned and overwritten by the next position."""
         e, (slot,) = self.e, carried
         self.store(e.op(CASTS["arith.index_cast"](at, i32)), self.places, slot)
         following = e.op(arith.AddiOp(slot, e.index(1)))
@@ -144,8 +146,8 @@ class Suppress(KeyLoops):
         return [e.op(SelectOp(e.op(CmpfOp(key, key, "ord")), following, slot))]
 
     def _rank(self, point: Point, slot: SSAValue) -> SSAValue:
-        """Return an integer that is smaller for better candidates, and for earlier ones with equal
-        keys."""
+        """Return an integer that is smaller for the better one of two candidates, and for the
+        earlier one if their keys are equal."""
         e, key = self.e, self.one_key(point, self._index(self.load(self.places, slot)))
         rank = comparable(e, key, self.element, descending=True).ssa
         high = e.op(arith.ShLIOp(e.op(CASTS["arith.extsi"](rank, i64)), self._number(32)))
@@ -176,7 +178,7 @@ class Suppress(KeyLoops):
         return first, depth
 
     def _powers(self, found: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Return the least power of two that is not below a number, and its logarithm."""
+        """Return the least power of two that is at least ``found``, and its logarithm."""
         e, bits = self.e, (bounds_of(self.op.along.range)[1] - 1).bit_length()
 
         def double(_: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -244,7 +246,7 @@ class Suppress(KeyLoops):
         return e.either(e.op(arith.XOrIOp(is_ruled_out, true)), select, [count, *last])
 
     def _no_items(self) -> list[SSAValue]:
-        """Return a vector of zeros for each item of a value."""
+        """Return a vector of zeros for each item that has a buffer for the selected values."""
         types = [tensor_type(value).element_type for value in self.op.items]
         zeros = [self.e.constant(number(0, type), type) for type in types]
         pairs = zip(zeros, self.items, strict=True)
@@ -253,11 +255,11 @@ class Suppress(KeyLoops):
     def _keep(
         self, own: Sequence[SSAValue], count: SSAValue, last: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """Store the items of a value after those selected before, and return the last vectors of
-        items.
+        """Store the items of a selected value after those of earlier ones. Returns the last vector
+        of each item.
 
-        They are stored as whole vectors, as they are loaded: a load that covers several stores
-        would wait for them.
+        Items are stored in the whole vectors in which they are later loaded: a load that covers
+        several stores would wait for them.
         """
         e, d0 = self.e, AffineExpr.dimension(0)
         start = e.apply(d0 // self.lanes * self.lanes, [count])

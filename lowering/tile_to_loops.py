@@ -119,7 +119,8 @@ def _stop_loops(module: ModuleOp) -> None:
 
 
 def _endless(segment: rt.SegmentOp) -> Iterator[str]:
-    """Yield the segments that run in conditional loops, for more than one iteration."""
+    """Yield the names of the segments that a segment runs in conditional loops of more than one
+    iteration."""
     for op in segment.body.block.ops:
         if isinstance(op, rt.ScanOp) and op.loop.conditional and op.steps != 1:
             yield op.callee_name
@@ -187,8 +188,8 @@ class _Statements:
         return positions(self.kernel.all_statements)
 
     def _inside(self, ops: Sequence[AnyStatement], steps: tuple[SSAValue, ...]) -> None:
-        """Emit the statements of an iteration: groups that share further loops, and those in
-        between."""
+        """Emit the statements of one iteration of the shared loops ``steps``: groups that share a
+        further loop, and statements between the groups."""
         number = len(steps)
         for place, group in groupby(ops, key=lambda op: self.position[op][number]):
             (self._step if place % 2 else self._loop)(list(group), steps)
@@ -209,7 +210,7 @@ class _Statements:
         e.loop(first, stop, loop.step, (), body)
 
     def _bounds(self, nest: Nest, steps: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
-        """Return the part of the next loop that this thread runs, given the outer induction
+        """Return the bounds of the next loop for this thread, given the outer induction
         variables."""
         number, e = len(steps), self.emitter
         loop = nest.loops[number]
@@ -237,8 +238,8 @@ class _Statements:
         size: Size,
         steps: Sequence[SSAValue],
     ) -> tuple[SSAValue, SSAValue]:
-        """Return this thread's part of two loops that are divided as one; the inner range is
-        symbolic."""
+        """Return this thread's bounds of one of two loops that are divided as one; the inner range
+        is symbolic."""
         e = self.emitter
         if is_outer:
             end = e.linear([(stop, 1)], size - 1)
@@ -249,7 +250,8 @@ class _Statements:
         return first, e.op(arith.MinSIOp(stop, e.index(size)))
 
     def _share(self, share: rt.Share) -> tuple[SSAValue, SSAValue]:
-        """Return this thread's share."""
+        """Emit the computation of this thread's share of a range. Returns its first value and its
+        end."""
         op = rt.ShareOp(share, *self.threads)
         self.emitter.effect(op)
         return op.first, op.stop
@@ -289,7 +291,8 @@ class _Statements:
 
 
 def _schedule(op: ContractOp, flat: Flat) -> Schedule:
-    """Return the schedule of a statement. It must have one that can be lowered."""
+    """Return the schedule of a statement. Raises InvalidModelError if the statement has no
+    schedule, or one that cannot be lowered."""
     if op.schedule is None:
         raise InvalidModelError("a statement has no schedule", hint="tile-schedule gives it one")
     check_schedule(op, flat, op.schedule.data)
@@ -346,9 +349,10 @@ class _SegmentConversion:
         self.direct = self._direct_outputs()
 
     def _direct_outputs(self) -> dict[SSAValue, SSAValue]:
-        """Return the results that a kernel writes straight into an output buffer.
+        """Return the output buffer for each tensor that a kernel or loop can write straight into
+        one.
 
-        They are seen through views, and through the calls that overwrite them.
+        A result is traced to that tensor through views, and through the calls that overwrite it.
         """
         direct: dict[SSAValue, SSAValue] = {}
         for value, output in zip(self.results, self.new.outputs, strict=True):
@@ -393,7 +397,8 @@ class _SegmentConversion:
             self._call_piece(each, buffers).attributes.update(nodes)
 
     def _call_piece(self, lowered: LoweredPiece, buffers: dict[SSAValue, SSAValue]) -> rt.CallOp:
-        """Call a kernel. The buffers between the kernels of one call are allocated here."""
+        """Append a call of one piece's kernel. The buffers between the kernels of one call are
+        allocated here."""
         kernel, piece = lowered.kernel, lowered.piece
         for value, argument in zip(piece.outputs, kernel.outputs, strict=True):
             if value not in buffers:
@@ -410,9 +415,9 @@ class _SegmentConversion:
         return call
 
     def _scan(self, op: ScanOp) -> None:
-        """Convert a loop. Planning adds its segment's arena later.
+        """Append a loop on buffers. Planning adds its segment's arena later.
 
-        A carried value that its steps overwrite is in one buffer, that of the result.
+        A carried value that the loop's iterations overwrite has one buffer, that of the result.
         """
         inputs, outputs = self._operands(op)
         in_place = self.shared.arguments[op.callee_name]
@@ -428,7 +433,7 @@ class _SegmentConversion:
         )
 
     def _operands(self, op: CallOp | ScanOp) -> tuple[list[SSAValue], list[SSAValue]]:
-        """Return the buffers that a call reads and writes."""
+        """Return the buffers that a call or loop reads, and those that it writes."""
         for result in op.res:
             source = self.shared.sources.get(result)
             self.buffers[result] = (

@@ -15,10 +15,10 @@ from tessella.lowering.values import Emitter
 def transpose(
     e: Emitter, vectors: Sequence[SSAValue], lanes: int, side_by_side: int = 1
 ) -> list[SSAValue]:
-    """Return the columns of a square block whose first rows are the given vectors.
+    """Return the columns of a square block that has the given vectors as its first rows.
 
-    The other rows are arbitrary. Several adjacent lanes may form one element. Each stage swaps one
-    bit between row number and lane number (J. O. Eklundh, "A fast computer method for matrix
+    The other rows are arbitrary. ``side_by_side`` adjacent lanes form one element. Each stage swaps
+    one bit between row number and lane number (J. O. Eklundh, "A fast computer method for matrix
     transposing", 1972): at most ``lanes log2(lanes)`` shuffles of two vectors. The number of lanes
     is a power of two.
     """
@@ -50,7 +50,7 @@ def _exchange(
 
 
 def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
-    """Every ``stride``-th element of consecutive vectors, starting at the first."""
+    """Return every ``stride``-th element of consecutive vectors, starting at the first element."""
     result, lanes = vectors[0], e.lanes
     for i, other in enumerate(vectors[1:] or vectors[:1]):
         numbers: list[int] = []
@@ -67,7 +67,8 @@ def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
 
 
 def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """Consecutive vectors of the first lanes of all rows, their second lanes, and so on."""
+    """Return the lanes of several rows interleaved, as consecutive vectors: the first lanes of all
+    rows, their second lanes, and so on."""
     lanes, count = e.lanes, len(rows)
     chunks: list[SSAValue] = []
     for chunk in range(count):
@@ -87,7 +88,7 @@ def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
 
 
 def joined(e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
-    """Concatenate equal vectors, whose number is a power of two."""
+    """Concatenate vectors of one type; their number must be a power of two."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
         vectors = [_concat(e, a, b) for a, b in pairs]

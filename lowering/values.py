@@ -38,7 +38,7 @@ def _vector_type(element: Attribute, lanes: int) -> VectorType[Any]:
 
 @lru_cache(maxsize=1024)
 def _sum(coefficients: tuple[int, ...], constant: int) -> AffineMapAttr:
-    """Return the map of a sum of products with constants, and a constant."""
+    """Return the affine map of a sum: the dimensions times ``coefficients``, plus ``constant``."""
     count, expr = len(coefficients), AffineExpr.constant(constant)
     for i, c in enumerate(coefficients):
         dim = AffineExpr.dimension(i)
@@ -144,9 +144,10 @@ class Emitter:
     def shared(
         self, key: Hashable, of: Sequence[SSAValue], make: Callable[[], SSAValue]
     ) -> SSAValue:
-        """Return the cached value of a key for the current lanes.
+        """Return the cached value of a key for the current number of lanes.
 
-        It is created in the outermost block that dominates all values it uses.
+        A value that is not cached is created by ``make``, in the outermost block that all values in
+        ``of`` dominate.
         """
         key = (self.lanes, key)
         known = [value.owner for value in of]
@@ -178,7 +179,8 @@ class Emitter:
     def _numbered(
         self, terms: Sequence[tuple[SSAValue, Size]], constant: Size
     ) -> tuple[list[tuple[SSAValue, int]], int]:
-        """Return a sum with numeric coefficients."""
+        """Return an equal sum with numbers as coefficients and constant. Products with symbolic
+        sizes become values."""
         if type(constant) is int:  # the common case
             rest, more = constant, []
         else:
@@ -200,7 +202,7 @@ class Emitter:
         return self.add(affine.ApplyOp, values, INDEX, {"map": map})
 
     def at(self, pos: Pos) -> SSAValue:
-        """Return the value of a position."""
+        """Return a position as one SSA value."""
         return self.linear([(pos.ssa, 1)] if pos.ssa is not None else [], pos.constant)
 
     def step(self, pos: Pos, value: Pos, stride: Size) -> Pos:
@@ -234,7 +236,8 @@ class Emitter:
     ) -> list[SSAValue]:
         """Emit an scf.for; ``body(iv, carried)`` returns the next carried values.
 
-        LLVM unrolls it by the given factor, which is far faster than unrolling here.
+        LLVM unrolls the loop by the factor ``unroll``, which is far faster than unrolling here; 0
+        forbids unrolling, 1 leaves the loop to LLVM.
         """
         inner = Block(arg_types=[INDEX, *(v.type for v in carried)])
         self._outer.append((self.block, self._local))
@@ -268,7 +271,8 @@ class Emitter:
         body: Callable[[], Sequence[SSAValue]],
         otherwise: Sequence[SSAValue],
     ) -> list[SSAValue]:
-        """Emit an scf.if with the body's values, or the given ones if the condition is false."""
+        """Emit an scf.if that returns the values of ``body`` if the condition is true, and
+        ``otherwise`` if it is false."""
         inner, other = Block(), Block([scf.YieldOp(*otherwise)])
         self._outer.append((self.block, self._local))
         self.block, self._local = inner, {}
@@ -280,11 +284,11 @@ class Emitter:
         return list(op.results)
 
     def vector_type(self, element: Attribute) -> VectorType[Any]:
-        """Return the vector type of this statement's lanes."""
+        """Return the vector type with the current number of lanes."""
         return _vector_type(element, self.lanes)
 
     def lane_mask(self, lanes: Size) -> SSAValue:
-        """Return a mask of the first lanes."""
+        """Return a mask that is true in the first ``lanes`` lanes."""
         type = self.vector_type(IntegerType(1))
         count = self.index(lanes)
         return self.shared(

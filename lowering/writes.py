@@ -47,17 +47,19 @@ class Writes:
     loads: Loads
     stores: Stores
     share: Share | None
-    """The values of the parallel index that this thread runs."""
+    """The first value and the end of the parallel index's values that this thread runs; None if
+    threads do not divide the statement."""
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
-        """The loops inside the one at which the coordinates are known."""
+        """The names of the loops inside the last loop on which the coordinates depend."""
         known = place_indices(self.op, self.flat)
         last = max((i for i, name in enumerate(self.s.order) if name in known), default=-1)
         return self.s.order[last + 1 :]
 
     def enter(self, point: Point, body: Callable[[Point], None]) -> None:
-        """Run the inner loops at a point's coordinates if they are in range."""
+        """Compute the coordinates of a point, and emit ``body`` for them if they are in range and
+        this thread owns them."""
         held = [self.loads.holds(c, point, 0).ssa for c in self.loads.plan.constraints.masked]
         if held:
             self.e.when(self._all(held), lambda: self._enter(point, body))

@@ -25,7 +25,8 @@ class Lifetime:
     first: int
     last: int
     until: int
-    """The next barrier, which may be in the next iteration."""
+    """The position of the first barrier after the last use; in a segment that runs in a loop, it
+    may be in the next iteration."""
     part: Part
     """The bytes that each thread touches."""
 
@@ -40,7 +41,8 @@ class Arena:
     model."""
 
     def __init__(self, most: int, step: int | None) -> None:
-        """``step`` is the length of an iteration, in a segment that runs in a loop."""
+        """Create an empty arena for at most ``most`` buffers. ``step`` is the number of ops in an
+        iteration of a segment that runs in a loop; None for other segments."""
         self.count = 0
         self._step = step
         self._first, self._last, self._until, self._start, self._end = np.zeros((5, most), np.int64)
@@ -61,12 +63,13 @@ class Arena:
         return offset
 
     def _free(self, taken: _Mask, size: Size) -> Size:
-        """Return the lowest offset of a buffer of this size beside the taken ones."""
+        """Place a buffer of ``size`` bytes at the lowest offset where it overlaps none of the
+        ``taken`` buffers. Returns the offset."""
         n, room = self.count, known(size)
         starts, ends = self._start[:n][taken], self._end[:n][taken]
         order = np.argsort(starts)
         starts = starts[order]
-        # the end of everything that starts before
+        # the largest end of all buffers with a lower start
         reach = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
         gaps = np.flatnonzero(starts - reach[:-1] >= room)
         offset = int(reach[gaps[0]] if gaps.size else reach[-1])
@@ -74,7 +77,7 @@ class Arena:
         return offset
 
     def _taken(self, x: Lifetime) -> _Mask:
-        """Return the buffers that may be live together with this one."""
+        """Return a mask of the placed buffers that may be live at the same time as ``x``."""
         first, last, until = (a[: self.count] for a in (self._first, self._last, self._until))
         taken = (first <= x.until) & (until >= x.first)
         if self._step is not None:
@@ -100,7 +103,7 @@ class SymbolicArena(Arena):
     def _free(self, taken: _Mask, size: Size) -> Size:
         others = [self._ranges[i] for i in np.flatnonzero(taken)]
         starts = sorted({0, *(end for _, end in others)}, key=estimated)
-        # after all of them, whatever their ends are
+        # The sum of all ends is behind every buffer, for all values of symbols.
         starts.append(sum((end for _, end in others), 0))
         offset = next(x for x in starts if all(_beside(x, size, other) for other in others))
         self._ranges.append((offset, offset + size))
@@ -109,7 +112,8 @@ class SymbolicArena(Arena):
 
 
 def _beside(offset: Size, size: Size, other: tuple[Size, Size]) -> bool:
-    """Return whether a buffer at an offset overlaps no other one, for all values of symbols."""
+    """Return whether a buffer of ``size`` bytes at ``offset`` is known not to overlap the range
+    ``other``, for all values of symbols."""
     start, end = other
     return _is_least(end, offset) or _is_least(offset + size, start)
 
@@ -129,6 +133,6 @@ def _is_least(a: Size, b: Size) -> bool:
 
 
 def arena_for(lifetimes: Sequence[Lifetime], step: int | None) -> Arena:
-    """Return an arena with room for these buffers."""
+    """Return an empty arena for these buffers, symbolic if the size of any of them is."""
     kind = SymbolicArena if symbols_of(x.size for x in lifetimes) else Arena
     return kind(len(lifetimes), step)

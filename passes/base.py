@@ -17,7 +17,7 @@ from tessella.support.errors import InternalError
 PATTERN = "nn.pattern"
 """The attribute of an op that replaces others: the pattern or pass that created it."""
 CONSUMED = "nn.consumed"
-"""The attribute of an op that replaces others: these ops, each as ``nn.erf@node``."""
+"""The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 
@@ -59,9 +59,11 @@ def find_function(module: ModuleOp, name: str) -> FuncOp:
 
 
 def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
-    """Record on an op the source ops that it replaces, in execution order.
+    """Record on ``new`` the source ops that it replaces, in execution order, and the name of the
+    pattern.
 
-    An op that was already of this kind keeps the name of the pattern that created it.
+    If one of the replaced ops is of the same class and was created by a pattern, the name of that
+    pattern is kept.
     """
     same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
     names = [op.attributes[PATTERN] for op in same]

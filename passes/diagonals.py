@@ -25,8 +25,8 @@ Number = float | int
 
 @dataclass(frozen=True)
 class Diagonal:
-    """A matrix, or a batch of equal ones, with one number where column <= row + past, and another
-    one elsewhere."""
+    """A matrix, or a batch of equal ones, with the number ``below`` where column <= row + past, and
+    ``above`` elsewhere."""
 
     past: Size
     below: Number
@@ -34,7 +34,8 @@ class Diagonal:
 
 
 def diagonal(value: SSAValue, weights: WeightStore) -> Diagonal | None:
-    """Return the diagonal of a value that is computed from positions and numbers."""
+    """Return a value as a ``Diagonal``; None if it is not computed from comparisons of positions
+    and numbers."""
     op = value.owner
     if isinstance(op, ReshapeOp | ExpandOp):
         same = shape_of(op.x)[-2:] == shape_of(value)[-2:]
@@ -58,7 +59,8 @@ def _compared(op: ew.CompareOp, weights: WeightStore) -> Diagonal | None:
 
 
 def _computed(op: ew.ElementwiseOp, weights: WeightStore) -> Diagonal | None:
-    """Return an op's result on the two numbers of a diagonal."""
+    """Return the result of an elementwise op as a ``Diagonal``; None unless its operands are
+    numbers and diagonal matrices with the same diagonal."""
     columns: list[tuple[Number, Number]] = []
     pasts: set[Size] = set()
     for x in op.operands:

@@ -12,8 +12,9 @@
 
 Every rule is exact, including the sign of zero: ``x + -0.0`` and ``x - 0.0`` are x, but ``x + 0.0``
 stays, as it is 0.0 for x = -0.0. ``where(is_nan(p), 0, p)`` after a softmax stays too: a row that
-is all -inf makes p NaN. The rules are laws that an op's traits state, and the op's own, which are
-``simplified`` of its class.
+is all -inf makes p NaN.
+
+An op has two kinds of rules: the laws of its traits, and the method ``simplified`` of its class.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from tessella.passes.base import PROVENANCE, functions
 from tessella.passes.kinds import ProgramPass
 
 MAX_ROUNDS = 8
-"""A safety limit: a round seldom leaves more than the next one simplifies."""
+"""The maximum number of rounds for a function, a safety limit: two rounds are usually
+sufficient."""
 
 Replacement = SSAValue | Sequence[NnOp] | None
 """A value to use instead, ops to insert (the last one's result is used), or None."""
@@ -63,7 +65,7 @@ class EliminateIdentitiesPass(ProgramPass):
         for function in functions(op):
             block = function.body.block
             for _ in range(MAX_ROUNDS):
-                # run all three in any case
+                # The list makes all three run; ``or`` would stop at the first change.
                 if not any([_simplify(block), _share(block), _drop(block)]):
                     break
 
@@ -106,7 +108,8 @@ def _apply(rule: Rule, op: NnOp) -> bool:
 
 
 def _share(block: Block) -> bool:
-    """Replace equal ops by the first of them. Returns whether there were any."""
+    """Replace each op that equals an earlier one by that op. Returns whether any op was
+    replaced."""
     known: dict[object, Operation] = {}
     changed = False
     for op in list(block.ops):
@@ -145,7 +148,8 @@ def _drop(block: Block) -> bool:
 
 
 def _skip_expansions(op: ew.ElementwiseOp) -> bool:
-    """Bypass an expand whose user broadcasts anyway. Returns whether there was any."""
+    """Make an elementwise op read the operand of an expand directly, if broadcasting gives the same
+    result. Returns whether an operand changed."""
     changed = False
     for i, value in enumerate(op.operands):
         if isinstance(value.owner, ExpandOp):
@@ -161,7 +165,7 @@ def _skip_expansions(op: ew.ElementwiseOp) -> bool:
 
 
 def _skip_inner(op: NnOp) -> Replacement:
-    """f_q(f_p(x)) = f_q(x)"""
+    """Simplify f_q(f_p(x)) to f_q(x), where p and q are settings of the ops."""
     inner = op.operands[0].owner
     if not isinstance(inner, NnOp) or type(inner) is not type(op):
         return None
@@ -170,18 +174,18 @@ def _skip_inner(op: NnOp) -> Replacement:
 
 
 def _idempotent(op: NnOp) -> Replacement:
-    """f(f(x)) = f(x)"""
+    """Simplify f(f(x)) to f(x)."""
     return op.operands[0] if type(op.operands[0].owner) is type(op) else None
 
 
 def _involution(op: NnOp) -> Replacement:
-    """f(f(x)) = x"""
+    """Simplify f(f(x)) to x."""
     inner = op.operands[0].owner
     return inner.operands[0] if isinstance(inner, NnOp) and type(inner) is type(op) else None
 
 
 def _neutral(op: NnOp) -> Replacement:
-    """f(x, n) = x"""
+    """Simplify f(x, n) to x, where n is the neutral element of f."""
     neutral, (lhs, rhs) = op.get_trait(Neutral), op.operands
     if neutral is None:
         return None

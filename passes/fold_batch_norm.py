@@ -6,24 +6,25 @@
     %s = nn.div %scale, sqrt(%variance + epsilon)
     %2 = nn.conv %x, %w * %s, (%b - %mean) * %s + %bias
 
-and likewise where a constant for each channel is added, subtracted, multiplied or divided by:
+The same applies to the addition, subtraction, multiplication and division of a constant for each
+channel:
 
     %1 = nn.conv %x, %w
     %2 = nn.mul %1, %c
     ->
     %2 = nn.conv %x, %w * %c
 
-The op before may be ``conv``, ``conv_transpose``, ``fc`` or ``matmul`` (which becomes ``fc`` with a
-bias). Its result must have no other use, and all parameters must be constants. The new parameters
-are ops on constants; ``fold-constants`` evaluates them. A batch normalization after any other op
-becomes
+The op before may be ``conv``, ``conv_transpose``, ``fc``, ``batch_norm``, or ``matmul`` (which
+becomes ``fc`` with a bias). Its result must have no other use, and all parameters must be
+constants. The new parameters are ops on constants; ``fold-constants`` evaluates them. A batch
+normalization after any other op becomes
 
     %2 = nn.add (nn.mul %x, %s), %bias - %mean * %s
 
-The results differ by rounding only, and where numbers between the ops leave the range of their
-element: a product that overflows before or after the fold is infinite there alone. Nothing is
-folded that makes a parameter infinite or NaN, as a division by 0 does, or a scale of 1e10 with
-weights of 1e30: zeros of the input would become NaN.
+The results differ by rounding only, unless an intermediate number is out of the range of its
+element: a product may overflow with the fold and not without it, or the other way round. An op is
+not folded if that makes a parameter infinite or NaN, which would make zeros of the input NaN.
+Examples are a division by 0, and a scale of 1e10 for weights of 1e30.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class FoldBatchNormPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             folder = _BatchNormFolder(weights_of(ctx))
-            # Batch normalizations first take in what follows them.
+            # Batch normalizations first absorb the scales and shifts that follow them.
             for fold in (folder.fold_arithmetic, folder.fold_norm):
                 for inner in list(function.body.block.ops):
                     if isinstance(inner, NnOp) and inner.kernel is None:
@@ -130,7 +131,8 @@ class _BatchNormFolder:
         return is_constant(value) or value in self.made
 
     def host(self, value: SSAValue) -> _Host | None:
-        """Return the producer of a value if it can change for the value's only user."""
+        """Return the producer of a value as a host, if its parameters are constants and the value
+        has a single use; None otherwise."""
         op = value.owner
         if not isinstance(op, NnOp) or op.kernel is not None or not value.has_one_use():
             return None
@@ -272,7 +274,7 @@ class _BatchNormFolder:
 
 
 def _norm_factor(op: BatchNormOp, writer: OpWriter) -> SSAValue:
-    """scale / sqrt(variance + epsilon)."""
+    """Emit scale / sqrt(variance + epsilon)."""
     epsilon = writer.splat(op.settings["epsilon"], _element(op.x), shape_of(op.variance))
     deviation = writer.op(SqrtOp, writer.op(AddOp, op.variance, epsilon))
     return writer.op(DivOp, op.scale, deviation)
@@ -281,7 +283,7 @@ def _norm_factor(op: BatchNormOp, writer: OpWriter) -> SSAValue:
 def _norm_shift(
     op: BatchNormOp, factor: SSAValue, before: SSAValue | None, writer: OpWriter
 ) -> SSAValue:
-    """(before - mean) * factor + bias; an absent ``before`` is 0."""
+    """Emit (before - mean) * factor + bias; an absent ``before`` is 0."""
     if before is None:
         return writer.op(SubOp, op.bias, writer.op(MulOp, op.mean, factor))
     centred = writer.op(SubOp, before, op.mean)
@@ -289,7 +291,8 @@ def _norm_shift(
 
 
 def _replace(host: _Host, by: NnOp, scale: SSAValue, shift: SSAValue | None) -> None:
-    """Replace the op after the host by the host with new parameters."""
+    """Replace ``by``, the op after the host, by the host's op with new parameters. The old op of
+    the host is erased."""
     op = host.op
     operands = [op.operands[0], scale, *(() if shift is None else (shift,)), *op.operands[3:]]
     kind: type[NnOp] = type(op)

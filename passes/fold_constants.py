@@ -8,11 +8,12 @@
     ->
     %3 = nn.weight @a : tensor<8x3xf32>
 
-A result whose elements are known to be equal stays a splat, which takes no memory. A small weight
-of equal elements becomes a splat. Other results are added to the weight store, and unused weights
-are removed from it. Ops on weights that the store does not hold stay, and so do ops that fail.
+A result whose elements are known to be equal becomes a splat, which takes no memory; so does a
+small weight of equal elements. Other results are added to the weight store, and unused weights are
+removed from it. An op stays if the store does not hold a weight that it reads, or if its evaluation
+fails.
 
-What is a number among sizes (`nn.sizes`) is a constant, too.
+An op that moves elements of `nn.sizes` is evaluated if its result contains only concrete sizes.
 
 Memory is bounded: a result is no larger than the limit or the largest weight that it is computed
 from. Large elementwise results are computed in parts.
@@ -110,7 +111,7 @@ class _Folder:
             self._replace(op, [self._constant(op, i, array) for i, array in enumerate(arrays)])
 
     def finish(self) -> None:
-        """Keep only named weights in the store."""
+        """Remove the unused weights from the store, and add the new ones."""
         self._drop_garbage()
         for op, made in self.made.items():
             op.symbol = SymbolRefAttr(self.weights.add(made.hint, made.array))
@@ -157,7 +158,7 @@ class _Folder:
                 return [_in_parts(op, operands)]
             return op.evaluate(*operands)
         except (ExecutionError, MemoryError):
-            # the program raises it at run time
+            # The op stays, and raises the error at run time.
             return None
 
     def _operand_store(self, op: NnOp) -> WeightStore:
@@ -203,7 +204,8 @@ class _Folder:
         self.uses[symbol] -= 1
         if not self.uses[symbol] and symbol in self.weights:
             self.garbage += self.weights[symbol].nbytes
-            # once, as it takes time in proportion to the weights
+            # Dropping takes time in proportion to all weights, so it waits until there is much
+            # garbage.
             if self.garbage > self.limit:
                 self._drop_garbage()
 
@@ -239,7 +241,7 @@ def _splat_number(op: NnOp) -> Number | None:
     if isinstance(op, ElementwiseOp):
         return widened(op.evaluate(*units)[0]).item()
     if isinstance(op, PadOp):
-        # one element represents all
+        # One element of the padding and one of the operand represent all.
         return common_number(host.run(op.name, units, op.settings | {"low": (1,), "high": (0,)})[0])
     if op.get_trait(MovesElements) == MovesElements():
         same = all(bits_of(unit) == bits_of(units[0]) for unit in units)

@@ -1,4 +1,5 @@
-"""Form groups of ops that become one kernel, in which what is between them stays in registers.
+"""Form groups of ops, each of which becomes one kernel that keeps its intermediate values in
+registers.
 
     %1 = nn.conv %x, %w, %b {kernel = "conv", ...}
     %2 = nn.add %1, %skip {kernel = "add", ...}
@@ -11,23 +12,25 @@
       nn.yield %3
     }
 
-A group is a piece of the graph that no path leaves and enters again. It has elementwise ops, ops
-that move elements, and at most one other op, its *anchor*, such as a convolution or a sum; or
-several gathers:
+A group is a part of the graph that no path leaves and enters again. It consists of elementwise ops,
+ops that move elements, and at most one other op, its *anchor*, such as a convolution or a sum. Only
+gathers may occur several times. These ops join a group:
 
-- elementwise ops after the anchor, whose result is used by them alone and has their shape;
-- ops before a reduction, which reads each element once; before a product only where it does;
+- elementwise ops after the anchor, if they alone use its result and have its shape;
+- ops before a reduction, which reads each element once, and before a matrix product if it reads
+  each element once;
 - gathers whose results elementwise ops combine, such as a sum of embeddings;
-- moves before the indices of a gather, such as a broadcast of them;
-- ops before a scatter, gathers among them: a message from node to node is computed where it is
-  added up;
-- elementwise ops and moves before others, if none is computed more than once; moves cost nothing;
-- elementwise ops of one shape, although others use their results too;
-- a dequantization before what reads it, so that bytes are in memory: before a pool, too.
+- ops that move the indices of a gather, such as a broadcast;
+- ops before a scatter, including gathers: a message between nodes of a graph is computed where it
+  is added;
+- elementwise ops and moves before other ops, if no element is computed more than once; moves cost
+  nothing;
+- elementwise ops of one shape, even if other ops use their results too;
+- a dequantization before its reader, which may be a pool, so that memory holds bytes.
 
 Casts between places join like other elementwise ops (``joined_casts.py``). A reshape between two
-members joins as well; any other stays a view. What is read at several places
-joins only if it takes few operations. A group has at most ``MAX_OPS`` ops.
+members joins as well; any other stays a view. A value that is read at several positions joins only
+if it takes few operations to compute. A group has at most ``MAX_OPS`` ops.
 """
 
 from __future__ import annotations
@@ -94,7 +97,8 @@ class FuseElementwisePass(ProgramPass):
 
 @dataclass(eq=False)
 class _Group:
-    """Ops in program order; sets of ops are the bits of an integer, by position."""
+    """A group of ops in program order. ``members`` and ``before`` are sets of ops as integers: bit
+    i stands for the op at position i of the function."""
 
     ops: list[NnOp]
     members: int
@@ -102,7 +106,7 @@ class _Group:
     """The ops that run before any member."""
     anchor: NnOp | None = None
     is_shared: bool = False
-    """Whether ops outside read results that members also read."""
+    """Whether ops outside the group read a result that members read too."""
 
     @property
     def only_moves(self) -> bool:
@@ -113,7 +117,7 @@ class _Group:
         return any(isinstance(op, TransposeOp) for op in self.ops)
 
     def with_view(self, view: ReshapeOp, bit: int) -> _Group:
-        """Return the group extended by a reshape of what it reads."""
+        """Return the group extended by a reshape that produces one of its operands."""
         return _Group([view, *self.ops], self.members | bit, self.before, self.anchor)
 
 
@@ -178,7 +182,8 @@ class _Groups:
         return None if pair is None else self._merge(*pair)
 
     def _views(self, group: _Group) -> list[ReshapeOp]:
-        """Return the reshapes of values that only the group reads."""
+        """Return the reshapes that stay views, produce an operand of the group, and have no other
+        use."""
         found: dict[ReshapeOp, None] = {}
         for op in group.ops:
             for value in op.operands:
@@ -210,14 +215,15 @@ class _Groups:
         return merged
 
     def _is_shared(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether others read the producer's results too."""
+        """Return whether ops outside both groups read the producer's results."""
         inside = producer.members | consumer.members
         return any(not inside >> self.position[op] & 1 for op in _readers(producer))
 
     # ** which groups join **
 
     def _joins(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether a group merges with the group of its reader."""
+        """Return whether the group ``producer`` can merge with ``consumer``, which reads its
+        results."""
         if len(producer.ops) + len(consumer.ops) > MAX_OPS or _is_left_to_readers(consumer):
             return False
         edges = list(self._edges(producer, consumer))
@@ -235,8 +241,9 @@ class _Groups:
         )
 
     def _edges(self, producer: _Group, consumer: _Group) -> Iterator[tuple[SSAValue, NnOp]]:
-        """Yield the values that a group reads of another one, with their readers, ignoring
-        reshapes."""
+        """Yield the values of ``producer`` that ``consumer`` reads, each with the op that reads it.
+        The result of a reshape inside ``consumer`` of one of these values is yielded like the
+        value."""
         passed: set[SSAValue] = set()
         for op in consumer.ops:
             for value in op.operands:
@@ -247,9 +254,11 @@ class _Groups:
     def _follows(
         self, producer: _Group, consumer: _Group, edges: Sequence[tuple[SSAValue, NnOp]]
     ) -> bool:
-        """Return whether elementwise ops run on an anchor's results in registers.
+        """Return whether the consumer's ops are elementwise and can run on the results of the
+        producer's anchor in registers.
 
-        Beside another gather, only the ops that depend on these results have to be elementwise.
+        If the consumer has a gather as well, only the ops that depend on these results have to be
+        elementwise.
         """
         if self._is_shared(producer, consumer):
             return False
@@ -261,13 +270,15 @@ class _Groups:
         )
 
     def _is_message(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether a scatter reads gathered elements that nothing else reads."""
+        """Return whether the consumer, which ends in a scatter, is the only reader of the producer,
+        which gathers elements."""
         return _gathers(producer) and not self._is_shared(producer, consumer)
 
     def _shares(self, producer: _Group, consumer: _Group) -> bool:
-        """Return whether elementwise ops of one shape with several results can run together.
+        """Return whether two groups of elementwise ops of one shape can run together although other
+        ops read the producer's results.
 
-        No other op may run between them.
+        None of these other ops may have to run before the consumer.
         """
         ops = [*producer.ops, *consumer.ops]
         shapes = {shape_of(op.results[0]) for op in ops}
@@ -300,7 +311,8 @@ def _gathers(group: _Group) -> bool:
 
 
 def _dependent(ops: Sequence[NnOp], edges: Sequence[tuple[SSAValue, NnOp]]) -> list[NnOp]:
-    """Return the ops of a group that depend on what it reads of another group, in order."""
+    """Return the ops that depend on the values of ``edges``, which another group computes, in
+    order."""
     reached, found = {value for value, _ in edges}, list[NnOp]()
     for op in ops:
         if not reached.isdisjoint(op.operands):
@@ -314,10 +326,8 @@ def _is_computed_where_read(op: NnOp) -> bool:
 
 
 def _repeat_for_each(function: FuncOp) -> None:
-    """Give each op that computes a dequantization in place its own copy.
-
-    Each scatter likewise gets its own broadcast of indices.
-    """
+    """Copy dequantizations and broadcasts for their readers: each reader that computes a
+    dequantization itself gets its own copy, and each scatter its own broadcast of indices."""
     for op in list(function.body.block.ops):
         if not isinstance(op, DequantizeOp | ExpandOp):
             continue
@@ -330,7 +340,7 @@ def _repeat_for_each(function: FuncOp) -> None:
 
 
 def _shared(group: list[NnOp]) -> list[NnOp]:
-    """Return the ops without duplicates of dequantizations."""
+    """Merge equal dequantizations of a group. Returns the remaining ops."""
     known: dict[object, DequantizingOp] = {}
     left: list[NnOp] = []
     for op in group:
@@ -345,9 +355,9 @@ def _shared(group: list[NnOp]) -> list[NnOp]:
 
 
 def _is_left_to_readers(group: _Group) -> bool:
-    """Return whether a group is a dequantization that all its readers compute themselves.
+    """Return whether a group is a single dequantization that all its readers compute themselves.
 
-    The bytes before it are then what is stored.
+    Memory then holds the bytes, not the dequantized numbers.
     """
     op = group.ops[0]
     if len(group.ops) > 1 or not isinstance(op, DequantizeOp) or op.res.first_use is None:
@@ -356,7 +366,8 @@ def _is_left_to_readers(group: _Group) -> bool:
 
 
 def _takes_in(op: Operation, value: SSAValue) -> bool:
-    """Return whether an op computes an operand where it reads it."""
+    """Return whether an op can compute the operand ``value`` itself, element by element as it reads
+    it."""
     if not isinstance(op, NnOp) or not _is_fusable(op):
         return False
     if _is_computed_where_read(op):
@@ -402,7 +413,8 @@ def _reads_once(op: NnOp, value: SSAValue, producer: _Group) -> bool:
     if _selects(op, value):
         return producer.only_moves
     if op.has_trait(ReadsRows):
-        # One statement can read rows that lie apart; several that share loops would step over them.
+        # A reduction is one statement, and can read rows with any stride. Other ops are several
+        # statements that share loops over the rows.
         aligned = isinstance(op, ReduceOp) or not producer.transposes
         return aligned and value is op.operands[0] and value not in op.operands[1:]
     if isinstance(op, PoolOp):
@@ -420,9 +432,10 @@ def _selects(op: Operation, value: SSAValue) -> bool:
 
 
 def _follows_elements(op: NnOp, value: SSAValue) -> bool:
-    """Return whether an op is the only reader of a value, and reads each element once and in order.
+    """Return whether an op is the only reader of ``value``, the result of a concat, and reads each
+    element once and in order.
 
-    The value is then computed in each part of a concat.
+    The op can then be computed for each part of the concat.
     """
     return value.has_one_use() and isinstance(op, (ElementwiseOp, ConcatOp, ReshapeOp))
 

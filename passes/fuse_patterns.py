@@ -98,7 +98,8 @@ class _Fuser:
 
 
 def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) -> NnOp | None:
-    """Replace the root of a match by the pattern's rewrite."""
+    """Replace the root of a match by the pattern's rewrite, and erase the consumed ops. Returns the
+    new op; None if the rewrite rejects the match."""
     named = (op.node for op in reversed(_in_order(root, consumed)) if "node" in op.attributes)
     match = Match(root, found, next(named, None))
     new = pattern.rewrite(match)
@@ -118,9 +119,10 @@ def _replace(pattern: Pattern, root: NnOp, found: Found, consumed: set[NnOp]) ->
 
 
 def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
-    """Return the ops that a new one replaces, operands first; None if it cannot replace them.
+    """Return the ops that ``new`` replaces, operands first; None if it cannot replace them.
 
-    The match is recomputed, as the new ops read values too, none of which may be removed.
+    The consumed ops are recomputed, as the new ops read values of the match, whose producers must
+    stay.
     """
     if new.results[0].type != match.type or match.is_reread:
         return None
@@ -129,7 +131,7 @@ def _gone(match: Match, new: NnOp) -> Sequence[NnOp] | None:
 
 
 def _in_order(root: NnOp, ops: set[NnOp]) -> list[NnOp]:
-    """Return a root and the ops that it depends on, operands first."""
+    """Return a root and those of ``ops`` that it depends on, operands first."""
     order: dict[NnOp, None] = {}
 
     def visit(op: NnOp) -> None:

@@ -1,4 +1,4 @@
-"""Accesses of threads since their last barrier."""
+"""Hazards between accesses of threads since their last barrier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Box = Sequence[tuple[Size, Size]]
 
 
 class Use(NamedTuple):
-    """A buffer that a kernel touches."""
+    """The access of a kernel to a buffer."""
 
     buffer: SSAValue
     part: Part
@@ -26,13 +26,13 @@ class Use(NamedTuple):
     """The region that all threads touch; None if it is unknown."""
 
     def is_apart(self, other: Use) -> bool:
-        """Return whether another use of the buffer touches none of the elements."""
+        """Return whether two uses of the buffer are known to touch disjoint regions."""
         boxes = zip(self.box or (), other.box or (), strict=False)
         return any(at_most(b + 1 - c, 0) or at_most(d + 1 - a, 0) for (a, b), (c, d) in boxes)
 
 
 class Hazards:
-    """The uses since the last barrier.
+    """The uses of buffers since the last barrier.
 
     Two uses of a buffer, one of which writes, need a barrier in between, unless each thread touches
     the same elements in both, or the uses are in different regions of the tensor.
@@ -42,7 +42,8 @@ class Hazards:
         self._uses: dict[SSAValue, list[Use]] = {}
 
     def conflict(self, uses: Iterable[Use]) -> Use | None:
-        """Return the first use that has to wait for an earlier one."""
+        """Return the first of ``uses`` that needs a barrier after an earlier use; None if none
+        does."""
         return next((use for use in uses if self._must_wait(use)), None)
 
     def _must_wait(self, use: Use) -> bool:
@@ -55,10 +56,10 @@ class Hazards:
         )
 
     def add(self, uses: Iterable[Use]) -> None:
-        """Record uses."""
+        """Record uses of buffers after the last barrier."""
         for use in uses:
             self._uses.setdefault(use.buffer, []).append(use)
 
     def clear(self) -> None:
-        """Drop all uses at a barrier."""
+        """Forget all recorded uses, as at a barrier."""
         self._uses.clear()

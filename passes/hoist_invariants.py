@@ -1,4 +1,4 @@
-"""Move what does not change from step to step out of loops.
+"""Move loop-invariant calls and views out of loops.
 
     tile.segment @step(%h: .., %x: .., %r: ..) -> (..) {
       %p = tile.call @relayout(%r)
@@ -16,9 +16,9 @@
       %p = tile.call @relayout(%r)
       %t = tile.scan @step(%h, %xs, %p) carried 1 scanned 1 backward []
 
-A segment that several ops run stays as it is, and so do one that runs once at most, and what reads
-weights alone: kernels may ask for those. What can fail, as it reads at indices that are data, does
-not leave a loop that may have no steps.
+A segment that several ops run is not changed, nor is one that runs only once. Ops that read only
+weights stay, as kernels may request weights as their operands. An op that can fail, because it
+reads at indices that are data, stays in a loop that may have no steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tessella.passes.kinds import ProgramPass
 
 @dataclass(frozen=True)
 class HoistInvariantsPass(ProgramPass):
-    """Move calls and views of values that stay out of the segments of loops."""
+    """Move calls and views of loop-invariant values out of the segments that loops run."""
 
     name = "hoist-invariants"
     stages = ("tile",)
@@ -52,7 +52,7 @@ class HoistInvariantsPass(ProgramPass):
         scans = [s for segment in known.values() for s in segment.body.block.ops]
         scans = [scan for scan in scans if isinstance(scan, ScanOp)]
         users = Counter(scan.callee_name for scan in scans)
-        # Inner loops come first: what leaves them may leave the next one too.
+        # Inner loops come first: ops that leave them may leave the enclosing loop too.
         for scan in scans:
             once = scan.steps is not None and is_static([scan.steps]) and scan.steps == 1
             if users[scan.callee_name] == 1 and not once:
@@ -83,13 +83,13 @@ def _hoist(scan: ScanOp, segment: SegmentOp) -> None:
 
 @dataclass(frozen=True)
 class _Before:
-    """Hoisted ops before a loop."""
+    """The copies of hoisted ops, which are inserted before a loop."""
 
     scan: ScanOp
     values: dict[SSAValue, SSAValue]
-    """The hoisted values, by loop-invariant values of the segment."""
+    """The equal value outside the loop for each loop-invariant value of the segment."""
     weights: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """The hoisted weights, by weights of the segment."""
+    """The copy outside the loop for each weight of the segment that hoisted ops read."""
 
     def takes(self, op: Operation) -> bool:
         """Hoist an op if possible. Returns whether it was."""
@@ -106,7 +106,8 @@ class _Before:
         return True
 
     def _copied(self, op: Operation) -> dict[SSAValue, SSAValue]:
-        """Copy an op before the loop. Returns its results by the original's."""
+        """Copy an op to before the loop. Returns the results of the copy, by the results of
+        the op."""
         copy = op.clone({v: (self.values | self.weights)[v] for v in op.operands})
         Rewriter.insert_op(copy, InsertPoint.before(self.scan))
         for old, new in zip(op.results, copy.results, strict=True):
@@ -115,7 +116,8 @@ class _Before:
 
 
 def _can_fail(op: Operation) -> bool:
-    """Return whether a kernel checks indices, or might do so in a loop."""
+    """Return whether an op may fail: a call of a kernel that checks indices, or an inner loop,
+    which may call one."""
     if not isinstance(op, CallOp):
         return isinstance(op, ScanOp)
     kernel = callee_of(op, op.callee, KernelOp)

@@ -1,4 +1,4 @@
-"""Let threads wait for each other where one reads what another has written.
+"""Let threads wait for each other where one reads data that another has written.
 
     rt.call @fc(%x) outs(%a) .. // parts [#rt.part<any>, #rt.part<shared 3072 by 256>]
     rt.call @norm(%a) outs(%b) .. // parts [#rt.part<shared 12288 by 3072>, ..]
@@ -7,10 +7,11 @@
     rt.barrier %threads
     rt.call @norm(%a) outs(%b) ..
 
-No barrier stands between kernels that divide a buffer alike, nor between those that the first
-thread runs alone. The end of a segment needs none, as the caller waits for all threads; but in a
-segment that runs in a loop, kernels of a step wait for those of the step before. What a step of a
-loop with a condition writes, all threads wait for: they read the condition.
+Kernels that divide a buffer equally need no barrier in between, nor do kernels that the first
+thread runs alone. The end of a segment needs none either, as the caller waits for all threads. In a
+segment that runs in a loop, kernels of an iteration may have to wait for those of the previous one.
+If threads run a loop with a condition together, each iteration ends with a barrier, as all threads
+read the condition.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _memory(segment: SegmentOp, loop: Loop, step: int) -> Mapping[SSAValue, SSAV
     elements = (*segment.inputs[loop.carried :][: loop.scanned], *segment.outputs[loop.carried :])
     memory: dict[SSAValue, SSAValue | None] = dict.fromkeys(elements)
     for read, written in zip(segment.inputs, segment.outputs[: loop.carried], strict=False):
-        alternates = read.first_use is not None and step % 2 == 1  # else it may be written over
+        alternates = read.first_use is not None and step % 2 == 1  # otherwise it may be overwritten
         memory[read], memory[written] = (written, read) if alternates else (read, written)
     return memory
 

@@ -9,22 +9,23 @@
     %3 = nn.cast %2 : f32
     %y = nn.mul %3, %sa * %sb
 
-and the same without scales, where what is multiplied was converted to 32 bits and less its zero
-point (``MatMulInteger``, ``QLinearConv``):
+Products without scales are replaced likewise: their factors are bytes converted to 32 bits, minus a
+zero point (``MatMulInteger``, ``QLinearConv``):
 
     %y = nn.matmul (nn.sub (nn.cast %a), %za), (nn.cast %b)      -> nn.sub (nn.matmul %a, %b), ..
 
-The factors get the signs that an instruction of the target takes (``targets/instructions.py``), if
-they have others by 128 more or less (``passes/quantized/factors.py``). Zero points become
-corrections of the sums (``passes/quantized/products.py``), of which all that depends on constants
-is computed by ``fold-constants``. What follows the product are elementwise
-ops, which ``fuse-elementwise`` computes in its registers: the scale, an activation, a residual and
-the rounding to bytes.
+An instruction of the target multiplies bytes of certain sign types (``targets/instructions.py``).
+Bytes of the other sign type are converted: 128 is added to or subtracted from the bytes and their
+zero point (``passes/quantized/factors.py``). Zero points become corrections of the sums
+(``passes/quantized/products.py``); ``fold-constants`` evaluates the parts of a correction that
+depend only on constants. The ops after the product are elementwise: the scale, an activation, a
+residual, and the rounding to bytes. ``fuse-elementwise`` makes the kernel of the product compute
+them in registers.
 
 A product of floats is replaced if each factor has one scale, or one for each row or column of the
-result, and the sums fit into 32 bits. The second factor is a constant; in a product of two
-activations, as in attention, sums of rows and of columns are computed beside it, and it stays in
-floats where these are not few beside its products.
+result, and the sums fit into 32 bits. The second factor has to be a constant. The exception is a
+product of two activations, as in attention: its sums of rows and of columns are computed at run
+time, and it is replaced only if these take few additions compared to its products.
 """
 
 from __future__ import annotations
@@ -64,9 +65,11 @@ from tessella.targets.instructions import Elements, pairs_of
 MOST = (2**31 - 1) // 255**2
 """The most products of two bytes whose sum fits into 32 bits, whatever the bytes are."""
 SUMS = 8
-"""Products for each addition to a row or column sum that is computed at run time."""
+"""The least number of products for each result of a row or column sum that is computed at run
+time."""
 EXACT = 1e-4
-"""The largest distance from an integer of a bias that is added before scaling."""
+"""The largest distance of bias / scale from an integer for which the bias is added to the integer
+sums, before scaling."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,10 @@ class _Rewriter:
         self.constants = Constants(weights)
         self.bytes = Bytes(self.constants)
         self.pairs = pairs
-        """The pairs of elements that the target multiplies fastest."""
+        """The pairs of byte types that the target multiplies fastest."""
 
     def visit(self, op: Product) -> None:
-        """Replace a product of bytes."""
+        """Replace a product whose factors are bytes, if this is possible and pays."""
         a, b = map(factor_of, op.operands[:2])
         if a is None or b is None or not (_fits(op, 0, a) and _fits(op, 1, b)):
             return
@@ -117,8 +120,8 @@ class _Rewriter:
         replace(op, total)
 
     def _pays(self, op: Product, b: Factor) -> bool:
-        """Return whether the second factor is constant, or its run-time sums are few beside the
-        products."""
+        """Return whether the second factor is a constant, or the sums of rows and columns are few
+        beside the products."""
         if self.constants.value(b.x) is not None:
             return True
         rows, columns = map(estimated, shape_of(op.res)[-2:])
@@ -130,7 +133,7 @@ class _Rewriter:
     def _scaled(
         self, w: OpWriter, op: Product, a: Factor, b: Factor, bias: SSAValue | None
     ) -> SSAValue:
-        """Return the product as floats."""
+        """Emit the product of the bytes, and its conversion to floats, scaled and with the bias."""
         assert a.scale is not None
         assert b.scale is not None
         element = element_of(op.res.type).name
@@ -149,7 +152,8 @@ class _Rewriter:
         return result if bias is None else w.add(result, bias)
 
     def _whole(self, bias: SSAValue, scale: SSAValue) -> bool:
-        """Return whether a bias is an integer multiple of the scale, as quantizers produce."""
+        """Return whether a bias is an integer multiple of the scale, up to rounding, as quantizers
+        produce; False if either is unknown."""
         numbers, steps = self.constants.value(bias), self.constants.value(scale)
         if numbers is None or steps is None:
             return False
@@ -159,7 +163,8 @@ class _Rewriter:
         return bool((whole & (np.abs(count) < 2**24)).all())
 
     def finish(self, ops: Sequence[Operation]) -> None:
-        """Make other readers of bytes read the converted ones of the other sign."""
+        """Make dequantizations read the bytes of the other sign type if these exist, and let the
+        operands of quantizations absorb their scales."""
         rescaler = Rescaler(self.constants)
         for op in [op for op in ops if op.parent is not None]:
             if isinstance(op, ew.DequantizeOp) and op.x in self.bytes.turned:

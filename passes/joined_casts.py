@@ -1,4 +1,4 @@
-"""Casts that join a group of ops, and so become one pass with them.
+"""Casts that join a group of ops, and become part of its kernel.
 
     %1 = nn.fc %x, %w, %b {kernel = "fc"} : tensor<4x8xbf16, #bf16>
     %2 = place.cast %1 : tensor<4x8xbf16, #bf16> -> tensor<4x8xf32, #f32>
@@ -6,7 +6,8 @@
     %1 = nn.fc %x, %w, %b {kernel = "fc"} : tensor<4x8xbf16, #bf16>
     %2 = nn.cast %1 {kernel = "cast", to = f32, nn.conversion} : tensor<4x8xf32, #f32>
 
-A group has ops of `nn` alone: a conversion in it is an `nn.cast` with the mark ``nn.conversion``.
+A group consists of `nn` ops only: a conversion in it is an `nn.cast` with the mark
+``nn.conversion``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tessella.kernels.registry import CPUS
 
 
 def with_elementwise_casts(function: FuncOp) -> list[CastOp]:
-    """Turn casts with native code into elementwise ops, so that they can join groups."""
+    """Turn the `place.cast` ops with native code into elementwise `nn.cast` ops, so that they can
+    join groups. Returns the new ops."""
     casts = [op for op in function.body.block.ops if isinstance(op, place.CastOp)]
     made: list[CastOp] = []
     for op in filter(_is_native, casts):
@@ -48,7 +50,7 @@ def _is_native(op: place.CastOp) -> bool:
 
 
 def without_lone_casts(casts: list[CastOp]) -> None:
-    """Turn casts that joined no group back into conversions."""
+    """Turn the casts that joined no group back into `place.cast` ops."""
     for op in casts:
         at = place_of(op.res.type)
         if isinstance(op.parent_op(), FuncOp) and at is not None:

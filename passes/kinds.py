@@ -48,7 +48,7 @@ class ProgramPass(ModulePass, ABC):
     `nn.conv` stands for any kernel of that op, `nn.conv/winograd` for the one with that name.
     """
     stages: ClassVar[tuple[str, ...]] = ()
-    """The stages with ops for it; empty if any may have some."""
+    """The stages of the pipeline that have ops for the pass to rewrite; empty for any stage."""
     runs_before: ClassVar[str] = ""
     """A plugin's pass runs before the first pass with this name in the pipeline."""
     runs_after: ClassVar[str] = ""
@@ -75,7 +75,8 @@ class KernelPass(ProgramPass):
 
     @abstractmethod
     def rewrite(self, kernel: KernelOp, target: Target) -> None:
-        """Rewrite one kernel for a machine, which is that of ``target`` in a pipeline."""
+        """Rewrite one kernel for a target. In a pipeline, it is the one that the option ``target``
+        names."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ class DebugPass(ProgramPass):
 
 
 def declared(step: type[ModulePass]) -> type[ProgramPass]:
-    """Return the class that holds a pass's declarations."""
+    """Return the class with the declarations of a pass: its own class, or ``ProgramPass`` if it has
+    none."""
     return step if issubclass(step, ProgramPass) else ProgramPass
 
 

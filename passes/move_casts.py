@@ -64,7 +64,8 @@ def _moved(cast: CastOp) -> CastOp | None:
 
 
 def _passes(op: object, precision: str) -> TypeGuard[NnOp]:
-    """Return whether an op does the same in another precision."""
+    """Return whether an op only moves elements of one operand, and its kernel runs at another
+    precision."""
     if not isinstance(op, NnOp) or op.get_trait(MovesElements) != MovesElements():
         return False
     elements = Elements((precision,), precision, (precision,))
@@ -76,13 +77,15 @@ def _precision(value: SSAValue) -> str:
 
 
 def _has_fewer(a: SSAValue, b: SSAValue) -> bool:
-    """Return whether a value never has more elements than another one, and may have fewer."""
+    """Return whether ``a`` never has more elements than ``b``, and may have fewer, for values of
+    symbols."""
     first, second = product(shape_of(a)), product(shape_of(b))
     return always(first <= second) and not always(second <= first)
 
 
 def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
-    """Cast the op's operand. Returns the new cast; None if an existing one is used."""
+    """Move a cast of an op's result to the op's operand. Returns the new cast; None if an existing
+    one is used."""
     end = place_of(cast.res.type)
     assert end is not None
     there = _in_precision(op.operands[0], end)
@@ -98,13 +101,13 @@ def _hoist(cast: CastOp, op: NnOp) -> CastOp | None:
 
 
 def _is_cast(op: Operation, place: PlaceAttr, before: Operation) -> TypeGuard[CastOp]:
-    """Return whether an op casts to a place, before another op."""
+    """Return whether an op is a cast to ``place`` that stands before another op."""
     is_cast = isinstance(op, CastOp) and place_of(op.res.type) == place
     return is_cast and op.is_before_in_block(before)
 
 
 def _sink(cast: CastOp, op: NnOp) -> CastOp:
-    """Cast the op's result."""
+    """Move a cast of an op's operand to the op's result. Returns the new cast."""
     start, end = place_of(cast.source.type), place_of(op.results[0].type)
     assert start is not None
     assert end is not None

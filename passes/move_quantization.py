@@ -9,15 +9,20 @@ meet.
     %2 = nn.transpose %a : u8
     %4 = nn.max_pool %2 : u8
 
-A dequantization moves behind an op that moves elements, and behind a maximum if its scale is
-positive; a quantization moves before one that makes its tensor no smaller, if nothing else reads
-what is between. Of each operand of a concat they move if all have the same parameters, or if a
-quantization follows. A quantization of what was dequantized with equal parameters is what was
-there before. A clip that the range of the quantized numbers implies is dropped:
+A dequantization moves behind an op that only moves elements, and behind a maximum if its scale is
+positive. Dequantizations move behind a concat if they are all of its operands and have equal
+parameters.
+
+A quantization moves before a reshape, a transpose, a channel shuffle or a max pool, if no other op
+reads the operand or the result of that op. It moves before a concat whose result has no other use;
+then each operand is quantized.
+
+A quantization directly after a dequantization with equal parameters cancels it. A clip that the
+range of the quantized numbers implies is dropped:
 
     quantize(relu(x), s, 0) : u8  ->  quantize(x, s, 0)
 
-All of this is exact.
+All of these rules are exact.
 """
 
 from __future__ import annotations
@@ -54,7 +59,8 @@ from tessella.runtime.host.values import limits_of
 from tessella.runtime.weights import WeightStore
 
 MAX_ROUNDS = 64
-"""A safety limit: each round moves an op past one other."""
+"""The maximum number of rounds, a safety limit: each round moves a conversion past at least
+one op."""
 
 _MAXIMA = (MaxPoolOp, ReduceMaxOp, ReduceMinOp)
 """Ops whose results are elements of their operand, selected by order."""
@@ -86,7 +92,7 @@ class _Mover:
         self.constants = Constants(weights)
 
     def visit(self, op: NnOp) -> bool:
-        """Apply a rule to an op. Returns whether it did."""
+        """Apply the rules for an op. Returns whether one of them changed the program."""
         if not op.results or all(result.first_use is None for result in op.results):
             return False
         if isinstance(op, ew.QuantizeOp):
@@ -96,7 +102,7 @@ class _Mover:
     # ** dequantizations **
 
     def _down(self, op: NnOp) -> bool:
-        """op(dequantize(x)) -> dequantize(op(x))"""
+        """Rewrite op(dequantize(x)) to dequantize(op(x))."""
         if isinstance(op, ConcatOp):
             return self._concat_down(op)
         source = op.operands[0].owner if op.operands else None
@@ -116,7 +122,8 @@ class _Mover:
         return True
 
     def _settings(self, op: NnOp, source: ew.DequantizingOp) -> Mapping[str, PyValue] | None:
-        """Return the settings with which an op moves integers; None if it computes with them."""
+        """Return the settings with which an op does the same on the integers as on the dequantized
+        numbers; None if it cannot run on integers."""
         if isinstance(op, PadOp) and op.settings["mode"] == "constant":
             zero = self.constants.value(source.zero)
             if op.settings["value"] != 0 or zero is None or zero.size != 1:
@@ -126,7 +133,8 @@ class _Mover:
         return op.settings if is_pad or self._keeps_order(op, source.scale) else None
 
     def _keeps_order(self, op: NnOp, scale: SSAValue) -> bool:
-        """Return whether an op selects the same elements when numbers are scaled."""
+        """Return whether an op only selects or moves elements, and selects the same ones if all are
+        multiplied by the scale."""
         if isinstance(op, _MAXIMA):
             known = self.constants.value(scale)
             return known is not None and known.size == 1 and bool((known > 0).all())
@@ -153,7 +161,7 @@ class _Mover:
     # ** quantizations **
 
     def _meet(self, op: ew.QuantizingOp) -> bool:
-        """quantize(dequantize(x, s, z), s, z) -> x"""
+        """Rewrite quantize(dequantize(x, s, z), s, z) to x."""
         source = op.x.owner
         if not isinstance(source, ew.DequantizeOp) or source.x.type != op.res.type:
             return False
@@ -163,7 +171,7 @@ class _Mover:
         return True
 
     def _up(self, op: ew.QuantizingOp) -> bool:
-        """quantize(op(x)) -> op(quantize(x))"""
+        """Rewrite quantize(op(x)) to op(quantize(x))."""
         source = op.x.owner
         if not isinstance(source, NnOp) or not op.x.has_one_use():
             return False
@@ -181,8 +189,8 @@ class _Mover:
         return True
 
     def _unclip(self, op: ew.QuantizingOp) -> bool:
-        """quantize(clip(x)) -> quantize(x), if the clip's bounds are quantized to the ends of the
-        range."""
+        """Rewrite quantize(clip(x)) to quantize(x), if the clip's bounds are quantized to the ends
+        of the range."""
         source = op.x.owner
         if not isinstance(source, ew.ReluOp | ew.ClipOp):
             return False

@@ -45,10 +45,11 @@ from tessella.support.errors import InternalError, InvalidModelError
 
 @dataclass(frozen=True)
 class OutlineSegmentsPass(ProgramPass):
-    """Move native stretches of `@main`, and of what it runs in loops, into segments."""
+    """Move the native stretches of `@main`, and of the functions that its loops run, into
+    segments."""
 
     name = "outline-segments"
-    stages = ("nn", "placed", "tile")  # Frontends may call existing kernels.
+    stages = ("nn", "placed", "tile")  # tile: frontends may call existing kernels
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels.load()
@@ -87,7 +88,7 @@ def _is_native(op: Operation) -> bool:
 
 
 def _stretches(function: FuncOp) -> list[list[Operation]]:
-    """Return the native stretches, reordering the function's ops to make them few."""
+    """Return the native stretches of a function, reordering its ops to make the stretches few."""
     ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp | ConstantOp)]
     done: set[Operation] = {op for op in function.body.block.ops if isinstance(op, ConstantOp)}
     stretches: list[list[Operation]] = []
@@ -115,7 +116,8 @@ def _stretches(function: FuncOp) -> list[list[Operation]]:
 def _ready(
     ops: list[Operation], done: set[Operation], wanted: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """Return the wanted ops that can run now, in order, and add them to the finished ones."""
+    """Return the ops that satisfy ``wanted`` and have all their operands computed, in order, and
+    add them to ``done``."""
     taken: list[Operation] = []
     for op in ops:
         owners = (v.owner for v in op.operands)

@@ -5,12 +5,13 @@
     %y = nn.conv %x, %w {kernel = "conv", places = [#place.at<x86, f32, nhwc>, ...], ...}
 
 The kernels that can run an op at the requested places are its candidates (``pick/candidates.py``);
-a strategy picks one of them: `cost` those of least total time in the whole function
-(``pick/by_cost.py``), `grade` the one with the highest score (``pick/by_grade.py``). `measure` is
-`cost` after the driver has measured kernels (``driver/tune.py``). Times that were measured, which
-``database`` names a file of, count instead of estimates. The function
-says how it was picked: ``nn.pick = {strategy = "cost", exact = true, ..}``. The types stay as they
-are: ``insert-conversions`` gives every value its place.
+a strategy picks one of them. `cost` picks the kernels with the least total time in the whole
+function (``pick/by_cost.py``), `grade` the kernel with the highest score for each op
+(``pick/by_grade.py``). `measure` is `cost` after the driver has measured kernels
+(``driver/tune.py``). Measured times replace estimates; ``database`` names the file with them.
+
+An attribute of the function records how its kernels were picked: ``nn.pick = {strategy = "cost",
+exact = true, ..}``. Types do not change: ``insert-conversions`` gives every value its place.
 """
 
 from __future__ import annotations
@@ -73,13 +74,13 @@ class PickKernelsPass(ProgramPass):
     stages = ("nn", "placed")
 
     places: tuple[str, ...] = ()
-    """Where kernels may run; the target's default places if empty."""
+    """The places where kernels may run; the target's default places if empty."""
     strategy: str = "cost"
     fallback: str = "allow"
     winograd: str = "allow"
     """`off` refuses Winograd's method."""
     max_weight_growth: float = WEIGHT_GROWTH
-    """How many times as large as they are the function's weights may become."""
+    """The factor by which the function's weights may grow at most."""
     target: str = "native"
     """The machine that costs are estimated for."""
     shared: bool = False
@@ -112,7 +113,7 @@ class PickKernelsPass(ProgramPass):
 
     @property
     def _requested(self) -> tuple[str, ...]:
-        """Return the places where kernels may run."""
+        """The places where kernels may run."""
         return self.places or default_places(self._machine.arch)
 
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:

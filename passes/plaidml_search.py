@@ -73,7 +73,8 @@ class PlaidmlSearchPass(ProgramPass):
                         self._write([f"remark: {self.name} skips {where}: {found}"])
 
     def _search(self, op: ContractOp, settings: PlaidmlSettings) -> SearchResult | str:
-        """Return the search, or the reason why there are no tiles."""
+        """Return the result of the search for a statement's tile, or the reason why there is
+        none."""
         if reason := obstacle(op):
             return reason
         table = vectorize(stride_table(op), settings.vec_size)
@@ -89,7 +90,8 @@ class PlaidmlSearchPass(ProgramPass):
 
 
 def _statements(kernel: KernelOp) -> Iterator[tuple[str, ContractOp]]:
-    """Yield the kernel's statements with their results' names, or their numbers."""
+    """Yield the kernel's statements, each with the name of its result, or its number if the result
+    has no name."""
     for number, op in enumerate(kernel.statements, 1):
         yield f"%{op.res.name_hint}" if op.res.name_hint else f"statement {number}", op
 

@@ -8,12 +8,15 @@
 
 Buffers are placed from the largest to the smallest, each at the lowest offset that is free during
 its lifetime (greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-Inference", 2020). A buffer that several threads touch lives until the next barrier, as one of them
-may be late; unless the next buffer at its place is as large, and each thread touches the same part
-of both. In a segment that runs in a loop, it lives until the first barrier of the next step. The
-segment's property ``arena_bytes`` is the size of the arena. Memory that each thread has for itself
-lies after it, ``private_bytes`` for each thread. A segment that another one runs in a loop has
-both in the other's. Sizes and offsets may depend on symbols: places are valid for all their values.
+Inference", 2020). A buffer that several threads touch lives until the next barrier, as a thread may
+be late; in a segment that runs in a loop, this may be the first barrier of the next iteration. Two
+buffers of equal size may share their bytes without a barrier in between if each thread touches the
+same part of both.
+
+The segment's property ``arena_bytes`` is the size of the arena. The private memory of the threads
+lies after the arena, ``private_bytes`` for each thread. If a segment runs another one in a loop,
+its own memories contain the arena and the private memory of the other one. Sizes and offsets may
+depend on symbols; the places are valid for all values of the symbols.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ from tessella.support.sizes import Size, estimated
 
 
 def _make_room(op: ScanOp) -> None:
-    """Allocate the memory of a loop's segment, which comes before and is planned already."""
+    """Allocate the arena and the private memory of the segment that a loop runs. That segment
+    precedes this one in the module, so its memory is planned already."""
     segment = callee_of(op, op.callee, SegmentOp)
     if op.arena is None and segment.arena_size != 0:
         _add_memory(op, segment.arena_size)
@@ -99,7 +103,7 @@ def _plan(segment: SegmentOp, touched: Touched, *, repeats: bool) -> None:
 def _lifetimes(ops: Sequence[Operation], touched: Touched, step: int | None) -> Iterator[Lifetime]:
     position = {op: i for i, op in enumerate(ops)}
     barriers = [i for i, op in enumerate(ops) if isinstance(op, BarrierOp)]
-    # without a barrier: until the end, or over all of the next iteration
+    # A buffer without a later barrier lives until the end, or over all of the next iteration.
     barriers += [len(ops)] if step is None else [step + i for i in (*barriers, len(ops))]
     parts = joined(use for op in ops for use in touched.uses_of(op))
     for op in ops:
@@ -130,7 +134,7 @@ def _joined(lifetimes: Sequence[Lifetime]) -> list[Lifetime]:
 
 
 def _place(lifetimes: Sequence[Lifetime], step: int | None) -> Size:
-    """Replace allocations by places in one arena. Returns its size."""
+    """Replace allocations by places in one arena. Returns the size of the arena."""
     arena = arena_for(lifetimes, step)
     for x in sorted(lifetimes, key=lambda x: -estimated(x.size)):
         offset = arena.place(x)

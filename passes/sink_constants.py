@@ -9,8 +9,8 @@
     ...
     %h, %ys = nn.scan @step %h0, %xs carried 1 scanned 1
 
-Kernels can prepare a constant when the program is compiled. What a function does not read is not
-passed to it. A function that several ops run stays as it is.
+Kernels can prepare a constant when the program is compiled. Operands that a function does not read
+are no longer passed to it. A function that several ops run is not changed.
 """
 
 from __future__ import annotations

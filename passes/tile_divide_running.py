@@ -1,4 +1,4 @@
-"""Divide a long running index into blocks, which threads can share, where there is little else.
+"""Divide a long running index into blocks for threads, where there is little else to divide.
 
     %y = tile.contract + [n: 1 | t: 4096 running] (%x[n, t]) -> [n, t] ..
     ->
@@ -7,8 +7,9 @@
     %y = tile.contract + [n: 1, block: 64 | t: 64 running] (%x[n, 64*block + t]) post (%b[block, n])
            -> [n, 64*block + t] {..}, {arith.addf}
 
-The blocks are the same for any number of threads, and so are the bits of results. What is left
-after the last block is a statement of its own. An index whose range depends on symbols stays whole.
+The blocks are the same for any number of threads, and so are the bits of results. A further
+statement runs over the values that remain after the last block. An index whose range depends on
+symbols is not divided.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Constraint = tuple[Linear, Size]
 
 @dataclass(frozen=True)
 class TileFindRunningPass(KernelPass):
-    """Let aggregations over all values up to each one run along an index."""
+    """Replace aggregations over all values up to each one by aggregations along a running index."""
 
     name = "tile-find-running"
     stages = ("tile",)
@@ -79,8 +79,8 @@ def _found(op: ContractOp) -> Iterator[_Found]:
 
 
 def _direction(form: Linear, free: str, reduced: str) -> Running | None:
-    """Return how a constraint ``0 <= form`` lets a reduced index run along a free one, if it
-    does."""
+    """Return the direction in which a constraint ``0 <= form`` lets a reduced index run along a
+    free one; None if it does not."""
     factors = form.coefficient(free), form.coefficient(reduced)
     if factors not in ((1, -1), (-1, 1)):
         return None
@@ -88,7 +88,7 @@ def _direction(form: Linear, free: str, reduced: str) -> Running | None:
 
 
 def _is_apart(op: ContractOp, found: _Found) -> bool:
-    """Return whether the aggregated value does not depend on the free index otherwise."""
+    """Return whether the aggregated value depends on the free index only by the constraint."""
     forms = [form for access in op.input_accesses for form in access]
     forms += [form for form, extent in op.where_list if (form, extent) != found.constraint]
     return (
@@ -103,7 +103,8 @@ def _read(region: Region) -> Sequence[str]:
 
 
 def _run_along(op: ContractOp, found: _Found) -> None:
-    """Replace the two indices by a running one, in place. It takes the free one's name."""
+    """Replace the free and the reduced index of a statement by a running one, in place. The running
+    index takes the name of the free one."""
     name, old = found.free.name, found.reduced.name
     running = replace(found.free, reduced=True, running=found.running)
     rest = [index for index in op.index_list if index.name not in (name, old)]

@@ -1,4 +1,4 @@
-"""Fuse maps with the statements that they read, and with those that read them.
+"""Fuse elementwise statements with the statements that they read, and with those that read them.
 
     %1 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) -> [co, x] {mulf}
     %2 = tile.contract = [d0: 64, d1: 56] (%1[d0, d1], %B[d0]) -> [d0, d1] {addf}
@@ -6,16 +6,17 @@
     %2 = tile.contract + [co: 64, x: 56 | ci: 64] (%D[x, ci], %K[co, ci]) post (%B[co])
            -> [co, x] {mulf}, {addf}
 
-A map that reads a result elementwise is appended to the statement that makes it; if several
-statements write parts of a tensor in turn, to each. The tensor must have no other use.
+An elementwise statement that reads each element of a tensor once is appended to the statement that
+writes the tensor. If several statements write parts of the tensor, it is appended to each of them.
+The tensor must have no other use.
 
     %1 = tile.contract = [d0: 98, d1: 9] (%X[d0 + 2, d1]) -> [d0, d1] {yield}
     %2 = tile.contract + [i: 98 | j: 9] (%1[i, j]) -> [i] {mulf}
     ->
     %2 = tile.contract + [i: 98 | j: 9] (%X[i + 2, j]) -> [i] {mulf}
 
-A map is computed where it is read, by any statement and at any access, if that takes less time than
-to write its result and read it again (`passes/tile/inline.py`).
+An elementwise statement is computed inside the statements that read it, whatever their accesses, if
+that takes less time than writing its result and reading it again (`passes/tile/inline.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tessella.targets import Target
 
 @dataclass(frozen=True)
 class TileFuseMapsPass(KernelPass):
-    """Merge the statements of a kernel where maps are between them, for a target."""
+    """Fuse the elementwise statements of a kernel with the statements that they read, and with
+    those that read them, for a target."""
 
     name = "tile-fuse-maps"
     stages = ("tile",)

@@ -22,8 +22,8 @@ from tessella.targets import Target
 
 @dataclass(frozen=True)
 class TileMergeIndicesPass(KernelPass):
-    """Make loops longer and fewer: merge indices that are one in memory, and drop those of one
-    value."""
+    """Merge indices that traverse all tensors as one index would, and drop indices of one value.
+    Loops become longer and fewer."""
 
     name = "tile-merge-indices"
     stages = ("tile",)

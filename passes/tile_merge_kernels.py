@@ -1,13 +1,14 @@
-"""Merge kernels that go through the same large tensor into one, whose statements share loops.
+"""Merge kernels that access the same large tensor into one kernel, whose statements share loops.
 
     %p = tile.call @residuals(%x, %w, %y) : tensor<100000xf32>
     %g = tile.call @product(%x, %p) : tensor<100xf32>
     ->
     %g = tile.call @residuals_product(%x, %w, %y) : tensor<100xf32>
 
-What one kernel reads or writes is then still in cache when the other reads it. Kernels that compute
-much with each element stay apart, as their time is not that of memory, but for those that only put
-elements into another order: so a convolution in nhwc has its image in nchw strip by strip.
+Data that one kernel reads or writes is then still in cache when the other reads it. Kernels that
+compute much with each element are not merged with each other, as memory does not dominate their
+time. A kernel that only reorders elements may be merged with any kernel: a convolution in nhwc thus
+reorders its nchw image strip by strip.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from tessella.targets import Target
 MOST = 16
 """The most statements of a merged kernel, as compile time grows with them."""
 FEW = 4
-"""Iterations of a statement per element of its largest tensor up to which memory may dominate."""
+"""The number of iterations of a statement per element of its largest tensor up to which memory may
+dominate its time."""
 STRIPS = 0.7
 """The fraction of the modelled time that merged kernels may take if their iterations recompute
 neighbours.
@@ -72,7 +74,8 @@ class _Merger:
     kernels: dict[str, KernelOp] = field(init=False)
     made: dict[Hashable, KernelOp | None] = field(default_factory=dict[Hashable, "KernelOp | None"])
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
-    """The position of each op of the segment, and of calls that replace some."""
+    """The position of each op of the segment. A merged call has the position of the second call
+    that it replaces."""
 
     def __post_init__(self) -> None:
         ops = self.module.body.block.ops
@@ -87,10 +90,10 @@ class _Merger:
                 call = next((new for pair in self._pairs(call) if (new := self._try(pair))), None)
 
     def _pairs(self, second: CallOp) -> Iterator[CallPair]:
-        """Yield the calls that a call may be merged with.
+        """Yield the pairs of an earlier call and the call ``second`` that may be merged.
 
-        They produce what it reads, or read the same large tensor. No op in between needs the
-        results.
+        The earlier call writes or reads a large tensor that ``second`` reads. No op in between
+        needs its results.
         """
         end = self.order[second]
         found: dict[CallOp, None] = {}
@@ -107,8 +110,8 @@ class _Merger:
                     yield CallPair(first, second, kernels, kept)
 
     def _kept(self, first: CallOp, second: CallOp) -> tuple[SSAValue, ...] | None:
-        """Return the results of a call that others than a second one read; None if these run before
-        that."""
+        """Return the results of the call ``first`` that are unused, or that ops other than
+        ``second`` read; None if one of these ops runs before ``second``."""
         kept: list[SSAValue] = []
         for result in first.res:
             readers = _readers(result) - {second}
@@ -119,7 +122,8 @@ class _Merger:
         return tuple(kept)
 
     def _try(self, pair: CallPair) -> CallOp | None:
-        """Return the call that replaces two, if that pays."""
+        """Replace two calls by a call of their merged kernel, if that is possible and pays. Returns
+        the new call; None if the calls stay."""
         key = _wiring(pair)
         if key not in self.made:
             self.made[key] = self._merged(pair)
@@ -163,7 +167,8 @@ class _Merger:
         return kernel
 
     def _pays(self, kernel: KernelOp, parts: Sequence[KernelOp]) -> bool:
-        """Return whether a kernel saves more than its parts do, and takes less modelled time."""
+        """Return whether a merged kernel saves more memory traffic than its parts do, and takes
+        less modelled time."""
         whole, *each = map(self._cost, (kernel, *parts))
         if whole.saved <= sum(part.saved for part in each):
             return False
@@ -198,8 +203,8 @@ def _readers(value: SSAValue) -> set[Operation]:
 
 
 def _can_join(kernels: Sequence[KernelOp]) -> bool:
-    """Return whether memory dominates the time of all kernels but one. A selection shares no
-    loops."""
+    """Return whether memory dominates the time of all kernels, or one of them only reorders
+    elements. A kernel with a selection cannot share loops."""
     if any(kernel.selections for kernel in kernels):
         return False
     return all(map(_is_streaming, kernels)) or any(map(_only_moves, kernels))
@@ -222,7 +227,8 @@ def _only_moves(kernel: KernelOp) -> bool:
 
 
 def _wiring(pair: CallPair) -> Hashable:
-    """Return what determines the merged kernel of a pair."""
+    """Return a key that determines the merged kernel of a pair: the two kernels, how their operands
+    are connected, and which results are kept."""
     numbers = {value: i for i, value in enumerate((*pair.first.res, *pair.arguments))}
     second = {**dict(enumerate(pair.second.arguments)), **dict(pair.passed)}
     arguments = (*pair.first.arguments, *second.values())
@@ -235,7 +241,7 @@ def _code(kernel: KernelOp) -> int:
 
 
 def _move_views(value: SSAValue, after: Operation) -> None:
-    """Move the views of a tensor after the op that produces it."""
+    """Move the views of a tensor to behind the op ``after``, which produces the tensor."""
     for use in list(value.uses):
         view = use.operation
         if isinstance(view, ViewOp):

@@ -6,9 +6,9 @@
     %r = tile.contract + [m: 128, n: 768 | k: 768] .. schedule
            #tile.schedule<[n, m] reduce [k] vector n 16 by 4 rows m 6 parallel n 64>
 
-A kernel whose statements share loops divides one of these: `#tile.nest<[4096 by 2 parallel 2]>`. A
-kernel or a segment that is too small stays with one thread. The schedules do not know how many
-threads there will be, and tiles stay whole, so results have the same bits for any number.
+In a kernel whose statements share loops, a shared loop is divided: `#tile.nest<[4096 by 2 parallel
+2]>`. A kernel or a segment that is too small runs on one thread. The schedules do not depend on the
+number of threads, and tiles are not divided, so results have the same bits for any number.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from tessella.support.sizes import estimated
 from tessella.targets import Target
 
 WAKES = 2
-"""A segment is divided if its divisible work takes as long as waking this many threads.
+"""The number of threads whose waking must take no longer than the divisible work of a segment for
+the segment to be divided.
 
-With two threads, half of that work's time is saved.
+With two threads, half of the time of that work is saved.
 """
 BRIEF = 10
-"""A segment is a short launch if it takes less time than waking this many threads.
+"""The number of threads whose waking takes longer than a segment that is a short launch.
 
-Waking one of them then saves little, or nothing if the system is slow.
+Waking one thread for this little work saves little, or nothing if the system is slow.
 """
 
 
@@ -88,7 +89,8 @@ class TileParallelizePass(ProgramPass):
 
 
 def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
-    """Return how often each outermost segment calls each kernel, in loops too."""
+    """Return the number of times that each outermost segment calls each kernel, calls in its loops
+    included."""
     found: dict[str, Counter[str]] = {}
     inside: set[str] = set()
     every = segments(module)
@@ -98,7 +100,7 @@ def _runs(module: ModuleOp) -> dict[SegmentOp, Counter[str]]:
             if isinstance(op, CallOp):
                 runs[op.callee_name] += 1
             elif isinstance(op, ScanOp):
-                # callees of loops come before
+                # The segment that a loop runs precedes this one, so its counts are known.
                 inside.add(op.callee_name)
                 for name, count in found[op.callee_name].items():
                     runs[name] += estimated(op.usual_steps) * count
@@ -127,22 +129,22 @@ class _Models:
 
 @dataclass(frozen=True)
 class _Division:
-    """The division of a kernel."""
+    """The division of a kernel's loops between threads."""
 
     kernel: KernelOp
     nest: Nest | None
     loops: Mapping[ContractOp, tuple[str, int]]
-    """The divided index of each statement, and the size of shares."""
+    """The divided index of each statement outside the nest, and the size of shares."""
     selections: Sequence[SelectionOp]
     """The selections whose rows are divided."""
 
     @property
     def divides(self) -> bool:
-        """Whether it divides anything."""
+        """Whether anything in the kernel is divided."""
         return self.nest is not None or bool(self.loops) or bool(self.selections)
 
     def apply(self) -> None:
-        """Write it into the kernel's nest and schedules."""
+        """Record the division in the kernel's nest, schedules and selections."""
         if self.nest is not None:
             self.kernel.nest = NestAttr(self.nest)
         for op, parallel in self.loops.items():

@@ -31,8 +31,8 @@ from tessella.targets import Target
 class TileSchedulePass(KernelPass):
     """Choose vector index, register tile, packing and loop order for a target.
 
-    ``shared`` packs constants as programs for other sizes do, so that they share them. ``log``
-    writes the reasoning to stderr.
+    ``shared`` packs constants as programs for other sizes do, so that the programs can share them.
+    ``log`` writes the reasoning to stderr.
     """
 
     name = "tile-schedule"
@@ -60,7 +60,7 @@ def set_schedule(
 ) -> None:
     """Assign a schedule to a statement of a kernel, with the operand places that it requires.
 
-    More indices may merge in their layouts.
+    In the layouts of these places, more indices of the statement may merge.
     """
     if places:
         set_places(op, places, arch)

@@ -8,7 +8,8 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 2 ..
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ..
 
-A tensor that only statements of the same step read lives in the step, and has the size of one.
+A tensor that only statements of the same step read is stored per step, and has the size of one
+step.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tessella.targets import Target
 class TileShareLoopsPass(KernelPass):
     """Choose the loops that the statements of a kernel share, and their steps, for a target.
 
-    A kernel with a scheduled statement is left unchanged. If a nest is given, the pass only chooses
-    where results are stored, and only if no statement states it. It then checks that the iterations
-    of the nest are valid.
+    A kernel with a scheduled statement is left unchanged. If a kernel has a nest, the pass only
+    chooses where results are stored, unless a statement has a storage. It then checks that the
+    iterations of the nest are valid.
     """
 
     name = "tile-share-loops"

@@ -5,9 +5,9 @@
     %p = tile.contract + [n: 512, c: 512 | x: 16] (%x[n, c, x]) -> [n, c]
     %s = tile.contract + [c: 512 | n: 512] (%p[n, c]) -> [c]
 
-The loops of one statement run the reduced indices inside the free ones, so that they jump to
-another page, where no hardware prefetch is ready. The first of two statements reads memory in its
-order. The tile model and the number of jumps choose.
+In one statement, the loops over the reduced indices run inside the free ones, and jump to another
+page, where the hardware has prefetched nothing. The first of two statements reads memory in order.
+The tile model, plus the cycles that the jumps cost, decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tessella.targets import Target
 LINE_CYCLES = 40
 """Cycles of each of the first lines after a jump, beyond the second cache level."""
 FIRST_LINES = 4
-"""Lines that are read before the hardware prefetches the next ones."""
+"""The number of lines that are read after a jump before the hardware prefetches the next ones."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class TileSplitSumsPass(KernelPass):
 
 
 def _split_of(op: ContractOp, target: Target) -> tuple[Sequence[str], float] | None:
-    """Return the indices to reduce last, and the cycles that the unsplit statement waits after its
-    jumps."""
+    """Return the indices to reduce in a second statement, and the cycles that the unsplit statement
+    waits after its jumps; None if a split cannot help."""
     plain = op.schedule is None and op.init is None and not reads_points(op.combine)
     if op.is_map or op.running_index is not None:
         return None
@@ -86,7 +86,8 @@ def _waited(flat: Flat[int], run: int, size: int, target: Target) -> float:
 
 
 def _cycles(kernel: KernelOp, op: ContractOp, outer: Sequence[str], target: Target) -> float:
-    """Return the modelled cycles of a statement, split or not; the kernel does not change."""
+    """Return the modelled cycles of a statement, split if there are ``outer`` indices; the kernel
+    does not change."""
     number, copy = [*kernel.statements].index(op), kernel.clone()
     statements: Sequence[ContractOp] = [copy.statements[number]]
     if outer:
@@ -97,7 +98,8 @@ def _cycles(kernel: KernelOp, op: ContractOp, outer: Sequence[str], target: Targ
 
 
 def _split(op: ContractOp, outer: Sequence[str]) -> list[ContractOp]:
-    """Replace a statement by the reduction of its inner indices, and that of the outer ones."""
+    """Replace a statement by two: the reduction of its inner indices, and that of the ``outer``
+    ones. Returns both."""
     posts = posts_of(op)
     post = op.detach_region(op.post) if op.post_block is not None else None
     combine = op.detach_region(op.combine)
@@ -131,7 +133,8 @@ def _first(_: Block, arguments: Sequence[SSAValue]) -> SSAValue:
 
 
 def _type(op: ContractOp, sizes: Sequence[int], combine: Block) -> Tensor:
-    """Return the type of what is reduced over the inner indices."""
+    """Return the type of the result of the first statement, which reduces only the inner
+    indices."""
     element, place = yielded(combine).type, place_of(op.res.type)
     type = tensor(element, [*sizes, *shape_of(op.res)])
     if place is None:

@@ -1,12 +1,12 @@
-"""Look up what a map makes of a byte, where that takes less time than to compute it.
+"""Replace elementwise statements of a byte by table lookups, where a lookup takes less time.
 
     %y = tile.contract = [i: 65536] (%x[i], %s[]) -> [i] {a long body of two scalars}
     ->
     %t = tile.contract = [byte: 256] (%s[]) -> [byte] {the body, of `byte` as an element of %x}
     %y = tile.contract = [i: 65536] (%x[i]) -> [i] {tile.extract %t[%x]}
 
-The map reads one element of 8 bits that differs from point to point; what else it reads is the same
-at all points. The table is computed in each call, as scales may be inputs of the model.
+The statement reads one element of 8 bits that differs from point to point; its other operands are
+the same at all points. The table is computed in each call, as scales may be inputs of the model.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ BYTES = 256
 
 @dataclass(frozen=True)
 class TileTabulateBytesPass(KernelPass):
-    """Replace elementwise statements of one byte by lookups where a target has fewer cycles for
-    that."""
+    """Replace elementwise statements of one byte by table lookups where a lookup takes fewer cycles
+    on the target."""
 
     name = "tile-tabulate-bytes"
     stages = ("tile",)
@@ -74,13 +74,14 @@ def _can_be_looked_up(op: ContractOp) -> bool:
 
 
 def _moving(op: ContractOp) -> Sequence[int]:
-    """Return the operands whose elements differ between points."""
+    """Return the numbers of the inputs whose elements differ between points."""
     accesses = enumerate(op.input_accesses)
     return [i for i, forms in accesses if any(form.terms for form in forms)]
 
 
 def _pays(kernel: KernelOp, op: ContractOp, target: Target) -> bool:
-    """Return whether a lookup takes fewer cycles. The kernel is not changed."""
+    """Return whether a table lookup takes fewer cycles than the statement. The kernel does not
+    change."""
     copy = kernel.clone()
     whole = [*copy.statements][[*kernel.statements].index(op)]
     before = best_schedule(whole, copy, target).cycles
@@ -91,7 +92,8 @@ def _pays(kernel: KernelOp, op: ContractOp, target: Target) -> bool:
 
 
 def _tabulate(op: ContractOp) -> Sequence[ContractOp]:
-    """Replace an elementwise statement by a table and a lookup."""
+    """Replace an elementwise statement by two that compute a table and look values up in it.
+    Returns both."""
     (number,) = _moving(op)
     inputs = inputs_of(op)
     others = [each for i, each in enumerate(inputs) if i != number]

@@ -32,7 +32,7 @@ from tessella.passes.tile.parts import joined
 from tessella.runtime.scan import Loop
 
 Parts = Mapping[str, Sequence[Part]]
-"""The parts of each buffer that a thread touches, by kernel or segment name."""
+"""The part of each buffer that a thread touches, by the name of the kernel or segment."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Touched:
         return touched
 
     def uses_of(self, op: Operation) -> Iterator[Use]:
-        """Yield the buffers that an op of a segment touches."""
+        """Yield the uses of buffers by an op of a segment: the part that each thread touches, and
+        whether it is written."""
         match op:
             case ScanOp():
                 parts = self._parts_of_loop(op)
@@ -122,6 +123,7 @@ def loops_of(module: ModuleOp) -> Mapping[str, Sequence[Loop]]:
 
 
 def _of_all(part: Part, element: Attribute) -> Part:
-    """Return the part of a sequence, given the part of an element that an iteration touches."""
+    """Return the part of a sequence that a thread touches, given its part of one element, which an
+    iteration touches; ``ANY`` if it is unknown."""
     fits = part.kind is not Kind.SHARED or buffer_bytes(element) % part.period == 0
     return part if fits else ANY

@@ -1,4 +1,5 @@
-"""Let indexed writes go into the memory of what they change, if nothing reads that later.
+"""Let indexed writes overwrite the tensor that they change instead of a copy, if nothing reads it
+later.
 
     tile.kernel @scatter_0(%d: tensor<9x4xf32>, ..) -> (tensor<9x4xf32>) {
       %c = tile.contract = [i: 9, j: 4] (%d[i, j]) -> [i, j] {yield}
@@ -7,9 +8,9 @@
     tile.kernel @scatter_0.in_place(%d: tensor<9x4xf32>, ..) -> (tensor<9x4xf32>) {
       %r = tile.contract = [j: 4 | n: 2 | r: 9] (%idx[n], %u[n, j]) init %d -> [r, j] ..
 
-A call may write over a tensor that its segment makes, and over a value that a loop carries, if the
-segment returns it as the next value, which then stays in one buffer. Inputs and constants of the
-program are copied, by the kernel as it was.
+A call may overwrite a tensor that its segment computes. It may also overwrite a value that a loop
+carries, if the segment returns the result as the next value, which then stays in one buffer. Inputs
+and constants of the program are still copied, by the original kernel.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from tessella.passes.kinds import ProgramPass
 
 @dataclass(frozen=True)
 class WriteInPlacePass(ProgramPass):
-    """Drop the initial copies of indexed writes."""
+    """Let kernels with indexed writes overwrite their operands instead of copies of them."""
 
     name = "write-in-place"
     stages = ("tile",)
@@ -94,7 +95,7 @@ class _InPlace:
 
 
 def _carried(module: ModuleOp) -> Mapping[str, int]:
-    """Return the number of arguments that loops carry, by the segment that they run."""
+    """Return the number of arguments that loops carry, by the name of the segment that they run."""
     found: dict[str, int] = {}
     for op in module.walk():
         if isinstance(op, ScanOp):

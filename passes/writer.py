@@ -19,13 +19,13 @@ from tessella.support.sizes import Size
 
 
 def node_of(op: Operation, part: str = "") -> str | None:
-    """Return the name of an op's node with a suffix; None if it has none."""
+    """Return the name of an op's node with a suffix; None if the op has no node."""
     has_node = isinstance(op, NnOp) and "node" in op.attributes
     return op.node + part if isinstance(op, NnOp) and has_node else None
 
 
 class OpWriter:
-    """Inserts ops before an op, named after that op or another one with a suffix.
+    """A builder that inserts ops before an op, named after that op or another one with a suffix.
 
     ``made`` collects the results of the ops in order.
     """
@@ -45,7 +45,8 @@ class OpWriter:
 
     @staticmethod
     def behind(value: SSAValue, named: Operation | None) -> OpWriter:
-        """Return a writer that inserts ops where a value becomes available."""
+        """Return a writer that inserts ops directly after the producer of a value, or at the
+        beginning of its block for an argument."""
         owner = value.owner
         anchor = owner.first_op if isinstance(owner, Block) else owner.next_op
         assert anchor is not None
@@ -60,31 +61,32 @@ class OpWriter:
         return self._insert(SplatOp(number, tensor(attribute_of(element), shape)))
 
     def cast(self, value: SSAValue, element: str) -> SSAValue:
-        """Convert a value to another element."""
+        """Return a value converted to another element; the value itself if it has that element."""
         if element_of(value.type).name == element:
             return value
         return self.op(ew.CastOp, value, to=attribute_of(element))
 
     def shaped(self, value: SSAValue, shape: Sequence[Size]) -> SSAValue:
-        """Reshape a value; -1 stands for its number of elements."""
+        """Return a value in another shape, in which -1 stands for its number of elements; the value
+        itself if it has that shape."""
         own = shape_of(value)
         new = tuple(math.prod(own) if isinstance(n, int) and n == -1 else n for n in shape)
         return value if new == own else self.op(ReshapeOp, value, shape=new)
 
     def add(self, a: SSAValue, b: SSAValue | float) -> SSAValue:
-        """a + b"""
+        """Emit a + b."""
         return self.op(ew.AddOp, a, self._like(b, a))
 
     def sub(self, a: SSAValue, b: SSAValue | float) -> SSAValue:
-        """a - b"""
+        """Emit a - b."""
         return self.op(ew.SubOp, a, self._like(b, a))
 
     def mul(self, a: SSAValue, b: SSAValue | float) -> SSAValue:
-        """a * b"""
+        """Emit a * b."""
         return self.op(ew.MulOp, a, self._like(b, a))
 
     def sum(self, value: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """The sum over axes, which keep size 1."""
+        """Emit the sum over axes, which keep size 1."""
         return self.op(ReduceSumOp, value, axes=tuple(axes), keepdims=True)
 
     def _insert(self, op: NnOp) -> SSAValue:
@@ -106,7 +108,8 @@ def replace(old: NnOp, value: SSAValue) -> None:
 
 
 def drop(op: NnOp) -> None:
-    """Erase an unused op, and the ops that only it reads: rules depend on the number of uses."""
+    """Erase an unused op, and the ops that no other op reads. Rules depend on the number of uses,
+    so these ops must not stay."""
     operands = list(op.operands)
     Rewriter.erase_op(op)
     for value in operands:

@@ -1,4 +1,5 @@
-"""Aligned memory, and addresses of arrays."""
+"""Memory for calls: aligned blocks, workspaces, recycled arrays for outputs, and the addresses of
+arrays."""
 
 from __future__ import annotations
 
@@ -26,19 +27,21 @@ LARGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
 """Bytes of a huge page on x86 and AArch64."""
 KEPT = 2
-"""Cached blocks of memory: for the current array and the one before it."""
+"""The number of memory blocks that a recycler caches: one for the current array, and one for the
+array before it."""
 MOST_SPARE = 64 * 1024 * 1024
-"""Limit on the spare bytes of memory that has grown."""
+"""Limit on the bytes of memory beyond the size that is needed."""
 WINDOW = 61
-"""Calls after which workspaces shrink.
+"""The number of calls after which workspaces shrink.
 
-The number is odd, so that each of several alternating callers ends a window now and then: only
-workspaces that no call uses shrink.
+Only workspaces that no call uses shrink. The number is odd, so that each of several alternating
+callers ends a window now and then.
 """
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> Array:
-    """Return a block of bytes with the given alignment. Raises ResourceError."""
+    """Return a block of ``size`` bytes with the given alignment. Raises ResourceError if it cannot
+    be allocated."""
     try:
         if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
             return _huge(size)
@@ -55,7 +58,7 @@ def _huge(size: int) -> Array:
     Huge pages are faulted in sooner, and reads with long strides miss the TLB far less often.
     """
     mapping = mmap.mmap(-1, size + HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # Kernels without transparent huge pages refuse the advice.
+    with contextlib.suppress(OSError):  # Linux without transparent huge pages refuses the advice.
         mapping.madvise(mmap.MADV_HUGEPAGE)
     block = np.frombuffer(mapping, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE
@@ -76,10 +79,11 @@ class Workspaces:
         A call returns its workspace to the deque that it was taken from.
         """
         self.left = WINDOW
-        """Calls until workspaces shrink."""
+        """The number of calls until workspaces shrink."""
 
     def shrink(self) -> None:
-        """End a window. Other threads may take workspaces meanwhile."""
+        """End a window of calls: shrink the free workspaces, and free the workspaces that the last
+        two windows did not use. Other threads may take workspaces meanwhile."""
         self.left, free = WINDOW, self.free
         for _ in range(len(free)):
             try:
@@ -90,15 +94,16 @@ class Workspaces:
                 free.append(workspace)
 
     def release(self) -> None:
-        """Free all memory. The memory of a running call is freed when the call ends."""
+        """Free the memory of all workspaces. The memory of a running call is freed when the call
+        ends."""
         self.left, self.free = WINDOW, deque()
 
 
 class Workspace:
-    """Memory for one call at a time, of any of several programs.
+    """Memory that one call at a time uses. Calls of several programs may use it in turn.
 
-    It holds an arena as large as the largest program needs, recyclers for outputs, and the frames
-    of the programs.
+    A workspace holds an arena as large as the largest program needs, recyclers for outputs, and the
+    frames of the programs.
     """
 
     def __init__(self) -> None:
@@ -117,12 +122,14 @@ class Workspace:
         self._address = self._room = 0
 
     def frame(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the frame of a program that has not requested it in this window yet."""
+        """Return the frame of the program ``key``, which has not requested it in this window yet:
+        the frame of the previous window, otherwise a new one from ``make``."""
         found = self.frames[key] = self._older.pop(key, None) or make()
         return found
 
     def arena(self, size: int) -> int:
-        """Return the address of at least this many bytes. Raises ResourceError.
+        """Return the address of an arena of at least ``size`` bytes. Raises ResourceError if it
+        cannot be allocated.
 
         The address is valid until more bytes are requested or the workspace shrinks.
         """
@@ -140,9 +147,9 @@ class Workspace:
         return self._recyclers[number]
 
     def shrink(self) -> bool:
-        """End a window, and free what the last two windows did not need.
+        """End a window of calls, and free memory that the last two windows did not need.
 
-        Returns whether they used the workspace.
+        Returns whether one of these windows used the workspace.
         """
         most = self._need.end()
         if self._room > _spacious(most):
@@ -159,8 +166,8 @@ class Workspace:
 
 
 class PeakRequest:
-    """The largest request of the current window of calls and of the previous one; -1 without
-    requests."""
+    """The largest request, in bytes, of the current window of calls and of the previous one; -1 for
+    a window without requests."""
 
     __slots__ = ("before", "now")
 
@@ -168,22 +175,25 @@ class PeakRequest:
         self.now = self.before = -1
 
     def end(self) -> int:
-        """End the window. Returns the larger of the two."""
+        """End the current window. Returns the largest request of this window and the previous one;
+        -1 without requests."""
         most = max(self.now, self.before)
         self.now, self.before = -1, self.now
         return most
 
 
 class Recycler:
-    """Arrays for one user at a time, in memory that is reused once no array refers to it.
+    """An allocator of arrays for one user at a time, which reuses memory once no array refers to
+    it.
 
     The system faults in fresh memory page by page, which takes longer than writing it. At most
-    ``KEPT`` blocks are cached: for the current array and the one before it.
+    ``KEPT`` blocks are cached: one for the current array, and one for the array before it.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[Array, int, int]] = [(np.empty(0, np.uint8), 0, -1)]
-        """Cached blocks of memory, with the address of their arrays and the largest possible array.
+        """Cached blocks of memory, each with the offset of its arrays in the block and the bytes of
+        the largest array that fits.
 
         The first block is never handed out. Its reference count is that of unused memory, which
         depends on the version of Python.
@@ -205,8 +215,8 @@ class Recycler:
         return np.ndarray(shape, dtype, memory, start)
 
     def shrink(self) -> None:
-        """End a window of calls. Memory that is larger than recent arrays need is freed with its
-        arrays."""
+        """End a window of calls, and drop the cached blocks that are larger than recent arrays
+        need. A dropped block is freed with the arrays that refer to it."""
         most = _spacious(self._need.end())
         self._kept[1:] = [each for each in self._kept[1:] if each[2] <= most]
 
@@ -236,7 +246,8 @@ class Recycler:
 
 
 def _grown(size: int, before: int) -> int:
-    """Return how much memory replaces memory that is too small.
+    """Return the bytes to allocate, at least ``size``, in place of a memory of ``before`` bytes
+    that is too small.
 
     If sizes grow from call to call, the allocation doubles, which limits the page faults.
     """
@@ -244,7 +255,7 @@ def _grown(size: int, before: int) -> int:
 
 
 def _spacious(size: int) -> int:
-    """Return the most memory that may serve a need of this size."""
+    """Return the bytes of the largest memory that may serve a request of ``size`` bytes."""
     return min(2 * size, size + MOST_SPARE)
 
 

@@ -66,20 +66,22 @@ class Compiled:
     shapes: Sequence[Sequence[Size]]
     program: Program
     values: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
-    """Values of inputs that the program is specialised on and does not take."""
+    """The bytes of inputs that the program is specialised on and does not take, by the index of the
+    input."""
     explanation: str | None = None
     """The explanation of the program, as JSON."""
     work: Mapping[str, Work] = field(default_factory=dict[str, Work])
-    """The work of its kernels, for profiles."""
+    """The work of the program's kernels, for profiles."""
     rest: Rest[CompiledSubprogram] | None = None
     """The continuation, if the program has a graph break."""
     sizes: Mapping[int, Sequence[Size]] = field(default_factory=dict[int, Sequence[Size]])
-    """The elements of shape-valued inputs that it was compiled for."""
+    """The elements of shape-valued inputs that the program was compiled for, by the index of the
+    input."""
 
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """A signature and programs."""
+    """A compiled model: its signature and its programs."""
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
@@ -95,13 +97,14 @@ class CompiledSubprogram:
 
 
 Keep = Callable[[Array], str]
-"""Stores an array of bytes elsewhere, and returns its SHA-256."""
+"""A function that stores an array of bytes outside the artifact and returns its SHA-256."""
 
 Find = Callable[[Sequence[tuple[str, int]]], Sequence[Array]]
-"""Returns the arrays of bytes with these SHA-256 and sizes. Raises if one is missing."""
+"""A function that returns the arrays of bytes with the given SHA-256 digests and sizes. It raises
+an error if an array is missing."""
 
 LARGE = 1 << 16
-"""The least size in bytes of an array that is stored elsewhere."""
+"""The least size in bytes of an array that is stored outside the artifact."""
 
 
 def dump(model: CompiledModel, versions: str, keep: Keep | None = None) -> Sequence[Buffer]:
@@ -120,7 +123,8 @@ def dump(model: CompiledModel, versions: str, keep: Keep | None = None) -> Seque
 
 
 class _Writer:
-    """Blobs after the manifest. Equal weights are stored once."""
+    """A converter of compiled models to records, which collects the blobs that follow the manifest.
+    Equal blobs are stored once."""
 
     def __init__(self, keep: Keep | None) -> None:
         self.keep = keep
@@ -195,12 +199,16 @@ class _Writer:
 
 
 class Artifact:
-    """Programs in memory that does not change. It starts at a multiple of ``ALIGNMENT``."""
+    """The verified bytes of an artifact, and the programs in them.
+
+    The memory must not change, and starts at a multiple of ``ALIGNMENT``.
+    """
 
     def __init__(
         self, data: memoryview, find: Find | None = None, where: str | None = None
     ) -> None:
-        """Read and verify. Raises InvalidModelError, and what ``find`` raises."""
+        """Read and verify the artifact in ``data``, except for its weights. Raises
+        InvalidModelError, and the errors of ``find``."""
         self._where = where
         self._data = data
         try:
@@ -214,7 +222,7 @@ class Artifact:
         self._weights = self._found(find)
 
     def program(self, entry: Entry) -> Program:
-        """Return the program of an entry."""
+        """Return the program that an entry of the manifest describes, with its code and weights."""
         code = None
         if entry.image is not None:
             part = self._part(entry.image.code)
@@ -222,13 +230,15 @@ class Artifact:
         return self._program(entry.program, code)
 
     def rest(self, record: RestRecord, make: Callable[[SubprogramRecord], P]) -> Rest[P]:
-        """Return the continuation of a program after its first subprogram."""
+        """Return the continuation that a record describes. ``make`` creates each subprogram from
+        its record."""
         constants = {name: each.array(self._weights) for name, each in record.constants.items()}
         subprograms = tuple(map(make, record.subprograms))
         return Rest(record.returned, constants, record.steps, record.outputs, subprograms)
 
     def check(self) -> None:
-        """Verify the weights. Raises InvalidModelError."""
+        """Verify the SHA-256 of the weights that the artifact contains. Raises
+        InvalidModelError."""
         for blob in self.manifest.weights:
             try:
                 self._prove(blob)

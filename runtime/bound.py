@@ -28,10 +28,10 @@ class Runnable(Protocol):
 
 
 class BoundModel:
-    """A model some of whose inputs are outputs of the previous call.
+    """A model with inputs that are outputs of the previous call.
 
     Kept arrays stay in the memory that the call wrote: no array is copied between calls, except for
-    elements of sequences that do not change. Threads must not call it concurrently.
+    elements of sequences that do not change. Threads must not call the model concurrently.
     """
 
     def __init__(
@@ -50,12 +50,13 @@ class BoundModel:
 
     @property
     def state(self) -> Mapping[str, Array]:
-        """The kept inputs of the next call, by name. They must not be modified."""
+        """The values of the kept inputs in the next call, by name. The arrays must not be
+        modified."""
         return dict(self._state)
 
     def reset(self, state: Mapping[str, npt.ArrayLike]) -> None:
-        """Start again with these values. Raises InputError unless all of them are given and
-        match."""
+        """Set the kept inputs of the next call to the values in ``state``. Raises InputError unless
+        ``state`` has exactly these inputs, with matching values."""
         if state.keys() != self._kept.keys():
             raise InputError(
                 "the inputs that are kept need their first values",
@@ -88,7 +89,8 @@ class BoundModel:
         return {name: found[name] for name in found if name not in self._kept.values()}
 
     def __call__(self, **feeds: npt.ArrayLike) -> Any:
-        """The output that is not kept, or a tuple of several, for the other inputs by name."""
+        """Return the output that is not kept, or a tuple of several outputs, for the inputs that
+        are not kept, by name."""
         found = tuple(self.run(feeds).values())
         return found[0] if len(found) == 1 else found
 

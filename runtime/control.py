@@ -1,4 +1,4 @@
-"""Loops and branches over subprograms."""
+"""Loops and branches over subprograms: steps after a graph break."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tessella.runtime.values import Array, Value
 from tessella.support.errors import ExecutionError, InvalidModelError, ShapeError
 
 Run = Callable[[Sequence[Value]], Sequence[Value]]
-"""Runs a body on the values that the step passes to it."""
+"""A function that runs a body on the values that the step passes to it."""
 
 Declared = Sequence[tuple[np.dtype[Any] | None, tuple[int, ...]]]
-"""Declared types of what a loop's iterations return: None for an unknown dtype, 0 for an unknown
-size."""
+"""Declared dtype and shape of each value that the iterations of a loop return: None for an unknown
+dtype, 0 for an unknown size."""
 
 FIRST_ROOM, GROWTH = 16, 4
 """Iterations of a loop's first chunk, and the factor by which chunks grow."""
@@ -27,12 +27,17 @@ _TRUE = np.array(True)
 
 
 def branch(inputs: Sequence[Value], bodies: Sequence[Run]) -> Sequence[Value]:
-    """Run the branch that is taken: the second one if the condition is true."""
+    """Run one of two bodies and return its results: the second body if the condition,
+    ``inputs[0]``, is true, otherwise the first."""
     return bodies[int(_truth(inputs[0]))](())
 
 
 def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) -> Sequence[Value]:
-    """Run the body until its condition is false or the trip count is reached."""
+    """Run a loop (ONNX's Loop) until its condition is false or its trip count is reached.
+
+    ``inputs`` are the trip count, the condition and the initial carried values; the first two may
+    be None. Returns the carried values, and the other results of all iterations, stacked.
+    """
     (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
     count, going = len(state), go is None or _truth(go)
     rows: list[Sequence[Value]] = []
@@ -46,13 +51,14 @@ def loop(inputs: Sequence[Value], bodies: Sequence[Run], *, declared: Declared) 
 def chunks(
     inputs: Sequence[Value], bodies: Sequence[Run], *, appended: Sequence[tuple[int, int]]
 ) -> Sequence[Value]:
-    """Run a loop with a native body in chunks of as many iterations as there is room for.
+    """Run a loop with a native body in chunks of iterations. Return its carried values, and the
+    other results of all iterations.
 
     ``appended`` are states that iterations append to, by number and axis. The body takes the
-    iteration numbers, whether the loop continues, and its other carried values. With a trip count,
-    it also takes, after the condition, whether another iteration may follow each one. It returns
-    whether the loop continues, the next iteration number, the carried values, and per-iteration
-    elements, those of ``appended`` last.
+    iteration numbers of a chunk, whether the loop continues, and its other carried values. With a
+    trip count, it also takes, after the condition, whether another iteration may follow each one.
+    The body returns whether the loop continues, the next iteration number, the carried values, and
+    per-iteration elements, the elements of ``appended`` last.
     """
     (trips, go), state = [*inputs, None, None][:2], list(inputs[2:])
     grown = [state[number] for number, _ in appended]
@@ -78,7 +84,8 @@ def chunks(
 
 
 def _room(room: int, rows: Sequence[Array]) -> int:
-    """Return the length of the chunk after one with these rows."""
+    """Return the number of iterations of the next chunk, after a chunk of ``room`` iterations that
+    returned ``rows``."""
     bytes_of_step = sum(row.nbytes for row in rows) // room
     return max(FIRST_ROOM, min(room * GROWTH, MOST_BYTES // max(1, bytes_of_step)))
 
@@ -106,7 +113,12 @@ def scan(
     output_axes: Sequence[int],
     output_backward: Sequence[int],
 ) -> Sequence[Value]:
-    """Run the body for each element of the sequences along their axes."""
+    """Run the body for each element of the sequences along their axes (ONNX's Scan).
+
+    The last ``scanned`` inputs are the sequences; the others are the initial carried values.
+    Nonzero values in ``backward`` and ``output_backward`` reverse a sequence or a result. Returns
+    the carried values, and the other results of all iterations, stacked.
+    """
     carried = len(inputs) - scanned
     state, sequences = inputs[:carried], inputs[carried:]
     taken = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, axes, strict=True)]
@@ -129,8 +141,8 @@ def _ordered(array: Array, direction: int) -> Array:
 
 
 def _stacked(declared: Declared, rows: Sequence[Sequence[Value]]) -> list[Array]:
-    """Stack what the iterations returned; without iterations, return empty arrays of the declared
-    types."""
+    """Stack the values that the iterations returned, one array for each result; without iterations,
+    return empty arrays of the declared types."""
     if not rows:
         return [_none(dtype, sizes) for dtype, sizes in declared]
     columns = list(zip(*rows, strict=True))

@@ -90,9 +90,10 @@ def widened(array: Array) -> Array:
 
 
 def converted(array: Array, dtype: npt.DTypeLike) -> Array:
-    """Convert an array, as NumPy's ``astype`` does, for all elements.
+    """Convert an array to a dtype, as NumPy's ``astype`` does, also from and to elements that NumPy
+    lacks.
 
-    Floats round to nearest, ties to even. Beyond the range they become infinite, or NaN in
+    Floats round to nearest, ties to even. Floats beyond the range become infinite, or NaN in
     f8E4M3FN, which has no infinity. Integers wrap.
     """
     to: DType = np.dtype(dtype)
@@ -154,7 +155,8 @@ def _is_upper_half(element: Element) -> bool:
 
 
 def _to_bf16(array: Array) -> Array:
-    """Return the upper half of a value as f32, rounded to nearest, ties to even; NaN stays NaN."""
+    """Return the bf16 bits of an array: the upper halves of its values as f32, rounded to nearest,
+    ties to even. NaN stays NaN."""
     x = _round_to_odd(array)
     bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
@@ -180,7 +182,7 @@ def _round_to_odd(array: Array) -> Array:
 
 @cache
 def _values(element: Element) -> Array:
-    """Return the values of all codes of a small float."""
+    """Return the value of each code, or bit pattern, of a small float, as an array by code."""
     codes = np.arange(1 << element.bits)
     magnitudes = codes % (1 << (element.bits - 1))
     exponent, fraction = np.divmod(magnitudes, 1 << element.fraction)
@@ -194,14 +196,15 @@ def _values(element: Element) -> Array:
 
 
 def _beyond(element: Element) -> int:
-    """Return the code after that of the largest number: infinity, or NaN without infinities."""
+    """Return the code, or bit pattern, after that of an element's largest number: infinity, or NaN
+    for an element without infinities."""
     ones = (1 << (element.bits - 1)) - 1
     return ones & -(1 << element.fraction) if element.infinite else ones
 
 
 def _to_code(array: Array, element: Element) -> Array:
-    """Return the code of the nearest value, ties to even; beyond the range, the code after the
-    largest."""
+    """Return the code, or bit pattern, of an element's value nearest to each number, ties to even;
+    for a number beyond the range, the code after that of the largest number."""
     beyond = _beyond(element)
     values = _values(element)[:beyond].astype(np.float64)
     values = np.append(values, 2 * values[-1] - values[-2])

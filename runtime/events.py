@@ -30,10 +30,10 @@ PROFILED = ".profiled"
 """Suffix of the names of segments that write events."""
 
 EVENT = np.dtype([("time", "i8"), ("number", "i8")])
-"""The beginning of an operation, in ticks, and its number: an index into ``Program.calls``, or one
-of the codes below."""
+"""The dtype of an event: the time at which an operation begins, in ticks, and the operation's
+number: an index into ``Program.calls``, or one of the codes below."""
 NUMBER = 8
-"""Offset of the number in bytes."""
+"""Offset of an event's number in the event, in bytes."""
 END, CLOCK, AFTER = -1, -2, -3
 """Codes: the end of a segment; the system's clock in nanoseconds instead of ticks; and the ticks
 after the clock was read."""
@@ -44,13 +44,13 @@ class Call:
     """An operation of a segment, from one event to the next."""
 
     kernel: str
-    """The kernel that it calls; empty for other operations."""
+    """The kernel that the operation calls; empty for operations that call no kernel."""
     kind: str
-    """``kernel``, ``barrier`` or ``copy``."""
+    """The kind of the operation: ``kernel``, ``barrier`` or ``copy``."""
     nodes: tuple[str, ...] = ()
-    """The nodes that the call computes."""
+    """The nodes that the operation computes."""
     divided: bool = False
-    """Whether all threads take part."""
+    """Whether all threads take part in the operation."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Work:
     bytes: Size
     """Bytes read and written, each counted once."""
     bits: int
-    """Width of the elements that it computes with, in bits."""
+    """Width of the elements that the kernel computes with, in bits."""
     seconds: float
-    """Estimated seconds on one thread of the machine it was compiled for, at the usual values of
-    symbols."""
+    """Estimated seconds on one thread of the machine that the kernel was compiled for, at the usual
+    values of symbols."""
 
     def at(self, values: Mapping[str, int]) -> Work:
         """Return the work for values of the symbols; the estimated time is scaled with the
@@ -77,13 +77,13 @@ class Work:
 
 
 class Stream:
-    """The events of threads. Each thread writes its own."""
+    """The events that threads write, with a row of memory for each thread."""
 
     def __init__(self, contexts: Array, room: int, *, counter: bool | None = None) -> None:
-        """Give threads with these contexts room for ``room`` events each.
+        """Give each thread of ``contexts`` room for ``room`` events.
 
-        ``counter`` says whether they read the processor's counter; by default, if it is known to be
-        steady.
+        ``counter`` says whether the threads read the processor's counter instead of the system's
+        clock; by default, they do if the counter is known to be steady.
         """
         slots = contexts.reshape(-1, CONTEXT_SLOTS)
         self._slots = {name: slots[:, number] for number, name in enumerate(CONTEXT)}
@@ -111,15 +111,15 @@ class Scale:
     """The conversion of ticks to nanoseconds."""
 
     tick: int
-    """A reading of the counter."""
+    """A reading of the processor's counter, in ticks."""
     nanosecond: int
-    """The time of that reading, in nanoseconds."""
+    """The time of the reading ``tick``, in nanoseconds."""
     rate: float
     """Nanoseconds per tick."""
 
     @classmethod
     def of(cls, written: Iterable[Array]) -> Scale:
-        """Fit the conversion to events.
+        """Fit the conversion of ticks to the events that threads have written.
 
         It is the line through the first and the last end of a segment, among the half of them in
         which both clocks were read fast.
@@ -140,6 +140,7 @@ class Scale:
 
 
 def _ends(events: Array) -> Array:
-    """Return ticks, clock, and ticks again, at each end of a segment."""
+    """Return three readings at each end of a segment: the counter's ticks, the clock's nanoseconds,
+    and the counter's ticks again."""
     last = np.flatnonzero(events["number"] == AFTER)
     return events["time"][last[:, None] + np.array([-2, -1, 0])]

@@ -10,7 +10,7 @@ from tessella.runtime.explain_types import Conversion, Entry, PythonStep, durati
 from tessella.support.columns import aligned
 
 RUNS = {True: "native", False: "NumPy"}
-"""Names by whether an op is native."""
+"""The words for how an op runs: as native code (True), or in NumPy (False)."""
 
 COLUMNS = ("op", "count", "estimate", "share")
 
@@ -22,17 +22,19 @@ class InNumpy:
     op: str
     count: int
     seconds: float | None
-    """Their estimated time in seconds; None without an estimate, as for steps after a graph
-    break."""
+    """The estimated time of these ops in seconds; None without an estimate, as for steps after a
+    graph break."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The native share of a program."""
+    """The number of ops of a program, and the kinds of ops that NumPy runs instead of native
+    code."""
 
     ops: int
     in_numpy: Sequence[InNumpy]
-    """Longest first, those without an estimate last."""
+    """The kinds of ops that NumPy runs: the longest estimated time first, kinds without an estimate
+    last."""
     seconds: float
     """The estimated time of all ops and conversions, in seconds."""
 
@@ -47,7 +49,7 @@ class Coverage:
         return math.fsum(each.seconds or 0.0 for each in self.in_numpy) / (self.seconds or 1.0)
 
     def headline(self) -> str:
-        """A one-line summary."""
+        """Return a one-line summary: the number of ops, and how many of them NumPy runs."""
         ops = f"{self.ops} op" if self.ops == 1 else f"{self.ops} ops"
         if not self.in_numpy:
             return f"{ops}, all native"
@@ -72,7 +74,7 @@ class Coverage:
 def coverage(
     ops: Iterable[Entry], conversions: Iterable[Conversion], steps: Iterable[PythonStep]
 ) -> Coverage:
-    """Return the coverage of ops, conversions and steps after graph breaks."""
+    """Return the coverage of a program's ops, conversions and steps after graph breaks."""
     entries, called = list(ops), [step for step in steps if not step["native"]]
     found: dict[str, list[float | None]] = {}
     for entry in entries:

@@ -56,8 +56,8 @@ def table(
     *,
     why: bool,
 ) -> list[str]:
-    """Return the lines of the text; on request, with the reasons against other candidates of each
-    op."""
+    """Return an explanation as lines of text; with ``why``, also the reasons against other
+    candidates of each op."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]
     for entry, line in zip(ops, table[1:], strict=True):
@@ -92,7 +92,8 @@ def page(
     pick: Pick | None,
     notes: Sequence[str],
 ) -> str:
-    """Return the HTML; each op's kernel unfolds the reasons against other candidates."""
+    """Return an explanation as HTML, after the ``notes``. Each op's row unfolds the reasons against
+    other candidates."""
     parts = [f"<p>{escape(text)}</p>" for text in (*notes, headline(pick)) if text]
     rows = [_html_cells(_op_row(entry), list(_reasons(entry["rejected"]))) for entry in ops]
     parts.append(_html_table(OPS, rows))
@@ -105,7 +106,8 @@ def page(
 def _further(
     ops: Sequence[Entry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
-    """Yield title, header and rows of the nonempty tables."""
+    """Yield the title, the header and the rows of each further table of an explanation that has
+    rows: conversions, fusions, fallbacks and estimated time."""
     if conversions:
         yield "conversions", CONVERSIONS, [_conversion_row(c) for c in conversions]
     if fusions:
@@ -126,7 +128,8 @@ def _further(
 
 
 def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
-    """Return the total seconds of each kind of op, longest first, and of all kinds."""
+    """Return a row for each kind of op, longest first, and a row for all kinds: its name, count,
+    estimated time and share of the time."""
     kinds: dict[str, list[float]] = {}
     for e in ops:
         if e["cost"] is not None:
@@ -158,7 +161,8 @@ def _conversion_row(c: Conversion) -> tuple[str, ...]:
 
 
 def _reasons(rejected: Sequence[Rejected]) -> Iterator[str]:
-    """Yield a line for each reason, with the kernels that it excludes."""
+    """Yield a line for each reason against candidates, with the kernels and places that it
+    excludes."""
     by_reason: dict[str, list[str]] = {}
     for r in rejected:
         by_reason.setdefault(r["reason"], []).append(f"{r['kernel']} at {r['place']}")

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Rejected(TypedDict):
-    """A candidate that was not picked."""
+    """A candidate for an op, a kernel at a place, that was not picked, and the reason."""
 
     kernel: str
     place: str
@@ -14,7 +14,8 @@ class Rejected(TypedDict):
 
 
 class RunnerUp(TypedDict):
-    """The fastest candidate among those that were not picked."""
+    """The fastest candidate for an op among those that were not picked, with its estimated
+    seconds."""
 
     kernel: str
     place: str
@@ -62,13 +63,15 @@ Conversion = TypedDict(
 )
 """A conversion of a value between places.
 
-It has the node that produced the value or its name, its places, its bytes before, and the nodes
-that read it through this and further conversions; ``return`` reads a result of the program.
+``value`` is the node that produced the value, or the value's name; ``from`` and ``to`` are the
+places, ``bytes`` the size before the conversion, and ``cost`` the estimated seconds. ``readers``
+are the nodes that read the value through this and further conversions; ``return`` stands for a
+result of the program.
 """
 
 
 class Fusion(TypedDict):
-    """An op that replaces others, each written ``nn.erf@node``."""
+    """A fused op. ``consumed`` are the ops that it replaces, each written ``nn.erf@node``."""
 
     op: str
     node: str
@@ -88,9 +91,10 @@ class PythonStep(TypedDict):
 
 
 class Pick(TypedDict):
-    """How the kernels were picked.
+    """A record of how the kernels of a program were picked.
 
-    ``exact`` is whether no other choice has a lower estimate; None if that was not the aim.
+    ``exact`` is whether no other choice has a lower estimate; None if the strategy does not aim at
+    that.
     """
 
     strategy: str
@@ -110,13 +114,14 @@ class Barrier(TypedDict):
     before: str
     nodes: list[str]
     times: int
-    """Executions in a call: more than one in a loop."""
+    """The number of times that a call executes the barrier: more than 1 in a loop."""
 
 
 class Threads(TypedDict):
-    """The number of kernel calls, the number of these divided among threads, and the barriers.
+    """The division of a program among threads: the number of kernel calls, the number of calls that
+    threads divide, and the barriers.
 
-    They do not depend on the number of threads.
+    The numbers do not depend on the number of threads.
     """
 
     calls: int

@@ -20,7 +20,8 @@ from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, Pyth
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a program is run; notebooks show it as a table."""
+    """A description of how a program runs: its ops with their kernels, its conversions, its fusions
+    and its threads. Notebooks show it as a table."""
 
     ops: list[Entry]
     conversions: list[Conversion] = field(default_factory=list[Conversion])
@@ -28,7 +29,7 @@ class Explanation:
     pick: Pick | None = None
     """How the kernels were picked; None if unknown."""
     note: str = ""
-    """What the explanation lacks, if anything."""
+    """A remark on information that the explanation lacks; empty if it lacks none."""
     threads: Threads | None = None
     """How kernels are divided among threads; None if the program was not lowered that far."""
     values: Sequence[str] = ()
@@ -38,11 +39,12 @@ class Explanation:
     steps: Sequence[PythonStep] = ()
     """The steps after the first subprogram, if the program has a graph break."""
     subprograms: Sequence[tuple[str, Explanation]] = ()
-    """The subprograms after the first one, of the latest call."""
+    """The explanations of the subprograms after the first one that were compiled last, each with a
+    text that says where it runs."""
 
     @property
     def programs(self) -> Iterator[Explanation]:
-        """Yield this explanation and those of all subprograms."""
+        """This explanation, followed by the explanations of all subprograms."""
         yield self
         for _, subprogram in self.subprograms:
             yield from subprogram.programs
@@ -58,10 +60,10 @@ class Explanation:
         )
 
     def json(self) -> str:
-        """Return everything as JSON.
+        """Return the explanation as JSON.
 
         The object is ``{"ops", "conversions", "fusions", "pick", "threads", "values", "sizes",
-        "steps"}``, with ``"note"`` if there is one. Costs are in seconds.
+        "steps"}``, with ``"subprograms"`` and ``"note"`` if there are any. Costs are in seconds.
         """
         note = {"note": self.note} if self.note else {}
         parts = {"ops": self.ops, "conversions": self.conversions, "fusions": self.fusions}
@@ -73,7 +75,8 @@ class Explanation:
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
-        """Parse what `json` has written. Raises ValueError for other text."""
+        """Return the explanation in a text that `json` has written. Raises ValueError for any other
+        text."""
         try:
             found = cls._of(json.loads(text))
             found.why()
@@ -93,7 +96,7 @@ class Explanation:
         return self._text(why=False)
 
     def why(self) -> str:
-        """The text with the reasons against other kernels."""
+        """Return the explanation as text, with the reasons against other kernels."""
         return self._text(why=True)
 
     def _text(self, *, why: bool) -> str:

@@ -12,7 +12,8 @@ from tessella.support.errors import ShapeError
 
 
 def non_zero(inputs: Sequence[Value]) -> Sequence[Array]:
-    """Return the positions of nonzero elements."""
+    """Return the indices of nonzero elements: a row for each dimension, a column for each
+    element."""
     return [np.array(np.nonzero(np.atleast_1d(widened(inputs[0]))), np.int64)]
 
 
@@ -20,8 +21,9 @@ def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Seq
     """Return the distinct elements, or slices along an axis, sorted or in order of first
     occurrence.
 
-    Further results are the first occurrence of each, the index of each element's value, and the
-    counts.
+    Further results are the index of each distinct element's first occurrence, the index of each
+    element's value among the distinct elements, and the number of occurrences of each distinct
+    element.
     """
     x = inputs[0].reshape(-1) if axis is None else inputs[0]
     at = axis or 0
@@ -38,7 +40,8 @@ def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Seq
 
 
 def compress(inputs: Sequence[Value], *, axis: int | None) -> Sequence[Array]:
-    """Return the slices along an axis, or the elements, for which a condition is true."""
+    """Return the slices of an array along an axis for which a condition is true; without an axis,
+    the elements. Raises ShapeError if the condition is true beyond the array."""
     x, condition = inputs
     chosen = np.flatnonzero(condition)
     size = x.size if axis is None else x.shape[axis]

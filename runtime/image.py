@@ -34,14 +34,14 @@ class Function(NamedTuple):
 
     offset: int
     size: int
-    """In bytes."""
+    """Length of the function's code in bytes."""
     nodes: Sequence[str] = ()
-    """The nodes that it computes, for people."""
+    """The nodes that the function computes, for people who read a profile."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code."""
+    """Linked native code, ready to be loaded."""
 
     code: bytes | memoryview
     functions: Mapping[str, Function]
@@ -88,7 +88,8 @@ class Library:
 
 
 def _written(image: Image) -> mmap.mmap:
-    """Return private memory with a copy of the image."""
+    """Return private memory with a copy of the image, in which the addresses of system functions
+    are filled in. Raises ResourceError if no memory is available."""
     size = -(-len(image.code) // mmap.PAGESIZE) * mmap.PAGESIZE
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

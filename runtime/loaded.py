@@ -41,30 +41,31 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Loaded:
-    """A program in memory."""
+    """A program of an artifact that is loaded into memory."""
 
     number: int
-    """The index of its entry."""
+    """The index of the program's entry among the model's entries."""
     program: Program
     left: frozenset[int]
-    """The inputs that the program does not take."""
+    """The indices of the model's inputs that the program does not take."""
     rest: _LoadedRest | None = None
     """The continuation, if the program has a graph break."""
 
 
 @dataclass
 class _LoadedRest:
-    """The continuation after the first subprogram."""
+    """The loaded continuation of a program after its first subprogram."""
 
     program: Runner[_Subprogram]
 
     def models(self) -> Iterator[LoadedModel]:
-        """Yield the models of subprograms."""
+        """Yield the models of the continuation's subprograms."""
         for _, subprogram in self.program.rest.described():
             yield from subprogram.models
 
     def parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the existing programs."""
+        """Yield the continuation itself, and the loaded programs of its subprograms, for
+        profiles."""
         yield ProfiledProgram(self, dict)
         for where, subprogram in self.program.rest.described():
             for part in (part for model in subprogram.models for part in model.parts()):
@@ -79,7 +80,8 @@ class _Subprogram:
         self.models = [make(each) for each in record.models if each.programs]
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
-        """Return its outputs. Raises ShapeError if there is no program for the values."""
+        """Return the outputs of the subprogram. ``values`` may include values that it does not
+        take. Raises ShapeError if no program serves the values."""
         taken = {name: values[name] for name in self._inputs}
         for model in self.models:
             if model.serves(taken):
@@ -118,7 +120,7 @@ class LoadedModel(Model):
         where: str,
         record: ModelRecord | None = None,
     ) -> None:
-        """Load a model or, given a ``record``, a subprogram's.
+        """Load the model of an artifact or, given a ``record``, the model of a subprogram.
 
         Raises OptionError if this machine cannot run any of its code.
         """
@@ -133,18 +135,19 @@ class LoadedModel(Model):
         self._workspaces = Workspaces()
         self._latest = 0
         self._sized = sorted({i for entry in self._entries for i in entry.sizes})
-        """The inputs whose elements are sizes in some program."""
+        """The indices of the inputs with elements that are sizes in some program."""
         self._by_value = bool(self._sized or any(entry.values for entry in self._entries))
         """Whether the program that serves a call depends on values of inputs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
         self._plain: dict[Shapes, _Loaded] = {}
-        """Programs by the shapes they serve, if values do not matter."""
+        """Programs by the shapes that they serve; empty if the choice of a program depends on
+        values of inputs."""
         if not (self._symbolic or self._sized) and len(self._entries) == 1:
             self._executable(0)
 
     @property
     def target(self) -> str:
-        """The machine whose code runs."""
+        """The name of the machine that the running code was compiled for."""
         return self._entries[0].target
 
     def explain(self) -> Explanation:
@@ -156,7 +159,7 @@ class LoadedModel(Model):
         self._artifact.check()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the artifact."""
+        """Write the artifact to a file."""
         write(path, [self._data])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -181,11 +184,11 @@ class LoadedModel(Model):
                 yield from each.rest.parts()
 
     def parts(self) -> Iterator[ProfiledProgram]:
-        """Yield the existing programs and their work."""
+        """Yield the loaded programs, subprograms included, and their work."""
         return self._parts()
 
     def serves(self, feeds: Mapping[str, Value]) -> bool:
-        """Return whether there is a program for inputs of these types and values."""
+        """Return whether the artifact has a program for inputs of these types and values."""
         values = [feeds[info.name] for info in self.inputs]
         kinds = [info.dtype for info in self.inputs]
         return [*map(kind_of, values)] == kinds and (
@@ -202,7 +205,8 @@ class LoadedModel(Model):
         return self._followed(executable.rest.program, arrays, results)
 
     def _found(self, shapes: Shapes, arrays: Sequence[Array]) -> _Loaded:
-        """Return the program for a call, and cache it for later calls with these shapes."""
+        """Return the program for a call. The program is cached for later calls with these shapes
+        unless the choice depends on values of inputs."""
 
         def find() -> _Loaded:
             return self._executable(self._number(shapes, arrays))
@@ -223,7 +227,8 @@ class LoadedModel(Model):
         )
 
     def _program_for(self, shapes: Shapes, arrays: Sequence[Array]) -> int | None:
-        """Return the number of the program for these shapes and values."""
+        """Return the number of the program for these shapes and values; None if the artifact has
+        none."""
         elements = [tuple(arrays[i].reshape(-1).tolist()) for i in self._sized]
         for number in self._fitting((*shapes, *elements)):
             values = self._entries[number].values.items()
@@ -232,7 +237,8 @@ class LoadedModel(Model):
         return None
 
     def _fitting(self, sizes: Shapes) -> Sequence[int]:
-        """Return the programs compiled for these shapes, followed by elements of inputs."""
+        """Return the numbers of the programs that fit ``sizes``: the shapes of the inputs, followed
+        by the elements of the inputs in ``_sized``."""
         shapes, elements = sizes[: len(self.inputs)], sizes[len(self.inputs) :]
         given = dict(zip(self._sized, elements, strict=True))
 
@@ -260,7 +266,8 @@ class LoadedModel(Model):
         return found
 
     def _rest(self, entry: Entry) -> _LoadedRest | None:
-        """Return the continuation after the first subprogram."""
+        """Return the continuation of an entry's program after its first subprogram; None if the
+        program has no graph break."""
 
         def model(record: ModelRecord) -> LoadedModel:
             return LoadedModel(self._artifact, self._data, self.threads, self._where, record)
@@ -303,7 +310,8 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> LoadedM
 
 
 def explain(path: str | os.PathLike[str]) -> Sequence[tuple[str, Explanation]]:
-    """Return, for each program of an artifact, what it was compiled for and its explanation.
+    """Return, for each program of an artifact, a text that names the machine and the inputs that it
+    was compiled for, and its explanation.
 
     This works on any machine. Raises InvalidModelError as `load` does, and OptionError for an
     artifact without explanations.

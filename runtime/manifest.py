@@ -41,7 +41,7 @@ class Blob(NamedTuple):
 
 @dataclass(frozen=True)
 class ScanRecord:
-    """A `ScanStep`."""
+    """The record of a `ScanStep`."""
 
     body: ProgramRecord
     loop: Loop
@@ -52,7 +52,7 @@ class ScanRecord:
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """A `Program` without code and weights."""
+    """The record of a `Program`, without code and weights."""
 
     inputs: int
     steps: tuple[NativeStep | HostStep | ScanRecord, ...]
@@ -67,7 +67,7 @@ class ProgramRecord:
 
 @dataclass(frozen=True)
 class SubprogramRecord:
-    """A subprogram of a program with graph breaks."""
+    """The record of a subprogram of a program with graph breaks."""
 
     interface: Interface
     models: tuple[ModelRecord, ...]
@@ -76,11 +76,11 @@ class SubprogramRecord:
 
 @dataclass(frozen=True)
 class RestRecord:
-    """A `Rest`."""
+    """The record of a `Rest`, the continuation after a graph break."""
 
     returned: tuple[str, ...]
     constants: Mapping[str, Constant]
-    """Their slots are indices into the artifact's table of weights."""
+    """The constants by name. Their slots are indices into the artifact's table of weights."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     subprograms: tuple[SubprogramRecord, ...]
@@ -88,7 +88,7 @@ class RestRecord:
 
 @dataclass(frozen=True)
 class CodeRecord:
-    """An `Image`."""
+    """The record of an `Image`: its code as a blob, and the functions and imports."""
 
     code: Blob
     functions: Mapping[str, Function]
@@ -97,22 +97,22 @@ class CodeRecord:
 
 @dataclass(frozen=True)
 class Entry:
-    """A program, and what it was compiled for."""
+    """A program, with the target and the inputs that it was compiled for."""
 
     target: str
     """The target's name in ``targets``."""
     features: tuple[str, ...]
-    """CPU features that it needs beyond the target's."""
+    """CPU features that the program needs beyond those of the target."""
     shapes: tuple[tuple[Size, ...], ...]
     """The shapes of the inputs."""
     values: Mapping[int, str]
     """The bytes, in hexadecimal, of inputs that the program is specialised on and does not take."""
     sizes: Mapping[int, tuple[Size, ...]]
-    """The elements of shape-valued inputs."""
+    """The elements of shape-valued inputs, by the index of the input."""
     image: CodeRecord | None
     program: ProgramRecord
     work: Mapping[str, Work]
-    """The work of its kernels; empty if it was not requested."""
+    """The work of the program's kernels; empty if it was not requested."""
     explanation: str | None
     """The explanation, as JSON."""
     rest: RestRecord | None
@@ -121,7 +121,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A signature and programs."""
+    """The record of a model: its signature and its programs."""
 
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
@@ -130,11 +130,11 @@ class ModelRecord:
 
 @dataclass(frozen=True)
 class Manifest(ModelRecord):
-    """A model without code and weights."""
+    """The manifest: the record of a model, without the bytes of code and weights."""
 
     format: int
     versions: str
-    """The versions of the software that wrote it."""
+    """The versions of the software that wrote the artifact."""
     weights: tuple[Blob, ...]
 
 
@@ -149,7 +149,7 @@ def verify(manifest: Manifest, size: int) -> None:
 
 
 def codes_of(model: ModelRecord) -> Sequence[Blob]:
-    """Return the code of all programs, subprograms included."""
+    """Return the blobs with the code of all programs, subprograms included."""
     return [entry.image.code for entry in _entries(model) if entry.image is not None]
 
 
@@ -219,7 +219,8 @@ def _verify_elements(
 
 
 def _sizes_of(entry: Entry, symbol: Dimension | Element, index: int) -> tuple[Sequence[Size], int]:
-    """Return the sizes of an input that contain a symbol, and their index."""
+    """Return the sizes among which a symbol is declared, and its index in them: the shape of the
+    input ``index``, or the elements of that input."""
     if isinstance(symbol, Dimension):
         return entry.shapes[index], symbol.axis
     return entry.sizes.get(index, ()), symbol.index
@@ -278,7 +279,7 @@ def _verify_program(
         _define(known, step.outputs)
         _verify_step(step, weights, image, symbols)
     _require(known.issuperset(program.results), "a result is computed by no step")
-    # values are stored in a list
+    # values are stored in a list, at their numbers
     _require(max(known, default=0) < 2 * len(known) + 64, "values have numbers that are too large")
 
 
@@ -331,7 +332,7 @@ def _verify_step(
 
 
 def _sizes_in(setting: Any) -> Iterator[Size]:
-    """Yield the sizes in settings of ops."""
+    """Yield the symbolic sizes in a setting of an op, which may be a nested tuple."""
     if isinstance(setting, tuple):
         for each in cast(tuple[Any, ...], setting):
             yield from _sizes_in(each)

@@ -36,16 +36,18 @@ Shapes = tuple[tuple[int, ...], ...]
 """The shapes of the inputs, in order."""
 
 MAX_KNOWN = 1024
-"""Combinations of shapes for which a model caches that they fit, and the program that serves
-them."""
+"""Limit on the combinations of input shapes that a model caches: those that fit the signature, with
+the programs that serve them."""
 
 _BY_NAME = dict, Mapping
-"""Types of inputs by name. The usual one is first, as tests against abstract classes are slow."""
+"""The types of an argument that gives the inputs by name. The usual type is first, as tests against
+abstract classes are slow."""
 
 _ORDERS = {True: "", False: " in another byte order"}
 
 Out = Sequence[Array | None]
-"""Arrays for outputs; None for one to allocate. Empty if the caller gives none."""
+"""The caller's arrays for the outputs, in order; None for an output to allocate. Empty if the
+caller gives none."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class _Passed:
     float64."""
 
     def convert(self, value: Any) -> Any:
-        """Convert the list of arrays, or the value of an optional. Raises InputError."""
+        """Convert the elements of a list, or the value of an optional, to contiguous arrays; None
+        stays None. Raises InputError."""
         if isinstance(value, list | tuple):
             items = enumerate(cast(Sequence[npt.ArrayLike], value))
             return [self._array(item, f"{self.name}[{i}]") for i, item in items]
@@ -109,11 +112,11 @@ class _Passed:
         return None if value is None else self._array(value, self.name)
 
     def shape_of(self, value: object) -> tuple[int, ...]:
-        """Return no dimensions."""
+        """Return an empty shape, as the value is not a tensor."""
         return ()
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Accept: the value has no shape."""
+        """Accept any shape, as the value is not a tensor."""
 
     def _array(self, value: npt.ArrayLike, name: str) -> Array:
         array = _asarray(value, name)
@@ -152,7 +155,8 @@ def _input(info: ValueInfo) -> _Input | _Passed:
 
 
 class Model(ABC):
-    """A signature, whose dimensions may be symbolic, and programs."""
+    """A callable model: a signature, with dimensions that may be symbolic, and programs for
+    shapes."""
 
     def __init__(
         self,
@@ -162,11 +166,12 @@ class Model(ABC):
         *,
         is_inner: bool = False,
     ) -> None:
-        """``is_inner`` marks a subprogram, whose results are not modified."""
+        """Create a model. ``is_inner`` marks the model of a subprogram: nobody modifies its
+        results."""
         self.inputs: tuple[ValueInfo, ...] = tuple(inputs)
         self.outputs: tuple[ValueInfo, ...] = tuple(outputs)
         self.threads = threads
-        """The number of threads that run it."""
+        """The number of threads that run the model."""
         self._is_inner = is_inner
         self._inputs = [_input(info) for info in self.inputs]
         self._passed = frozenset(i for i, info in enumerate(self.inputs) if not info.is_tensor)
@@ -175,16 +180,16 @@ class Model(ABC):
         self._output_names = [info.name for info in self.outputs]
         self._symbolic = any(isinstance(d, str) for info in self.inputs for d in info.shape)
         self._known_shapes: dict[Shapes, None] = {}
-        """Shapes that are known to fit the signature together."""
+        """Combinations of input shapes that are known to fit the signature."""
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """The name of the machine whose code runs."""
+        """The name of the machine that the running code was compiled for."""
 
     @abstractmethod
     def _known_programs(self) -> Sequence[Program]:
-        """The existing programs, subprograms included."""
+        """Return the existing programs, subprograms included."""
 
     @abstractmethod
     def _results(self, shapes: Shapes, arrays: Sequence[Array], out: Out) -> list[Array]:
@@ -382,7 +387,7 @@ class Model(ABC):
         out: Array | Out | None = None,
         **named: npt.ArrayLike,
     ) -> Any:
-        """Run the model on inputs in order, the last ones by name where that is easier.
+        """Run the model on inputs in order; the last inputs may be given by name instead.
 
         Parameters
         ----------
@@ -423,7 +428,7 @@ class Model(ABC):
         return results[0] if len(results) == 1 else tuple(results)
 
     def bind(self, kept: Mapping[str, str], state: Mapping[str, npt.ArrayLike]) -> BoundModel:
-        """Make a model whose outputs are inputs of the next call, such as a cache.
+        """Return a model that keeps outputs as inputs of its next call, such as a decoder's cache.
 
         ``bind({"past": "present"}, {"past": first})`` takes the output `present` as the next
         `past`, without a copy.
@@ -451,7 +456,7 @@ class Model(ABC):
         inputs, outputs = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
         facts = [self.target, threads]
-        if self._known_programs():  # Other models have their weights when they run.
+        if self._known_programs():  # a model without programs has no weights in memory yet
             facts.append(f"{_size(self.weight_bytes)} of weights")
         return f"<{type(self).__name__} ({inputs}) -> ({outputs}); {', '.join(facts)}>"
 
@@ -484,7 +489,7 @@ class Model(ABC):
         return rest.run(self._output_names, inputs, first, is_inner=self._is_inner)
 
     def converted(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
-        """Convert inputs to what programs take.
+        """Convert inputs to the arrays that programs take.
 
         Parameters
         ----------
@@ -538,7 +543,8 @@ class Model(ABC):
         return [known.index(n) for n in names]
 
     def _checked(self, values: Sequence[npt.ArrayLike]) -> tuple[Shapes, list[Array]]:
-        """Return all inputs as arrays that fit, and their shapes."""
+        """Convert all inputs to arrays that fit the signature; return their shapes, and the arrays.
+        Raises InputError."""
         arrays: list[Array] = []
         sizes: list[tuple[int, ...]] = []
         for i, wanted in enumerate(self._inputs):
@@ -565,7 +571,7 @@ class Model(ABC):
         self._check_symbols(shapes)
 
     def _check_symbols(self, shapes: Shapes) -> None:
-        """Check that a symbol has the same size in all inputs."""
+        """Raise InputError unless each symbol has the same size in all inputs."""
         sizes: dict[str, int] = {}
         for known, shape in zip(self.inputs, shapes, strict=True):
             for symbol, size in zip(known.shape, shape, strict=True):

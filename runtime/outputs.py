@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 class Given(NamedTuple):
-    """An array for an output."""
+    """An array that the caller provides for an output."""
 
     info: ValueInfo
     array: Array
@@ -26,7 +26,7 @@ class Given(NamedTuple):
     """A view of ``array`` with the dtype that tessella uses for its element type."""
 
     def check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-        """Raise InputError unless it has this shape and dtype."""
+        """Raise InputError unless the array has this shape and dtype."""
         if (self.memory.shape, self.memory.dtype) != (tuple(shape), dtype):
             raise InputError(
                 f"the array for the output {self.info.name!r} does not fit",
@@ -38,7 +38,8 @@ class Given(NamedTuple):
 def checked(
     infos: Sequence[ValueInfo], out: Sequence[Array | None], inputs: Sequence[Array]
 ) -> list[Given | None]:
-    """Return the arrays for outputs. Raises InputError for arrays that no result can be written to.
+    """Return the caller's arrays for outputs, with None for an output to allocate. Raises
+    InputError for arrays that no result can be written to.
 
     Symbolic sizes can only be checked later: see `put`.
     """
@@ -61,7 +62,9 @@ def checked(
 
 
 def put(result: Array, given: Given | None) -> Array:
-    """Return the result in the given array. Raises InputError if it does not fit."""
+    """Return the caller's array, with the result copied into it unless native code has written it
+    there; without an array, return the result itself. Raises InputError if the array does not
+    fit the result."""
     if given is None:
         return result
     if result is not given.memory:

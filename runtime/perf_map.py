@@ -23,7 +23,8 @@ def label(name: str, nodes: Sequence[str]) -> str:
 
 
 def write(entries: Iterable[Entry]) -> None:
-    """Append functions to this process's map. Raises OptionError if it cannot be written."""
+    """Append functions to the map of this process for `perf`. Raises OptionError if the map cannot
+    be written."""
     path = f"/tmp/perf-{os.getpid()}.map"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:

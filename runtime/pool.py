@@ -1,23 +1,24 @@
-"""The threads that run programs with their callers: one pool in a process, for all of them.
+"""The thread pool of a process: threads that run programs together with their callers.
 
-Its code is native (``codegen.pool``), and a part of each program that threads can share. Its
-threads, the helpers, never touch Python. They live as long as the process, and so do their code and
-the memory that they wait in: the interpreter may end during a run.
+The code of the pool is native (``codegen.pool``), and a part of each program that threads can
+share. The threads of the pool, the helpers, never touch Python. They live as long as the process,
+and so do their code and the memory that they wait in: the interpreter may end during a run.
 
 A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
 of cache lines that is fetched together:
 
-| lines | hold |
+| lines | content |
 |---|---|
-| 0, 1 | the table: functions of the system, what threads are made with, how many there are |
-| 2, 3 | how many runs have come, and how many have left |
-| 4 | how far runs are narrowed, and until when; when the last brief run ended |
-| 5 to 68 | the boxes of runs that wait for their turn |
-| one for each helper | its box: the slot that it serves, or 0 |
-| records, one for each place | a line for the run, and a slot for each share |
+| 0, 1 | the table: system functions, attributes of new threads, and counts (``TABLE``) |
+| 2, 3 | the number of runs that have arrived, and the number of runs that have left |
+| 4 | the narrowing of runs, and the end of the last short launch (``ELASTIC``) |
+| 5 to 68 | the futex words of queued runs |
+| one for each helper | its futex word: the slot that it serves, or 0 |
+| records, one for each concurrent run | a line for the run, and a slot for each share |
 
-A box is a number that threads wait for, and whether one sleeps there. A slot is one, too: four
-times the number of a phase, plus the state of a share of it (``OFFERED``, ``TAKEN``, ``DONE``).
+Beside each futex word is a flag that a thread sleeps on the word. The futex word of a slot is four
+times the number of a phase, plus the state of a share of the phase (``OFFERED``, ``TAKEN``,
+``DONE``).
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ CONTEXT = (
     *("clock_gettime", "clock_id", "counts", "event", "events_end"),
     "sizes",
 )
-"""The entries of a context.
+"""The entries of a context, 8 bytes each. A run has a context for each share.
 
-``launch`` is the address of the code that runs a phase on threads, or 0; ``watch`` that of the code
-by which loops ask whether they must end, or 0 (``runtime.watch``). ``shares`` is the number of
-contexts, one for each share. The five from ``clock_gettime`` on serve profiled segments
+``launch`` is the address of the code that runs a phase on threads, or 0; ``watch`` is the address
+of the state by which loops find out whether they must end, or 0 (``runtime.watch``). ``shares`` is
+the number of contexts. The five entries from ``clock_gettime`` on serve profiled segments
 (``runtime.events``). ``sizes`` is the address of the values of the program's symbols, 64 bits each.
 """
 CONTEXT_SLOTS = LINE // 8
@@ -72,32 +73,36 @@ RECORD = (
     *("threads", "level", "crowd", "began", "waited", "own", "all"),
     *("core", "alone", "backoff"),
 )
-"""The entries of a record's line.
+"""The entries of the line of a record, which describe a run and its current phase.
 
-``taken`` says whether a run owns the record. For the current phase, they are the number of its
-shares and four times its number. For the run, they are the requested threads, how far it is
-narrowed, the least number of runs that divide the cores, its start, the nanoseconds it waited for
-helpers, its caller's core, and whether a helper ran on that core.
+``taken`` says whether a run owns the record. ``shares`` is the number of shares of the current
+phase, and ``phase`` is four times the number of the phase. The other entries belong to the run:
+``threads``, the requested threads; ``level``, how far the run is narrowed; ``crowd``, the least
+number of runs that divide the cores; ``began``, the start; ``waited``, the nanoseconds that the
+caller waited for helpers; ``own`` and ``all``, the shares that the caller computed and all shares;
+``core``, the caller's core; ``alone``, the time until which the run is narrowed because a helper
+was on that core; and ``backoff``, how long the run is narrowed when that happens again.
 """
 ARGUMENTS = ("contexts", "inputs", "outputs", "weights", "arena", "privates", "stride")
 """The arguments of a phase, 8 bytes each.
 
 They are the context of share 0, three arrays of pointers, the arena, the private memory of share 0,
-and the distance in bytes to that of the next share.
+and the distance in bytes from the private memory of one share to that of the next.
 """
 SLOT = ("state", "asleep", "server", "last", "function", "shares", *ARGUMENTS)
 """The entries of a slot.
 
-They are a futex word and whether a thread sleeps on it; whether a helper serves the slot, and which
-one did last; the function of the phase, the number of shares, and the arguments. A helper reads all
-of them from the line that it waits on, which comes from the caller's core.
+They are a futex word and whether a thread sleeps on it; whether a helper serves the slot, and the
+helper that served it last; the function of the phase, the number of shares, and the arguments. A
+helper reads all entries from the line that it waits on, which comes from the caller's core.
 """
 ELASTIC = ("level", "until", "pause", "left", "crowd", "crowded")
-"""The entries of line 4.
+"""The entries of line 4 of a team, which narrows runs.
 
-Runs have ``threads >> level`` shares until a time; ``pause`` is the distance in nanoseconds from
-that time to the next attempt; ``left`` is the end of the last short launch; ``crowd`` is the number
-of runs when one last found others, at the time ``crowded``.
+Runs have ``threads >> level`` shares until the time ``until``; ``pause`` is the distance in
+nanoseconds from that time to the next attempt to widen; ``left`` is the end of the last short
+launch; ``crowd`` is the number of concurrent runs at the time ``crowded``, when there last were
+several.
 """
 
 OFFERED, TAKEN, DONE = 1, 2, 3
@@ -108,15 +113,18 @@ ENTERED, LEFT, ELASTIC_AT, TURNS = 2 * LINE, 3 * LINE, 4 * LINE, 5 * LINE
 HELPERS = TURNS + RING * LINE
 RECORDS = HELPERS + MOST * LINE
 RECORD_BYTES = MOST * LINE
-"""Slot 0 is the record's own line, as share 0 is the caller's."""
+"""Bytes of a record: one line for each slot. The line of slot 0 is the record's own line, as the
+caller computes share 0."""
 
 GROW, ENTER = "tessella.pool.grow", "tessella.pool.run"
-"""The functions of the code."""
+"""The names of the functions in the pool's native code: start helpers; run a segment with
+helpers."""
 
 _STACK = 512 * 1024
 """Bytes of a helper's stack."""
 _FAULTS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
-"""Signals that a thread raises itself. All others belong to Python's threads."""
+"""Signals that a thread raises by its own fault. Helpers block all other signals, which belong to
+Python's threads."""
 _DETACHED = 1
 """``PTHREAD_CREATE_DETACHED`` of glibc and musl."""
 
@@ -126,7 +134,7 @@ _ENTER = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64, ctypes.c
 
 
 class Code(Protocol):
-    """Linked code."""
+    """Linked code with the functions of the pool."""
 
     def address(self, name: str) -> int:
         """Return the address of a function."""
@@ -141,17 +149,17 @@ class Team:
     threads: int
     address: int
     run: Callable[..., None]
-    """``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)`` runs a
-    segment.
+    """A function: ``run(team, segment, contexts, inputs, outputs, weights, arena, threads, brief)``
+    runs a segment on the team.
 
-    ``contexts`` has 128 bytes for each thread, with status 0. The first status becomes the smallest
-    nonzero one. If more callers compute than there are cores, the others queue, unless their
-    launches are short.
+    ``contexts`` has 128 bytes for each thread, with status 0. After the run, the first status is
+    the smallest nonzero status of all threads. If more callers compute than there are cores, the
+    others queue, unless their launches are short.
     """
 
 
 class ThreadPool:
-    """The pool of this process. The child of a fork starts another one."""
+    """The thread pool of this process. The child of a fork starts another pool."""
 
     def __init__(self) -> None:
         self._lock = fork.Lock()
@@ -161,15 +169,15 @@ class ThreadPool:
         self._kept: list[ctypes.Array[ctypes.c_char]] = []
 
     def team(self, count: int, code: Code) -> Team | None:
-        """Return a team of ``count`` threads; None if this system can have no pool.
+        """Return a team of ``count`` threads; None if this system cannot have a pool.
 
-        The team's first call starts the missing helpers, in the code of the first program that
-        asks.
+        The first call for a ``count`` starts the missing helpers. All helpers run the pool's code
+        in the first program that requested a team.
         """
         return self._teams.get(count) or self._made(count, code)
 
     def forget(self) -> None:
-        """Drop all threads, as in the child of a fork."""
+        """Forget the pool and its helpers, which do not exist in the child of a fork."""
         self._teams, self._address, self._kept = {}, 0, []
 
     def _made(self, count: int, code: Code) -> Team | None:
@@ -180,13 +188,14 @@ class ThreadPool:
                 self._code = _immortal(code)
             if not self._address:
                 self._address = self._new_address()
-            # a single call, as an interrupt may come between any two
+            # one native call starts all helpers, as an interrupt may come between two calls
             _GROW(self._code.address(GROW))(self._address, count - 1)
             team = Team(count, self._address, _ENTER(self._code.address(ENTER)))
             return self._teams.setdefault(count, team)
 
     def _new_address(self) -> int:
-        """Allocate a team with its table filled in."""
+        """Allocate the memory of a team, fill in its table, and return its address. Raises
+        MemoryError."""
         attributes, signals = ctypes.create_string_buffer(256), _signals()
         libc.function("pthread_attr_init")(attributes)
         libc.function("pthread_attr_setstacksize")(attributes, ctypes.c_size_t(_STACK))

@@ -18,7 +18,7 @@ _COLUMNS = (
     *("GFLOP/s", "MB", "GB/s", "roof", "model us", "model/us"),
 )
 _LEFT = 3
-"""Columns of text, which are aligned to the left."""
+"""The number of leading columns that hold text and are aligned to the left."""
 _WIDEST = 44
 """The width of the nodes column, in characters."""
 
@@ -28,54 +28,56 @@ class ProfileRow:
     """The cost of a kernel call, a NumPy step, a copy or a barrier, per run."""
 
     kind: str
-    """``kernel``, ``numpy``, ``copy`` or ``barrier``."""
+    """The kind of the row: ``kernel``, ``numpy``, ``copy`` or ``barrier``."""
     kernel: str
     nodes: tuple[str, ...]
     where: str
     """The subprogram, if the program has graph breaks."""
     calls: int
-    """Executions by a thread per run; more than one in loops."""
+    """The number of executions by a thread in a run; more than 1 in loops."""
     seconds: float
     """Seconds of all calls in a run on the slowest thread; the median over the runs."""
     busy: tuple[float, ...]
-    """Seconds of each thread; medians."""
+    """Seconds that each thread spends in the calls of a run; medians over the runs."""
     operations: int | None = None
     """Arithmetic operations of all calls; None if unknown."""
     bytes: int | None = None
-    """Bytes that all calls read and write; each call counts its own once."""
+    """Bytes that all calls read and write; each call counts a byte once. None if unknown."""
     roof: float | None = None
-    """Seconds on the roofline.
+    """The least time of the calls in seconds, by the roofline; None if unknown.
 
-    The larger of two times: operations at the peak of the threads that take part, or bytes from the
-    nearest cache that holds a call's data.
+    It is the larger of two times: operations at the peak of the threads that take part, or bytes
+    from the nearest cache that holds a call's data.
     """
     estimate: float | None = None
-    """Seconds by the model that kernels are picked by, divided by the threads that take part."""
+    """The estimated time of the calls in seconds, by the model that kernels are picked by, divided
+    by the threads that take part; None if unknown."""
 
     @property
     def flops(self) -> float | None:
-        """Operations per second."""
+        """Arithmetic operations per second; None if unknown."""
         return None if self.operations is None else self.operations / max(self.seconds, 1e-12)
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes per second."""
+        """Bytes read and written per second; None if unknown."""
         return None if self.bytes is None else self.bytes / max(self.seconds, 1e-12)
 
     @property
     def of_roof(self) -> float | None:
-        """The fraction of the roofline that it reaches."""
+        """The roofline's time divided by the measured time; None if unknown."""
         return None if self.roof is None else self.roof / max(self.seconds, 1e-12)
 
     @property
     def ratio(self) -> float | None:
-        """The estimate over the measurement."""
+        """The estimated time divided by the measured time; None if unknown."""
         return None if self.estimate is None else self.estimate / max(self.seconds, 1e-12)
 
 
 @dataclass(frozen=True)
 class Activity:
-    """An activity of a thread, in seconds since the run began."""
+    """A kernel call, NumPy step, copy or wait of a thread, with its start and end in seconds since
+    the run began."""
 
     name: str
     kind: str
@@ -93,7 +95,7 @@ class Profile:
     """Seconds of a run; the median."""
     runs: int
     threads: int
-    """The number of threads."""
+    """The number of threads that took part."""
     machine: str
     """The target of the roofline and the estimates."""
     waiting: float
@@ -101,9 +103,9 @@ class Profile:
     other: float
     """Seconds per run outside all rows: the call from Python, and its handling of arrays."""
     rows: tuple[ProfileRow, ...]
-    """In program order."""
+    """The cost of each call, step, copy and barrier, in program order."""
     spans: tuple[Activity, ...] = field(repr=False)
-    """The spans of the run closest to the median."""
+    """The activities of the threads in the run with the time closest to the median."""
 
     @property
     def in_numpy(self) -> float:
@@ -111,7 +113,7 @@ class Profile:
         return sum(row.seconds for row in self.rows if row.kind == "numpy")
 
     def to_json(self) -> str:
-        """Return everything but the spans as JSON.
+        """Return the profile as JSON, without its spans.
 
         The object is ``{"seconds", "runs", "threads", "machine", "waiting", "other", "rows":
         [{"kind", "kernel", "nodes", "calls", "seconds", ..}]}``.
@@ -127,10 +129,10 @@ class Profile:
         return json.dumps({**facts, **more, "rows": rows}, indent=1)
 
     def trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a run as a trace for Perfetto or Chrome (``chrome://tracing``).
+        """Write the run in ``spans`` as a trace for Perfetto or Chrome (``chrome://tracing``).
 
-        It shows what each thread did, and where it waited. Raises OptionError if the file cannot be
-        written.
+        The trace shows the calls of each thread, and where it waited. Raises OptionError if the
+        file cannot be written.
         """
         try:
             Path(path).write_text(json.dumps({"traceEvents": list(self._events())}))
@@ -209,11 +211,13 @@ class Profile:
 
 
 def roof(operations: int, size: int, bits: int, target: Target, threads: int) -> float:
-    """Return a machine's lower bound on the time of this work, in seconds.
+    """Return a lower bound on the time of arithmetic operations and memory accesses on a target, in
+    seconds.
 
     The bound is the roofline of Williams, Waterman and Patterson ("Roofline: an insightful visual
-    performance model for multicore architectures", 2009). The bandwidth is that of the nearest
-    cache that holds the bytes; each thread has that of one.
+    performance model for multicore architectures", 2009). ``size`` is in bytes, and ``bits`` is the
+    width of an element. The bandwidth is that of the nearest cache that holds the bytes; each of
+    ``threads`` threads has the bandwidth of one core.
     """
     peak = 2 * target.fma_ports * target.lanes(bits)
     cycles = max(operations / peak, size / target.bandwidth_of_all(size))

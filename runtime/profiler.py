@@ -24,7 +24,8 @@ Works = Mapping[str, Work]
 """Work by kernel name."""
 
 ROOM = 1 << 18
-"""The most events of a thread. Memory that is not written to is not allocated."""
+"""The most events that each thread can write. The system allocates memory for them only when it is
+written to."""
 WARMUP, LEAST, MOST, LONG = 2, 10, 1000, 500_000_000
 """Warm-up runs; the least and the most measured runs; and the nanoseconds that measured runs may
 take."""
@@ -34,28 +35,28 @@ class ProgramRunner(Protocol):
     """An object that runs a program."""
 
     program: Any
-    """A `Program`, or the `Runner` of one with graph breaks: both have ``calls`` and
+    """A `Program`, or the `Runner` of a program with graph breaks: both have ``calls`` and
     ``recorded``."""
 
 
 @dataclass(frozen=True)
 class ProfiledProgram:
-    """A program of a model."""
+    """A program of a model, and the object that runs it, for profiles."""
 
     runs: ProgramRunner
     work: Callable[[], Works]
-    """The work of its kernels."""
+    """A function that returns the work of the program's kernels."""
     where: str = ""
     """The subprogram, if the model has several."""
 
 
 class Recorder:
-    """Records the operations of one program."""
+    """A recorder of the operations of one program."""
 
     def __init__(self, part: ProfiledProgram) -> None:
         self.part = part
         self.calls: list[Call] = list(part.runs.program.calls)
-        """Calls by number; those in NumPy are appended."""
+        """The calls of the program by number, followed by the recorded steps that NumPy runs."""
         self._streams: list[Stream] = []
         self._steps: list[tuple[int, int, int]] = []
         self._numbers: dict[int, int] = {}
@@ -63,7 +64,7 @@ class Recorder:
         """The values of the program's symbols."""
 
     def attach(self, contexts: Array) -> None:
-        """Receive the events of segments that run in these contexts."""
+        """Give contexts room for events, so that segments that run in them write their events."""
         self._streams.append(Stream(contexts, ROOM))
 
     def resize(self, values: Mapping[str, int]) -> None:
@@ -71,21 +72,24 @@ class Recorder:
         self.values = values
 
     def watched(self, bound: Bound, step: Step) -> Bound:
-        """Wrap a step so that it reports its beginning and end. Segments report more by events."""
+        """Wrap a NumPy step so that its beginning and end are recorded. Return any other step
+        unchanged, as segments write events."""
         if not isinstance(step, HostStep):
             return bound
-        # steps are bound again where a call has other memory
+        # the key is the step, as it is bound again when a call uses other memory
         return _Watched(bound, self._number(id(step), step.kernel, step.node), self._steps)
 
     @contextmanager
     def timed(self, key: int, kernel: str, node: str) -> Generator[None]:
-        """Measure a step between subprograms."""
+        """Record the time of the block as a step after a graph break. ``key`` identifies the
+        step."""
         number, start = self._number(key, kernel, node), now()
         yield
         self._steps.append((number, start, now()))
 
     def _number(self, key: int, kernel: str, node: str) -> int:
-        """Return the number of a step in NumPy."""
+        """Return the number of a NumPy step in ``calls``. The first call with a ``key`` appends the
+        step."""
         number = self._numbers.setdefault(key, len(self.calls))
         if number == len(self.calls):
             self.calls.append(Call(kernel, "numpy", (node,)))
@@ -93,16 +97,17 @@ class Recorder:
 
     @property
     def is_full(self) -> bool:
-        """Whether events are missing."""
+        """Whether the room for events of a thread is full, so that events may be missing."""
         return any(stream.is_full for stream in self._streams)
 
     @property
     def most(self) -> int:
-        """The most events of a thread so far."""
+        """The largest number of events that a thread has written so far."""
         return max((len(w) for stream in self._streams for w in stream.written()), default=0)
 
     def intervals(self) -> Iterator[tuple[int, Array, Array, Array]]:
-        """Yield thread, numbers of calls, and their beginnings and ends in nanoseconds."""
+        """Yield the thread, the numbers of calls, and the beginnings and ends of the calls in
+        nanoseconds: for each thread that writes events, and for the steps in NumPy."""
         written = [stream.written() for stream in self._streams]
         scale = Scale.of(events for threads in written for events in threads)
         for threads in written:
@@ -116,7 +121,7 @@ class Recorder:
 
 @dataclass
 class _Watched:
-    """A step that reports when it runs."""
+    """A bound step that records the beginning and the end of each run."""
 
     inner: Bound
     number: int
@@ -130,7 +135,8 @@ class _Watched:
 
 @contextmanager
 def recording(parts: Iterable[ProfiledProgram]) -> Generator[list[Recorder]]:
-    """Record the operations of a model's programs within the block."""
+    """Record the operations of a model's programs within the block. Yields a recorder for each
+    program."""
     with ExitStack() as stack:
         yield [stack.enter_context(_recorded(part)) for part in parts]
 
@@ -148,7 +154,11 @@ def _recorded(part: ProfiledProgram) -> Generator[Recorder]:
 def profile(
     run: Callable[[], object], parts: Callable[[], Iterable[ProfiledProgram]], runs: int | None
 ) -> Profile:
-    """Run a model repeatedly. ``parts`` are its programs, once it has run."""
+    """Run a model repeatedly, and return the profile of the measured runs.
+
+    ``parts`` returns the programs of the model once it has run. ``runs`` is the number of measured
+    runs; None for as many as the time allows. Raises OptionError if ``runs`` is less than 1.
+    """
     if runs is not None and runs < 1:
         raise OptionError("the option 'runs' is a number from 1 on", found=str(runs))
     run()
@@ -182,7 +192,7 @@ def _timed(run: Callable[[], object]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Intervals:
-    """The times of calls in the measured runs."""
+    """The calls of one thread in the measured runs: their numbers, starts, ends and runs."""
 
     thread: int
     numbers: Array
@@ -208,7 +218,7 @@ class _Profiled:
         self._sums = {recorder: self._summed(recorder) for recorder in recorders}
 
     def _counted(self, thread: int, numbers: Array, starts: Array, ends: Array) -> _Intervals:
-        """Return the intervals within measured runs."""
+        """Return the calls of a thread that lie within measured runs."""
         runs = np.searchsorted(self._times[:, 0], starts, side="right") - 1
         kept = (runs >= 0) & (ends <= self._times[runs, 1])
         return _Intervals(thread, *(each[kept] for each in (numbers, starts, ends, runs)))
@@ -217,7 +227,8 @@ class _Profiled:
         return (each for owner, each in self._intervals if owner is recorder)
 
     def _summed(self, recorder: Recorder) -> Array:
-        """Return seconds by run, thread and call."""
+        """Return the seconds that the calls of a program take, as an array by run, thread and
+        call."""
         sums = np.zeros((len(self._times), self._threads, len(recorder.calls)))
         for each in self._of(recorder):
             seconds = (each.ends - each.starts) * 1e-9
@@ -225,7 +236,7 @@ class _Profiled:
         return sums
 
     def profile(self) -> Profile:
-        """Return the profile."""
+        """Return the profile of the measured runs."""
         seconds = (self._times[:, 1] - self._times[:, 0]) * 1e-9
         middle = float(np.median(seconds))
         nearest = int(np.abs(seconds - middle).argmin())
@@ -242,11 +253,12 @@ class _Profiled:
         )
 
     def spans_of(self, run: int) -> tuple[Activity, ...]:
-        """The spans of each thread in a run."""
+        """Return the activities of all threads in a run."""
         return tuple(span for recorder in self._sums for span in self._spans(recorder, run))
 
     def _waiting(self, recorder: Recorder) -> Array:
-        """Return seconds at barriers, by run."""
+        """Return the seconds that a thread waits at the barriers of a program, averaged over the
+        threads, for each run."""
         barriers = [i for i, call in enumerate(recorder.calls) if call.kind == "barrier"]
         return self._sums[recorder][:, :, barriers].mean(1).sum(1)
 
@@ -268,14 +280,16 @@ class _Profiled:
             yield self._with_work(row, call, works.get(call.kernel), recorder.values)
 
     def _often(self, recorder: Recorder) -> Array:
-        """Return the executions of each call by a thread per run."""
+        """Return the number of times that a thread executes each call in a run; the largest number
+        counts."""
         counts = np.zeros(self._sums[recorder].shape, np.int64)
         for each in self._of(recorder):
             np.add.at(counts[:, each.thread], (each.runs, each.numbers), 1)
         return counts.max((0, 1))
 
     def _first(self, recorder: Recorder) -> Array:
-        """Return when the first thread, which takes part in all calls, first began each one."""
+        """Return the time at which thread 0, which takes part in all calls, first began each
+        call."""
         first = np.full(len(recorder.calls), np.iinfo(np.int64).max)
         for each in self._of(recorder):
             if each.thread == 0:

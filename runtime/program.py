@@ -37,18 +37,18 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 MAX_SIZES = 256
-"""Sets of symbol values that a program caches."""
+"""The most sets of symbol values for which a program caches its specialisation."""
 
 _STATUS, _SIZES, _WATCH = map(CONTEXT.index, ("status", "sizes", "watch"))
 _SEGMENT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""A segment. Calls through it release the GIL."""
+"""The C signature of a segment. Calls through it release the GIL."""
 
 
 @dataclass(frozen=True)
 class NativeStep:
-    """Run a segment: ``void (contexts, inputs, outputs, weights, arena)``.
+    """A step that runs a segment: ``void (contexts, inputs, outputs, weights, arena)``.
 
-    The three in the middle are arrays of pointers.
+    The three arguments in the middle are arrays of pointers.
     """
 
     name: str
@@ -75,7 +75,7 @@ class NativeStep:
 
 @dataclass(frozen=True)
 class HostStep:
-    """Call a NumPy kernel, or another Python function on arrays."""
+    """A step that calls a NumPy kernel, or another Python function on arrays."""
 
     kernel: str
     """The kernel's name in ``host.KERNELS``."""
@@ -95,7 +95,7 @@ class HostStep:
 
 @dataclass(frozen=True)
 class ScanStep:
-    """Run a program for each element of sequences, or while a condition is true."""
+    """A step that runs a program for each element of sequences, or while a condition is true."""
 
     body: Program
     loop: Loop
@@ -105,7 +105,8 @@ class ScanStep:
     """The specs of the returned sequences."""
 
     def at(self, values: Mapping[str, int]) -> ScanStep:
-        """Return the step for values of the symbols. Its body receives them when it runs."""
+        """Return the step for values of the symbols. The body receives these values when it
+        runs."""
         return replace(self, specs=tuple(spec.at(values) for spec in self.specs))
 
 
@@ -113,15 +114,15 @@ Step = NativeStep | HostStep | ScanStep
 
 
 class Bound(Protocol):
-    """A step, bound to everything that it runs on."""
+    """A step that is bound to the memory and the threads that it runs on."""
 
     def run(self, values: list[Any]) -> None:
-        """Read the inputs from the values, and store the outputs there."""
+        """Run the step: read its inputs from ``values``, and store its outputs there."""
         ...
 
 
 class RunObserver(Protocol):
-    """Receives reports of what a program does."""
+    """A receiver of reports on the runs of a program."""
 
     def watched(self, bound: Bound, step: Step) -> Bound:
         """Wrap a step so that it reports its beginning and end."""
@@ -138,7 +139,8 @@ class RunObserver(Protocol):
 
 @dataclass
 class Program:
-    """The steps, the constants among the values, and the weights that segments read."""
+    """A compiled program: its steps, the constants among its values, and the weights that segments
+    read."""
 
     inputs: int
     steps: tuple[Step, ...]
@@ -147,19 +149,21 @@ class Program:
     weights: Sequence[Array]
     """The bytes of each weight, aligned to 64 (``sharing``); segments read them by slot."""
     nodes: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
-    """The nodes whose check fails, by status code."""
+    """The nodes of each check that can fail, by the number of the check. A segment reports this
+    number plus 1 as its status."""
     code: Library | None = None
     """The segments, and the pool's code if threads can share one."""
     calls: Sequence[Call] = ()
     """The calls in segments, by the numbers in their events."""
     recorder: RunObserver | None = None
-    """Receives reports of what the program does: see ``recorded``."""
+    """A receiver of reports on the runs of the program: see ``recorded``."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """Memory for calls, which other programs may use too."""
     symbols: tuple[Dimension | Element, ...] = ()
-    """In the order of the numbers that native code reads."""
+    """The program's symbols, in the order in which native code reads their values."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
-    """The addresses of the weights, if another program has them."""
+    """The addresses of the weights, for native code. They are computed unless the program is a
+    copy."""
 
     def __post_init__(self) -> None:
         if self.pointers is None:
@@ -167,7 +171,7 @@ class Program:
             self.pointers = (ctypes.c_void_p * len(self.weights))(*addresses)
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._key = object()
-        """The key of its frames in workspaces."""
+        """The key of the program's frames in workspaces."""
         known = [*self.constants, *(i for step in self.steps for i in step.outputs)]
         self._count = max([self.inputs - 1, *known]) + 1
         native = [step for step in self.steps if isinstance(step, NativeStep)]
@@ -176,7 +180,7 @@ class Program:
         self._is_shared = any(step.shared for step in native)
         fresh = {i for step in native for i in step.outputs}
         self._apart = fresh >= {*self.results} and _distinct(self.results)
-        """Whether no result can share memory with anything."""
+        """Whether no result can share memory with an input, a constant or another result."""
 
     def run(
         self, arrays: Sequence[Array], threads: int = 1, out: Sequence[Array | None] = ()
@@ -199,14 +203,15 @@ class Program:
         threads: int = 1,
         out: Sequence[Array | None] = (),
     ) -> list[Array]:
-        """Run for values of the symbols, and cache what depends on them."""
+        """Return the results, as ``run`` does, for given values of the symbols. The specialisation
+        of the program for these values is cached."""
         sized = self._sized.get(sizes) or self._new_sizes(sizes)
         values = sized.values.copy()
         values[: self.inputs] = arrays
         if out:
             self._place(values, out, sized)
         workspaces = self.workspaces
-        free = workspaces.free  # other threads take from it, or replace it
+        free = workspaces.free  # kept, as another thread may replace ``workspaces.free``
         try:
             workspace = free.pop()
         except IndexError:
@@ -232,9 +237,9 @@ class Program:
                 workspaces.shrink()
 
     def release(self) -> None:
-        """Free the memory that calls reuse, of this program and of those in its loops.
+        """Free the memory that calls of this program, and of the programs in its loops, reuse.
 
-        Running calls free theirs when they end.
+        Running calls free their memory when they end.
         """
         self.workspaces.release()
         self._sized.clear()
@@ -243,7 +248,7 @@ class Program:
                 step.body.release()
 
     def recorded(self, recorder: RunObserver) -> Program:
-        """Return a copy that reports to a recorder."""
+        """Return a copy of the program that reports its runs to a recorder."""
         steps = (
             replace(step, body=step.body.recorded(recorder)) if isinstance(step, ScanStep) else step
             for step in self.steps
@@ -251,7 +256,7 @@ class Program:
         return replace(self, steps=tuple(steps), recorder=recorder)
 
     def _new_sizes(self, sizes: tuple[int, ...]) -> _Sized:
-        """Specialise the program for values of its symbols."""
+        """Specialise the program for values of its symbols, and cache the result."""
         if len(self._sized) >= MAX_SIZES:
             self._sized.clear()
         names = (each.symbol.name for each in self.symbols)
@@ -267,20 +272,21 @@ class Program:
 
     @property
     def library(self) -> Library:
-        """The code. Raises InternalError for a program without code."""
+        """The code of the program. Raises InternalError for a program without code."""
         if self.code is None:
             raise InternalError("a program with segments has no code")
         return self.code
 
     def all_weights(self) -> Iterator[Array]:
-        """Yield the weights of this program, and of those in its loops."""
+        """Yield the weights of this program, and of the programs in its loops."""
         yield from self.weights
         for step in self.steps:
             if isinstance(step, ScanStep):
                 yield from step.body.all_weights()
 
     def _place(self, values: list[Any], out: Sequence[Array | None], sized: _Sized) -> None:
-        """Put arrays where native steps look for them."""
+        """Store the caller's arrays among the values, so that native steps write results into them.
+        Arrays of the wrong type are left out."""
         for number, array in zip(self.results, out, strict=True):
             spec = sized.fresh.get(number)
             if array is not None and spec == TensorSpec(array.shape, array.dtype):
@@ -320,12 +326,12 @@ class _Sized:
     sizes: tuple[int, ...]
     """The values of the symbols, in the order in which native code reads them."""
     symbols: Mapping[str, int]
-    """The values by name."""
+    """The values of the symbols, by name."""
     steps: tuple[Step, ...]
     values: list[Any]
-    """The constants among the values."""
+    """The values of the program by number: constants, and None for values that a run computes."""
     fixed: Mapping[int, Array]
-    """The constants as they are in the weights."""
+    """The constants by number, in the memory of the weights."""
     _arenas: dict[int, int] = field(default_factory=dict[int, int])
     """Bytes of the largest arena, by number of threads."""
 
@@ -364,7 +370,8 @@ class _Frame:
     def steps(
         self, program: Program, sized: _Sized, workspace: Workspace, team: Team | None
     ) -> Sequence[Bound]:
-        """Return the steps for these sizes, which use the workspace and the team."""
+        """Return the bound steps of the program for the sizes ``sized``, which use the workspace
+        and the team."""
         is_resized, threads = sized is not self._sized, 1 if team is None else team.threads
         if is_resized or team is not self._team:
             self._sized, self._size = None, sized.arena_bytes(threads)
@@ -396,7 +403,8 @@ class _Frame:
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
-        """Return zeroed contexts, in cache lines of their own, with the values of symbols."""
+        """Return zeroed contexts for threads, in cache lines of their own, with the address of the
+        symbols' values."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)
         contexts[_SIZES::CONTEXT_SLOTS] = ctypes.addressof(self._numbers)
@@ -422,7 +430,7 @@ class _Frame:
 
 
 class _Resizable(Bound, Protocol):
-    """A step that can be run for other sizes."""
+    """A bound step that can be changed to other values of the symbols."""
 
     def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
         """Change the step to these values of the symbols, with the outputs' memory in the
@@ -436,7 +444,7 @@ array."""
 
 
 class _NativeCall:
-    """A segment with contexts, one for each thread, and arrays of pointers."""
+    """A bound segment, with a context for each thread, and with arrays of pointers."""
 
     def __init__(
         self,
@@ -450,12 +458,12 @@ class _NativeCall:
         self.contexts = contexts
         self.watch = watch
         self.inputs = [*enumerate(step.inputs)]
-        """Pointer indices and value numbers."""
+        """The inputs of the segment: the index of a pointer, and the number of a value."""
         self.outputs: _Outputs = []
         self._sized: dict[tuple[int, ...], _Outputs] = {}
         """The outputs, by the values of the symbols."""
         self.statuses = contexts[_STATUS::CONTEXT_SLOTS]
-        """The statuses of all threads. After a run, the first one is the run's."""
+        """The statuses of all threads. After a run, the first status is that of the run."""
         self.pointers = (ctypes.c_void_p * (len(step.inputs) + len(step.outputs) + 1))()
 
     def resize(self, step: Step, sized: _Sized, workspace: Workspace) -> None:
@@ -478,7 +486,8 @@ class _NativeCall:
         return found
 
     def bind(self, segment: int, weights: int, arena: int, team: Team | None) -> None:
-        """Run the segment at an address on these weights, in this arena, on a team or alone."""
+        """Bind the call to the segment at an address, to weights, to an arena, and to a team;
+        without a team, the caller runs the segment alone."""
         contexts, inputs = address(self.contexts), ctypes.addressof(self.pointers)
         outputs = inputs + len(self.step.inputs) * ctypes.sizeof(ctypes.c_void_p)
         arguments = (contexts, inputs, outputs, weights, arena)
@@ -495,7 +504,7 @@ class _NativeCall:
             pointers[slot] = address(values[i])
         for slot, i, make in self.outputs:
             output = values[i]
-            if output is None:  # the caller has given none
+            if output is None:  # the caller has provided no array
                 values[i] = output = make()
             pointers[slot] = address(output)
         # An earlier run may have left statuses, as an interrupt may come right after it.
@@ -516,7 +525,7 @@ class _NativeCall:
 
 
 class _HostCall:
-    """A NumPy kernel."""
+    """A bound step that runs a NumPy kernel."""
 
     def __init__(self, step: HostStep) -> None:
         self.step = step
@@ -532,7 +541,7 @@ class _HostCall:
 
 
 class _ScanCall:
-    """A loop around a program."""
+    """A bound step that runs a loop around a program."""
 
     def __init__(self, step: ScanStep) -> None:
         self.step = step
@@ -570,7 +579,7 @@ def _host(step: HostStep, inputs: Sequence[Array]) -> list[Array]:
         ) from error
     except (TessellaError, MemoryError):
         raise
-    except Exception as error:  # the function may be another package's
+    except Exception as error:  # another package may have defined the function
         if is_of_handler(error):
             raise
         raise ExecutionError(

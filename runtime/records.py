@@ -28,13 +28,13 @@ from tessella.support.sizes import MOST, Expr, Size, Symbol, product
 T = TypeVar("T")
 
 LARGEST = 1 << 47
-"""The bound on numbers: no more bytes can be addressed."""
+"""The exclusive upper bound on numbers in records: no more bytes can be addressed."""
 
 _SHOWN = 60
 """Characters of invalid text that an error shows."""
 
 _NUMBERS = "biufcV"
-"""Kinds of dtypes; elements that NumPy lacks are structures."""
+"""The kinds of NumPy dtypes that records may name. Elements that NumPy lacks are structures."""
 
 _SUM = "sum"
 _MOST = 64
@@ -58,7 +58,8 @@ class RecordError(ValueError):
 
 
 def encoded(value: Any) -> Any:
-    """Convert a value to what JSON can write. Raises NotStorableError."""
+    """Convert a value to objects that Python's ``json`` can write. Raises NotStorableError for a
+    value without a JSON form."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.dtype):
@@ -78,12 +79,13 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(kind: type[T], value: Any) -> T:
-    """Parse a record of a type. Raises RecordError."""
+    """Return the object of a type that a JSON record describes. Raises RecordError."""
     return _decoded(kind, value, kind.__name__)
 
 
 def dtype_of(name: str, where: str) -> np.dtype[Any]:
-    """Return the dtype with this name. Raises RecordError."""
+    """Return the dtype with a public name, such as `float32`. Raises RecordError, which names
+    ``where``, unless this is the name of a dtype of numbers."""
     try:
         dtype = dtype_named(name)
         known = dtype_name(dtype)

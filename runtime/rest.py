@@ -31,8 +31,8 @@ class Runs(Protocol):
     """A subprogram that can be run."""
 
     def run(self, values: Mapping[str, Value], /) -> Sequence[Value]:
-        """Return the outputs. ``values`` may include values that the subprogram does not take.
-        Raises TessellaError."""
+        """Run the subprogram, and return its outputs. ``values`` may include values that the
+        subprogram does not take. Raises TessellaError."""
         ...
 
 
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Interface:
-    """The interface of a subprogram, known before a run."""
+    """The inputs of a subprogram, and facts about them that are known before a run."""
 
     inputs: tuple[str, ...]
     types: Mapping[str, ValueInfo]
@@ -54,7 +54,8 @@ class Interface:
     bounds: Mapping[str, Bounds]
     """The bounds of names that stand for symbols of the program."""
     elements: Mapping[str, Dimensions] = field(default_factory=dict[str, Dimensions])
-    """Inputs that are known to be shapes: their elements, as numbers and names."""
+    """The elements of inputs that are known to be shapes, as numbers and names, by the name of the
+    input."""
 
 
 @dataclass(frozen=True)
@@ -62,27 +63,30 @@ class Body:
     """A subprogram that a step runs."""
 
     takes: tuple[str, ...]
-    """The names of the values that the step passes to it. It may read all other values too."""
+    """The names, within the subprogram, of the values that the step passes to it. The subprogram
+    may read all other values too."""
     subprogram: int
 
 
 @dataclass(frozen=True)
 class Step:
-    """A NumPy function, or a loop or branch over subprograms."""
+    """A step of a continuation: a call of a NumPy function, or a loop or branch over
+    subprograms."""
 
     op: str
     node: str
     function: str
     """The function's name in `FUNCTIONS`."""
     inputs: tuple[str, ...]
-    """The empty text stands for an absent input or output."""
+    """The names of the values that the step reads. In ``inputs`` and ``outputs``, an empty name
+    stands for an absent value."""
     outputs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     bodies: tuple[Body, ...] = ()
 
     @property
     def title(self) -> str:
-        """The op and the node."""
+        """The op and the node, for messages."""
         return f"{self.op} {self.node}"
 
 
@@ -95,18 +99,20 @@ class Rest(Generic[P]):
     """
 
     returned: tuple[str, ...]
-    """The results of the first subprogram."""
+    """The names of the first subprogram's results."""
     constants: Mapping[str, Array]
     """Constants by name. The arrays are read-only."""
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
-    """The outputs of the last subprogram; if it has none, it does not run."""
+    """The names of the last subprogram's outputs; if there are none, this subprogram does not
+    run."""
     subprograms: tuple[P, ...]
     """The subprograms that steps run, followed by the last one, which may have a graph break
     itself."""
 
     def described(self) -> Iterator[tuple[str, P]]:
-        """Yield the subprograms with their locations."""
+        """Yield a text that says where a subprogram runs, and the subprogram, for each
+        subprogram."""
         for step in self.steps:
             for body in step.bodies:
                 yield f"in {step.title}", self.subprograms[body.subprogram]
@@ -129,21 +135,22 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **SEQUENCES,
     **CONTROL,
 }
-"""The functions of steps: they take values, None for absent ones, and settings; those of `CONTROL`
-also take functions that run bodies."""
+"""The functions of steps, by name. They take values, None for absent ones, and settings. The
+functions of `CONTROL` also take functions that run bodies."""
 
 
 NEW = frozenset({*FINDING, "coordinates"})
-"""Functions that return new arrays."""
+"""The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
-"""Functions that return new arrays, and views of operands, each of another one."""
+"""The names of functions that return new arrays, or views of operands: each result views another
+operand."""
 
 
 class StepObserver(Protocol):
-    """Receives reports of what steps do."""
+    """A receiver of reports on the steps of a continuation."""
 
     def timed(self, key: int, kernel: str, node: str) -> AbstractContextManager[None]:
-        """Measure the step with this key."""
+        """Measure the block, which runs the step with this key."""
         ...
 
 
@@ -156,7 +163,7 @@ class Runner(Generic[R]):
     calls: Sequence[Call] = ()
 
     def recorded(self, watch: StepObserver) -> Runner[R]:
-        """Return a copy that reports what its steps do."""
+        """Return a copy of the runner that reports its steps to ``watch``."""
         return replace(self, watch=watch)
 
     def run(
@@ -167,11 +174,11 @@ class Runner(Generic[R]):
         *,
         is_inner: bool = False,
     ) -> list[Value]:
-        """Return the values with these names, from the program's inputs and its first subprogram's
-        results.
+        """Return the values with these names, computed from the program's inputs and its first
+        subprogram's results.
 
-        The caller may modify them, unless this is an inner program: its results may be its inputs,
-        constants, and each other. Raises TessellaError.
+        The caller may modify the values, unless ``is_inner`` marks a subprogram: its results may
+        share memory with its inputs, with constants, and with each other. Raises TessellaError.
         """
         try:
             known = self._known(inputs, first)
@@ -183,7 +190,7 @@ class Runner(Generic[R]):
             raise ResourceError(f"there is not enough memory: {error}") from error
 
     def _known(self, inputs: Mapping[str, Value], first: Sequence[Value]) -> Mapping[str, Value]:
-        """Return all values by name."""
+        """Run all steps and the last subprogram, and return all values by name."""
         rest = self.rest
         known = {**rest.constants, **inputs}
         known.update(zip(rest.returned, first, strict=True))
@@ -194,9 +201,9 @@ class Runner(Generic[R]):
         return known
 
     def _found(self, step: Step, known: Mapping[str, Value]) -> Sequence[Value]:
-        """Return the results of a step."""
+        """Run a step, and return its results."""
         taken = [known[name] if name else None for name in step.inputs]
-        if step.bodies:  # loops and branches report their subprograms themselves
+        if step.bodies:  # the subprograms of loops and branches report their own operations
             return _called(step, taken, [partial(self._inner, body, known) for body in step.bodies])
         if self.watch is None:
             return _called(step, taken)
@@ -205,7 +212,8 @@ class Runner(Generic[R]):
 
     @cached_property
     def _apart(self) -> frozenset[str]:
-        """Results of steps that share memory with no other value that a caller may have."""
+        """The names of the steps' results that share memory with no other value that a caller may
+        have."""
         rest, found = self.rest, set[str]()
         readers = Counter(name for step in rest.steps for name in step.inputs)
         own = {name for name in rest.returned if readers[name] == 1}
@@ -218,7 +226,8 @@ class Runner(Generic[R]):
     def _inner(
         self, body: Body, known: Mapping[str, Value], own: Sequence[Value]
     ) -> Sequence[Value]:
-        """Return the results of a step's subprogram."""
+        """Run a subprogram of a step on the values ``own`` that the step passes to it, and return
+        its results."""
         if len(own) != len(body.takes):
             raise ShapeError(
                 "a graph has the wrong number of inputs",
@@ -253,7 +262,8 @@ def _where(step: Step) -> str:
 
 
 def _check(step: Step, found: Sequence[Value]) -> None:
-    """Raise ExecutionError unless a function returns the declared number of results."""
+    """Raise ExecutionError unless a function has returned at least the declared number of results,
+    all of them arrays, lists of arrays or None."""
     if len(found) < len(step.outputs):
         raise ExecutionError(
             "a step gives fewer values than are read",

@@ -13,17 +13,18 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Body = Callable[[Sequence[Array]], Sequence[Array]]
-"""Maps carried values, elements of sequences and loop-invariant values to the next carried values
-and the elements of the returned sequences."""
+"""A function that maps carried values, elements of sequences and loop-invariant values to the next
+carried values and the elements of the returned sequences."""
 
 
 @dataclass(frozen=True)
 class Loop:
     """The signature of a loop.
 
-    It gives the number of carried operands, the number of sequences after them, and the numbers of
-    the sequences (the inputs, then the outputs) that run backward. The first carried value of a
-    ``conditional`` loop is a boolean: the loop ends when it is false.
+    ``carried`` is the number of carried operands, and ``scanned`` the number of sequences after
+    them. ``backward`` has the numbers of the sequences (the inputs, then the outputs) that run
+    backward. The first carried value of a ``conditional`` loop is a boolean: the loop ends when it
+    is false.
     """
 
     carried: int
@@ -32,9 +33,10 @@ class Loop:
     conditional: bool = False
 
     def run(self, body: Body, arrays: Sequence[Array], rows: Sequence[Array] = ()) -> list[Array]:
-        """Return the last carried values, and the output sequences.
+        """Run the loop. Return the last carried values, and the output sequences.
 
-        ``rows`` are the output sequences, filled with zeros; iterations that run write their
+        ``arrays`` are the first carried values, the input sequences, and loop-invariant values.
+        ``rows`` are the output sequences, filled with zeros; each iteration that runs writes its
         elements.
         """
         first, after = self.carried, self.carried + self.scanned

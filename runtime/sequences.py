@@ -30,32 +30,35 @@ def identity(inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def insert(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Insert an element before a position, or at the end."""
+    """Return a sequence with an element inserted before a position; without a position, at the
+    end."""
     sequence, element, position = _three(inputs)
     at = len(sequence) if position is None else _position(position, len(sequence), past_end=True)
     return [[*sequence[:at], element, *sequence[at:]]]
 
 
 def erase(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Remove the element at a position, or the last one."""
+    """Return a sequence without the element at a position; without a position, without the last
+    element."""
     sequence, position, _ = _three(inputs)
     at = _position(np.array(-1) if position is None else position, len(sequence))
     return [[*sequence[:at], *sequence[at + 1 :]]]
 
 
 def at(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Return the element at a position."""
+    """Return the element of a sequence at a position."""
     sequence, position = inputs
     return [sequence[_position(position, len(_listed(sequence)))]]
 
 
 def length(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Return the number of elements."""
+    """Return the number of elements of a sequence."""
     return [np.array(len(_listed(inputs[0])), np.int64)]
 
 
 def concat(inputs: Sequence[Value], *, axis: int, is_new: bool) -> Sequence[Value]:
-    """Join the elements to one array along an axis, which may be a new one."""
+    """Return one array of a sequence's elements, concatenated along an axis, or stacked along a new
+    axis if ``is_new``."""
     elements = _listed(inputs[0])
     if not elements:
         raise ShapeError("an empty sequence has no type to make an array of")
@@ -63,7 +66,8 @@ def concat(inputs: Sequence[Value], *, axis: int, is_new: bool) -> Sequence[Valu
 
 
 def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]:
-    """Split an array along an axis: into equal parts, parts of listed sizes, or single elements."""
+    """Return a sequence of the parts of an array along an axis: parts of equal size, parts of
+    listed sizes, or single elements. Single elements lack the axis unless ``keeps``."""
     x, sizes, _ = _three(inputs)
     size = x.shape[axis]
     if sizes is None and not keeps:
@@ -75,7 +79,9 @@ def split(inputs: Sequence[Value], *, axis: int, keeps: bool) -> Sequence[Value]
 
 
 def part_sizes(size: int, sizes: Array) -> Sequence[int]:
-    """Return the sizes of a dimension's parts: all equal except the last, or as listed."""
+    """Return the sizes of the parts into which a dimension of ``size`` elements is split: as listed
+    in ``sizes``, or all equal to the scalar ``sizes`` except the last. Raises ShapeError for
+    sizes that do not fit."""
     listed: list[int] = sizes.reshape(-1).tolist()
     if any(part < (1 if sizes.ndim == 0 else 0) for part in listed):
         raise ShapeError("sizes of parts are not positive", found=str(listed))
@@ -92,7 +98,7 @@ def has_element(inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def get_element(inputs: Sequence[Value]) -> Sequence[Value]:
-    """Return the element of an optional."""
+    """Return the element of an optional. Raises ExecutionError if it has none."""
     if inputs[0] is None:
         raise ExecutionError("an optional has no element")
     return [inputs[0]]
@@ -101,7 +107,8 @@ def get_element(inputs: Sequence[Value]) -> Sequence[Value]:
 def for_each(inputs: Sequence[Value], bodies: Sequence[Run], *, outputs: int) -> Sequence[Value]:
     """Run a body for each element of a sequence, and of other sequences of that length.
 
-    All other operands are loop-invariant.
+    Operands that are not sequences are loop-invariant. Returns a sequence for each of the first
+    ``outputs`` results of the body.
     """
     count = len(_listed(inputs[0]))
     if any(isinstance(x, list) and len(cast(list[Value], x)) != count for x in inputs):

@@ -1,8 +1,9 @@
-"""Constants that programs share: equal ones are in memory once, as long as a program reads them.
+"""Constants that programs share: equal constants are in memory once, as long as a program reads
+them.
 
 New constants are placed one after another in one block, as a huge page serves several of them. The
-pages of each constant are returned to the system when no program reads it any more, even if others
-of its block are still in use.
+pages of each constant are returned to the system when no program reads it any more, even if other
+constants of its block are still in use.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tessella.support.memory import discard, give_back
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int]
-"""An array's size in bytes, and a hash of some of them."""
+"""The size of an array in bytes, and a hash of a sample of its bytes."""
 
 _SAMPLES = 1024
 """Bytes of an array that are sampled before it is compared with another one as a whole."""
@@ -29,10 +30,11 @@ _KEPT = 32 << 20
 """Freed bytes after which the C library is told to return memory."""
 
 _shared: MutableMapping[Key, Array] = WeakValueDictionary()
-"""Arrays of bytes. Among several with one key, only the latest is found."""
+"""The shared arrays of bytes, by key. Among several arrays with the same key, only the latest is
+found."""
 
 named: MutableMapping[str, Array] = WeakValueDictionary()
-"""Arrays of bytes with a name beside their content, such as a file's."""
+"""Shared arrays of bytes, by the SHA-256 of their content."""
 
 
 def packed(arrays: list[Array]) -> list[Array]:
@@ -86,9 +88,10 @@ def _discard(block: Array, start: int, size: int) -> None:
 
 
 def adopted(flats: Sequence[Array]) -> list[Array]:
-    """For each array of bytes, return an equal one that a program already has, or the array itself.
+    """Return, for each array of bytes, an equal array that a program already has, or the array
+    itself.
 
-    All must be aligned to ``ALIGNMENT`` and no longer be modified.
+    All arrays must be aligned to ``ALIGNMENT`` and no longer be modified.
     """
     return [_first(flat, _shared) for flat in flats]
 
@@ -99,7 +102,8 @@ def bytes_of(array: Array) -> Array:
 
 
 def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:
-    """Return an equal array of the tables, or add this one to the last table and return it."""
+    """Return an array of the tables that equals ``flat``; if there is none, add ``flat`` to the
+    last table and return it."""
     key = _key(flat)
     for table in tables:
         known = table.get(key)

@@ -39,12 +39,12 @@ class ValueInfo:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is an array, not a ``sequence`` or ``optional``."""
+        """Whether the value is an array, not a ``sequence`` or ``optional``."""
         return self.dtype not in HELD
 
     @property
     def is_known(self) -> bool:
-        """Whether its type is known."""
+        """Whether the type of the value is known."""
         return self.dtype != UNKNOWN
 
     @property
@@ -67,7 +67,7 @@ MOST_SIZES = 8
 
 
 def fits(shape: Sequence[object], wanted: Dimensions) -> bool:
-    """Return whether a shape matches. A symbol matches any size."""
+    """Return whether a shape matches a declared shape. A symbol in ``wanted`` matches any size."""
     return len(shape) == len(wanted) and all(
         (isinstance(want, str) and isinstance(have, int) and have >= 0) or want == have
         for want, have in zip(wanted, shape, strict=True)

@@ -34,8 +34,8 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is a whole weight. A weight of one element represents all elements of the
-    value."""
+    """A constant value of a program, stored as a whole weight. A weight of one element represents
+    all elements of the value."""
 
     slot: int
     spec: TensorSpec
@@ -45,6 +45,7 @@ class Constant:
         return Constant(self.slot, self.spec.at(values))
 
     def array(self, weights: Sequence[Array]) -> Array:
-        """Return its elements, in the memory of the weight. They must not be modified."""
+        """Return the constant as an array in the memory of its weight. The array must not be
+        modified."""
         flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.numbers
         return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)

@@ -34,7 +34,7 @@ class Element:
     symbol: Symbol
     input: int
     index: int
-    """In row-major order."""
+    """The index of the element in row-major order."""
 
     def of(self, arrays: Sequence[Array]) -> int:
         """Return the symbol's value for these inputs.

@@ -35,7 +35,8 @@ def _part(x: Array, size: int, axis: int) -> Array:
 
 
 def coordinates(inputs: Sequence[Value]) -> Sequence[Array]:
-    """Return the coordinates of elements along each dimension.
+    """Return the coordinates of elements of an array: a row for each dimension, a column for each
+    element.
 
     The operands are the number of elements, their row-major positions, and the array's shape.
     """

@@ -21,26 +21,27 @@ Values are never modified.
 
 
 def kind_of(value: Value) -> str:
-    """Return its type in a signature."""
+    """Return the type of a value, as a signature names it: a dtype's name, ``sequence``, or
+    ``optional`` for None."""
     if value is None:
         return "optional"
     return "sequence" if isinstance(value, list) else dtype_name(value.dtype)
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
-    """Return its shape; empty for a value that is not an array."""
+    """Return the shape of a value; empty for a value that is not an array."""
     return value.shape if isinstance(value, np.ndarray) else ()
 
 
 def is_value(value: object) -> bool:
-    """Return whether it is an array, a list of arrays, or None."""
+    """Return whether an object is an array, a list of arrays, or None."""
     if isinstance(value, list):
         return all(isinstance(item, np.ndarray) for item in cast(list[object], value))
     return value is None or isinstance(value, np.ndarray)
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
-    """Yield all arrays, including those in lists."""
+    """Yield all arrays among values, including the arrays in lists."""
     for value in values:
         if isinstance(value, list):
             yield from cast(list[Array], value)
@@ -64,7 +65,8 @@ def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
 
 
 def _are_apart(values: Sequence[Value], taken: Collection[Value]) -> bool:
-    """Return whether these are writable arrays, each the only one on its memory."""
+    """Return whether all ``values`` are writable arrays that share memory neither with each other
+    nor with ``taken``."""
     owners = set[int]()
     for x in values:
         if not isinstance(x, np.ndarray):
@@ -85,7 +87,8 @@ def _owner(x: Array) -> object:
 
 
 def sharing(arrays: Sequence[Array]) -> set[int]:
-    """Return the arrays that share memory with an earlier one, judged by the bounds of each."""
+    """Return the indices of the arrays that share memory with an earlier array, judged by the
+    address range of each array."""
     spans = sorted((*byte_bounds(x), i) for i, x in enumerate(arrays) if x.size)
     groups: list[list[int]] = []
     last = 0
@@ -98,7 +101,7 @@ def sharing(arrays: Sequence[Array]) -> set[int]:
 
 
 def _with(value: Value, arrays: Iterator[Array]) -> Value:
-    """Return a value with its arrays replaced."""
+    """Return a value with its arrays replaced by the next ones of ``arrays``."""
     if isinstance(value, list):
         return [next(arrays) for _ in cast(list[Array], value)]
     return None if value is None else next(arrays)

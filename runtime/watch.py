@@ -14,14 +14,15 @@ from functools import cache, partial
 from tessella.support import libc
 
 WATCH = ("left", "last", "asked", "clock", "ask")
-"""The entries that native code finds in memory, 8 bytes each.
+"""The entries that native code finds in the memory of a `Watch`, 8 bytes each.
 
 They are the iterations until the clock is read; the times of the last reading and of the last
-callback, in nanoseconds; and the functions. Only the calling thread accesses them.
+callback, in nanoseconds; and the addresses of the function that reads the clock and of the
+callback. Only the calling thread accesses them.
 """
 STEPS, SHORT = 64, 1_000_000
-"""Iterations between readings of the clock, or 1 if more than this time has passed since the last
-one."""
+"""The number of iterations between readings of the clock, and a time in nanoseconds: if more time
+has passed since the last reading, the next one follows after 1 iteration."""
 PERIOD = 50_000_000
 """Nanoseconds between callbacks into Python, which may have to wait for other threads."""
 INTERRUPTED = -1
@@ -31,7 +32,8 @@ _ASK = ctypes.CFUNCTYPE(ctypes.c_int64)
 
 
 class Watch:
-    """The state that the loops of one call at a time check."""
+    """The state by which the loops of a native call find out whether they must end. One call at a
+    time uses it."""
 
     def __init__(self) -> None:
         self._raised: list[BaseException] = []
@@ -44,7 +46,8 @@ class Watch:
     def _begin(self) -> None:
         asked = _asked(self._raised)
         next(asked)
-        # Not a Python function: ctypes drops exceptions raised where one begins.
+        # A partial object instead of a Python function: ctypes drops an exception that is raised
+        # where a Python function begins.
         self._function = _ASK(partial(next, asked, 1))
         self._memory[WATCH.index("ask")] = ctypes.cast(self._function, ctypes.c_void_p).value or 0
 
@@ -58,12 +61,13 @@ class Watch:
     def clear(self) -> None:
         """Drop an exception from an earlier run."""
         if self._raised:
-            self._begin()  # first, as an exception may be raised here too
+            self._begin()  # precedes the removal, as an exception may be raised here, too
             self._raised.clear()
 
 
 def _asked(raised: list[BaseException]) -> Generator[int]:
-    """Yield zeros until a loop must end. An exception of the interpreter is stored."""
+    """Yield 0 for each callback, until the interpreter raises an exception here. The exception is
+    appended to ``raised``, and the end of the generator tells the loop to end."""
     try:
         while True:  # an exception may also be raised at the jump back
             yield 0

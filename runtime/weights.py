@@ -70,11 +70,11 @@ class WeightStore:
         self._arrays.pop(symbol, None)
 
     def keep(self, symbols: set[str]) -> None:
-        """Remove every array whose symbol is not among these."""
+        """Remove all arrays that ``symbols`` does not name."""
         self._arrays = {k: v for k, v in self._arrays.items() if k in symbols}
 
     def nbytes(self) -> int:
-        """The total size in bytes."""
+        """Return the total size of the arrays in bytes."""
         return sum(array.nbytes for array in self._arrays.values())
 
     def save(self, path: str | Path) -> None:
@@ -84,7 +84,8 @@ class WeightStore:
 
     @staticmethod
     def load(path: str | Path) -> WeightStore:
-        """Read what ``save`` wrote. Raises InvalidModelError for anything else; never unpickles."""
+        """Return the store in a file that ``save`` has written. Raises InvalidModelError for any
+        other file; never unpickles."""
         store = WeightStore()
         try:
             with regular(path).open("rb") as file:

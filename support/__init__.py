@@ -1,1 +1,2 @@
-"""Errors, knobs, sizes and text: what every other folder may import. It imports no other folder."""
+"""Errors, knobs, sizes and text. All other folders may import this folder, which imports none of
+them."""

@@ -25,10 +25,10 @@ Factor = int | Fraction
 def bounds_of_terms(
     terms: Mapping[tuple[V, ...], Factor], least: Factor = 0, most: Factor = 0
 ) -> tuple[int, int]:
-    """Return the least and the greatest value of a sum plus a number in ``[least, most]``.
+    """Return a lower and an upper bound of a sum of products, plus a number in ``[least, most]``.
 
-    Each variable is rewritten as its lower bound plus a nonnegative offset, so that ``n * m - n``
-    is found to be nonnegative.
+    ``terms`` has the factor of each product of variables. Each variable is rewritten as its lower
+    bound plus a nonnegative offset, so that ``n * m - n`` is found to be nonnegative.
     """
     shifted: dict[tuple[V, ...], Factor] = {}
     for atoms, factor in terms.items():
@@ -45,10 +45,10 @@ def bounds_of_terms(
 
 
 def _times(parts: Mapping[tuple[V, ...], Factor], atom: V) -> Mapping[tuple[V, ...], Factor]:
-    """Multiply each product by ``atom.low + (atom - atom.low)``.
+    """Multiply each product of ``parts`` by ``atom.low + (atom - atom.low)``.
 
-    The offset ``atom - atom.low`` is the new variable. Its text sorts after the text of the
-    existing ones.
+    In the results, ``atom`` stands for the offset ``atom - atom.low``. It is appended to the
+    variables of a product, as its text sorts after theirs.
     """
     found: dict[tuple[V, ...], Factor] = {}
     for atoms, factor in parts.items():

@@ -9,5 +9,5 @@ ID = time.CLOCK_MONOTONIC
 
 
 def now() -> int:
-    """Return the current time in nanoseconds."""
+    """Return the current time of the monotonic clock, in nanoseconds."""
     return time.clock_gettime_ns(ID)

@@ -1,4 +1,5 @@
-"""Python's cyclic garbage collector, kept from running while much is made that stays."""
+"""Control of Python's cyclic garbage collector, which should not run while a compilation creates
+many objects that stay in use."""
 
 from __future__ import annotations
 
@@ -9,24 +10,26 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 FEW_WAITING, MOST_WAITING = 50_000, 1_000_000
-"""Objects that may wait for a collection: between these bounds, a quarter of those that the last
-one left, so that collections take a bounded share of the time. These are some 7 and 140 MB."""
+"""Bounds on the number of objects that may wait for a collection. Between them, the limit is a
+quarter of the objects that the last collection left, so that collections take a bounded share of
+the time. The bounds are some 7 and 140 MB."""
 
 MANY = 200_000
-"""Objects whose collection is worth 50 ms and more, in the thread that compiles."""
+"""The number of waiting objects above which a collection is worth 50 ms or more of the compiling
+thread."""
 
 _waiting = 0
-"""How many objects were set aside since the last collection."""
+"""The number of objects that were set aside since the last collection."""
 
 _most_waiting = FEW_WAITING
-"""How many may wait before the next compilation starts with a collection."""
+"""The number of waiting objects above which the next compilation starts with a collection."""
 
 _frozen = False
-"""Whether other code was seen to have frozen objects. Once this is true, it is not queried again:
-the query takes longer the more objects are frozen, 30 ms for 350 000."""
+"""Whether other code has frozen objects. Once this is true, the number of frozen objects is not
+queried again: the query takes longer the more objects are frozen, 30 ms for 350 000."""
 
 _owners: set[int] = set()
-"""The thread that has turned the collector off."""
+"""The identifier of the thread that has turned the collector off; empty while it is on."""
 
 
 @contextmanager
@@ -47,13 +50,13 @@ def no_collection() -> Generator[None]:
             yield
         finally:
             _set_aside()
-    finally:  # as nothing takes long here, no interrupt is likely to leave it off
+    finally:  # an interrupt is unlikely to leave the collector off, as nothing here takes long
         _owners.clear()
         gc.enable()
 
 
 def collect_many() -> None:
-    """Collect cycles now that some were dropped, if many objects were set aside."""
+    """Collect cycles if many objects were set aside. Call it after dropping a large cycle."""
     if _waiting > MANY:
         _collect()
 
@@ -79,8 +82,7 @@ def _set_aside() -> None:
 
 
 def _enable_in_child() -> None:
-    """Turn the collector on in a forked child, which lacks the thread that would otherwise do
-    so."""
+    """Turn the collector on in a forked child that lacks the thread which has turned it off."""
     if _owners - {threading.get_ident()}:
         _owners.clear()
         gc.enable()

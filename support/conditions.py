@@ -18,8 +18,8 @@ from tessella.support.errors import TessellaError
 class UndecidedSizeError(TessellaError):
     """The answer to a question depends on the values of symbols.
 
-    ``symbols`` are their names. ``turn`` is set if the answer depends on a single symbol: the
-    answer changes at this value of it.
+    ``symbols`` are the names of these symbols. ``turn`` is the value of a single symbol at which
+    the answer changes; None if there are several symbols, or if this value is not known.
     """
 
     def __init__(self, what: str, symbols: Iterable[str], turn: int | None = None) -> None:
@@ -44,8 +44,8 @@ class Apart(Protocol):
 
     @property
     def sign_changes(self) -> int | None:
-        """The value of the single symbol at which the sign changes; None if there is no such
-        value."""
+        """The value of the difference's only symbol at which the sign changes; None if this is not
+        known."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The deadline of a compilation. Compilation steps check it between each other; none is
+"""The deadline of a compilation. It is checked between the steps of the compilation; no step is
 interrupted."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _end: ContextVar[float | None] = ContextVar("end", default=None)
 
 @contextmanager
 def within(seconds: float | None) -> Generator[None]:
-    """Limit a block to this many seconds, within the limit of any enclosing block."""
+    """Limit a block to ``seconds``, within the limit of any enclosing block; None adds no limit."""
     around = _end.get()
     own = None if seconds is None else monotonic() + seconds
     ends = [end for end in (own, around) if end is not None]
@@ -33,8 +33,8 @@ def current() -> float | None:
 
 
 def check(what: str) -> None:
-    """Raise CompileTimeoutError if no time is left. ``what`` names the step that would come
-    next."""
+    """Raise CompileTimeoutError if the deadline of this thread has passed. ``what`` names the step
+    that would come next."""
     end = _end.get()
     if end is not None and monotonic() >= end:
         raise exceeded(f"before {what}")

@@ -1,8 +1,8 @@
 """Decisions on sizes, and conversions of sizes to numbers.
 
-The name of a function says what happens if the answer depends on the values of symbols. Functions
-with ``decided`` in their names, ``differs`` and ``known`` raise ``UndecidedSizeError``;
-``is_multiple``, ``are_ordered`` and ``at_most`` return what is true for all values.
+The functions differ in what they do if the answer depends on the values of symbols. Functions with
+``decided`` in their names, ``differs`` and ``known`` raise ``UndecidedSizeError``; ``is_multiple``,
+``are_ordered`` and ``at_most`` return True only if the answer is true for all values.
 """
 
 from __future__ import annotations

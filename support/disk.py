@@ -50,7 +50,7 @@ _STALE = 3600.0
 """Age in seconds after which an unfinished file counts as abandoned."""
 
 _FRESH = 600.0
-"""An entry that was marked as used within this many seconds is not marked again."""
+"""Seconds for which an entry is not marked as used again."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,8 @@ def bound() -> int:
 
 @functools.cache
 def _bytes(given: str) -> int:
-    """Parse a size. Warns once of malformed text."""
+    """Parse a size in bytes, such as `500M`. Malformed text gives the default bound, with one
+    warning."""
     text = given.strip().upper().removesuffix("B")
     number = text.rstrip("KMGT")
     unit = _UNITS.get(text[len(number) :])
@@ -114,15 +115,15 @@ def _bytes(given: str) -> int:
 
 @dataclass(frozen=True)
 class Usage:
-    """How much a folder of entries holds."""
+    """The number of entries in a folder, and their total size."""
 
     entries: int
     size: int
-    """Size in bytes."""
+    """The total size of the entries in bytes."""
 
 
 class Folder:
-    """Entries of one kind by key, with a bound on their total size."""
+    """A folder of cache entries of one kind, by key, with a bound on their total size."""
 
     def __init__(self, name: str, share: float) -> None:
         """``name`` is the folder's name in `home()`; ``share`` is its fraction of `bound()`."""
@@ -135,7 +136,7 @@ class Folder:
         return int(self.share * bound())
 
     def path(self) -> Path | None:
-        """The folder of the entries; None if caching is off."""
+        """Return the folder of the entries; None if caching is off."""
         root = home()
         return None if root is None else root / self.name
 
@@ -145,7 +146,8 @@ class Folder:
         return None if content is None else bytes(content)
 
     def read(self, key: str, room: Callable[[int], memoryview]) -> memoryview | None:
-        """Read an entry into the memory that ``room`` returns for its size; None as in `get`."""
+        """Read an entry into the memory that ``room`` returns for its size, and return this memory;
+        None if the entry is missing, damaged or not trusted."""
         file = self._file(key)
         if file is None:
             return None
@@ -206,7 +208,7 @@ class Folder:
         return stayed
 
     def usage(self) -> Usage:
-        """Count the entries and their bytes."""
+        """Return the number of entries, and their total size."""
         sizes = [status.st_size for _, status in self._files()]
         return Usage(len(sizes), sum(sizes))
 
@@ -215,7 +217,7 @@ class Folder:
         return None if folder is None else folder / _name(key)
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the entries. Abandoned unfinished files are removed."""
+        """Yield the path and the status of each entry, and remove abandoned unfinished files."""
         folder = self.path()
         if folder is None:
             return
@@ -272,7 +274,7 @@ def _mark_used(stream: io.BufferedReader) -> None:
 
 
 def write(file: Path, mode: int, *parts: Buffer) -> None:
-    """Write a file atomically, with the given mode as far as the umask grants it.
+    """Write a file atomically, with the given mode except for the bits that the umask clears.
 
     Raises OSError, and leaves no partial file.
     """
@@ -284,7 +286,8 @@ def write(file: Path, mode: int, *parts: Buffer) -> None:
 
 @contextlib.contextmanager
 def replaced(file: Path) -> Generator[Path]:
-    """Give the block a path to write to. Afterwards that file replaces the original atomically.
+    """Yield a path to write to. At the end of the block, the written file replaces ``file``
+    atomically.
 
     If the block raises, the original stays and the new file is removed.
     """

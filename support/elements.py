@@ -52,7 +52,7 @@ class Element:
     """Whether the element is for storage only: arithmetic on it runs in f32."""
 
     is_native: bool = True
-    """Whether native code exists for the element. NumPy converts the others."""
+    """Whether native code exists for the element. NumPy converts elements without native code."""
 
     @property
     def is_float(self) -> bool:

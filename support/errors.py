@@ -36,7 +36,7 @@ class TessellaError(Exception):
         super().__init__("\n".join(lines))
 
     def at(self, where: str) -> Self:
-        """Return the error itself, with its location set."""
+        """Set the location of the error, and return the error itself."""
         self.where = where
         self._tell()
         return self
@@ -85,7 +85,7 @@ class InputError(TessellaError):
 
 
 class UnknownAttributeError(TessellaError, AttributeError):
-    """An attribute that an object lacks, though others like it have it. hasattr() is False."""
+    """An attribute that an object lacks, although similar objects have it. hasattr() is False."""
 
 
 class OptionError(TessellaError):
@@ -142,7 +142,8 @@ class UnboundedIndexError(TessellaError):
 
 
 class LibraryError(TessellaError):
-    """A shared library or a function of it that is not there, or that cannot be called so."""
+    """A shared library, or a function of it, is missing, or cannot be called with the given
+    arguments."""
 
 
 class PluginError(TessellaError):
@@ -155,7 +156,7 @@ class InternalError(TessellaError):
 
 @dataclass(frozen=True)
 class Unsupported:
-    """One thing in a model that tessella has no way to run."""
+    """An op, attribute or type in a model that tessella cannot run."""
 
     op: str
     node: str

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def regular(path: str | os.PathLike[str]) -> Path:
-    """The path of a regular file. Raises OSError for another one: a pipe would keep its reader
-    waiting."""
+    """Return the path of a regular file. Raises OSError for a file of another kind, as a pipe would
+    keep its reader waiting."""
     found = Path(path)
     if not found.is_file() and found.exists():
         raise OSError("it is not a regular file")

@@ -1,4 +1,5 @@
-"""Exceptions that reach code while it works, and are not its own: those of signal handlers."""
+"""Recognition of exceptions that a function did not cause itself: signal handlers have raised them
+while it ran."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from itertools import pairwise
 from types import FrameType, TracebackType
 
 _OWN = {"tessella", "numpy", "xdsl", "llvmlite", "onnx", "google", *sys.stdlib_module_names}
-"""Packages whose classes of exceptions code of tessella may raise."""
+"""The packages of the exception classes that tessella's code may raise."""
 
 
 def is_foreign(error: BaseException) -> bool:

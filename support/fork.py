@@ -1,11 +1,12 @@
-"""Forking while other threads compile: what the child finds is whole, and no lock is held for ever.
+"""Forking while other threads compile: the data that the child finds is consistent, and no lock
+stays held for ever.
 
-Only the thread that forks lives on in the child. A lock that another one held would stay held, and
-what that one was changing would stay half changed.
+Only the thread that forks exists in the child. Without precautions, a lock that another thread held
+would stay held, and data that the thread was changing would stay inconsistent.
 
-| what others may be doing | then |
+| another thread may | precaution |
 |---|---|
-| hold a ``Lock`` | the child has a new one |
+| hold a ``Lock`` | the child has a new lock |
 | compute a ``functools.cached_property`` | likewise: Python 3.11 has a lock in each |
 | use a library that has its own lock | the fork waits: ``wait_for`` |
 | import a module of tessella | the fork waits: Python would wait for ever |
@@ -51,7 +52,7 @@ class Lock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Take a new lock where another thread holds this one."""
+        """Replace the inner lock by a new one if another thread holds it."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
@@ -108,5 +109,5 @@ def _renew_properties(module: ModuleType) -> None:
             found.lock = threading.RLock()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-# the first that is registered is the last that runs before a fork
+# the function that is registered first runs last before a fork
 os.register_at_fork(before=_wait_for_imports, after_in_child=_renew_locks)

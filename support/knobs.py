@@ -1,24 +1,23 @@
-"""Environment variables, in one place: typed, documented, and settable for a while in tests.
+"""Environment variables, in one place: typed, documented, and settable within a block in tests.
 
-A value that means nothing raises OptionError where it is first needed, as importing tessella never
-fails.
+An invalid value raises OptionError where it is first needed, as importing tessella never fails.
 
 | variable | meaning |
 |---|---|
 | `TESSELLA_VERIFY` | 1: verify the IR after every pass |
 | `TESSELLA_FULL_TRACEBACK` | 1: the command line shows Python's traceback of an error |
-| `TESSELLA_LOG_PASSES` | 1: say on stderr which passes are skipped, and why |
+| `TESSELLA_LOG_PASSES` | 1: print to stderr which passes are skipped, and why |
 | `TESSELLA_DEBUG_PASSES` | the debug passes to run in the pipeline, as `print-op-stats,..` |
-| `TESSELLA_CRASH_DIR` | where a pass that crashes leaves what repeats it, or `off` |
-| `TESSELLA_PLUGINS` | 0: leave out what other installed packages add |
-| `TESSELLA_WORKERS` | processes that run LLVM, at most; 0: this one compiles everything |
-| `TESSELLA_ELASTIC` | 0: runs keep all their threads, also where waiting for them costs more |
+| `TESSELLA_CRASH_DIR` | the folder for files that reproduce the crash of a pass, or `off` |
+| `TESSELLA_PLUGINS` | 0: ignore the plugins of other installed packages |
+| `TESSELLA_WORKERS` | the most processes that run LLVM; 0: this process compiles everything |
+| `TESSELLA_ELASTIC` | 0: runs keep all their threads, even if waiting for them costs more |
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
-| `TESSELLA_CACHE` | the folder of what was compiled before, or `off`; read by ``disk`` |
-| `TESSELLA_CACHE_SIZE` | what that may take, as `500M` or `8G`; read by ``disk`` |
-| `TESSELLA_DB` | the file of times that were measured; read by ``targets.database`` |
-| `TESSELLA_THREADS` | how many threads run a program; read by ``targets.threads`` |
-| `TESSELLA_TARGET` | the machine to generate code for, instead of the one at hand |
+| `TESSELLA_CACHE` | the folder of the compilation cache, or `off`; read by ``disk`` |
+| `TESSELLA_CACHE_SIZE` | the largest size of the cache, as `500M` or `8G`; read by ``disk`` |
+| `TESSELLA_DB` | the file of measured kernel times; read by ``targets.database`` |
+| `TESSELLA_THREADS` | the number of threads that run a program; read by ``targets.threads`` |
+| `TESSELLA_TARGET` | the target to generate code for, instead of this machine |
 """
 
 from __future__ import annotations
@@ -58,21 +57,21 @@ def _error(name: str, text: str, expected: str) -> OptionError:
 
 
 class Knobs:
-    """The settings of this process, each read once."""
+    """The settings of this process. Each environment variable is read once."""
 
     @cached_property
     def verify(self) -> bool:
-        """Verify the IR after every pass."""
+        """Whether to verify the IR after every pass."""
         return _flag("TESSELLA_VERIFY")
 
     @cached_property
     def full_traceback(self) -> bool:
-        """Show Python's traceback of an error on the command line."""
+        """Whether to show Python's traceback of an error on the command line."""
         return _flag("TESSELLA_FULL_TRACEBACK")
 
     @cached_property
     def log_passes(self) -> bool:
-        """Say on stderr which passes are skipped, and why."""
+        """Whether to print to stderr which passes are skipped, and why."""
         return _flag("TESSELLA_LOG_PASSES")
 
     @cached_property
@@ -88,28 +87,28 @@ class Knobs:
 
     @cached_property
     def plugins(self) -> bool:
-        """Use what other installed packages add."""
+        """Whether to use the plugins of other installed packages."""
         return _flag("TESSELLA_PLUGINS", default=True)
 
     @cached_property
     def workers(self) -> int | None:
-        """Processes that run LLVM, at most; None: as many as there are cores. With 0, no program is
-        compiled in another process either."""
+        """The most processes that run LLVM; None for as many as there are cores. With 0, this
+        process compiles every program itself."""
         return _count("TESSELLA_WORKERS", "processes")
 
     @cached_property
     def elastic(self) -> bool:
-        """Narrow runs whose threads have to wait for cores."""
+        """Whether to narrow runs with threads that have to wait for cores."""
         return _flag("TESSELLA_ELASTIC", default=True)
 
     @cached_property
     def perf(self) -> bool:
-        """Write the map by which `perf` names kernels and their nodes."""
+        """Whether to write the map by which `perf` names kernels and their nodes."""
         return _flag("TESSELLA_PERF")
 
     @contextmanager
     def set(self, *, verify: bool) -> Generator[None]:
-        """Change knobs for the length of a block."""
+        """Change knobs within a block, and restore them at its end."""
         old, self.verify = self.verify, verify
         try:
             yield

@@ -1,16 +1,16 @@
-"""Messages to whoever listens: Python's ``logging``, under the logger ``tessella``.
+"""Log messages, through Python's ``logging``, under the logger ``tessella``.
 
-| logger | level | |
+| logger | level | message |
 |---|---|---|
-| `tessella.compile` | `INFO` | each compilation, with what it was for and how long it took |
+| `tessella.compile` | `INFO` | each compilation, with its purpose and its time |
 | `tessella.compile` | `WARNING` | the first one inside a call of a model; what `prepare` leaves |
-| `tessella.compile` | `WARNING` | what NumPy runs, where that takes much of the estimated time |
+| `tessella.compile` | `WARNING` | ops that NumPy runs, if they take much of the estimated time |
 | `tessella.passes` | `DEBUG` | each pass, with its time |
 | `tessella.session` | `WARNING` | options of an `InferenceSession` that have no effect |
-| `tessella.llvm` | `DEBUG` | each module that LLVM is done with |
+| `tessella.llvm` | `DEBUG` | each module that LLVM has compiled |
 
-No handler is set: where an application sets none either, Python shows warnings on stderr, and
-nothing else.
+tessella sets no handler. If the application sets none either, Python shows warnings on stderr, and
+no other messages.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def warning(logger: str, message: str, *args: object) -> None:
 
 
 def _log(logger: str, level: int, message: str, *args: object) -> None:
-    # an application that listens has imported it
+    # an application that handles log records has imported ``logging``
     if "logging" in sys.modules:
         _logger(logger).log(level, message, *args)
 
 
 @cache
 def _logger(name: str) -> logging.Logger:
-    import logging  # not where all is well: it takes its time
+    import logging  # imported only for a message, as the import takes time
 
     return logging.getLogger(f"tessella.{name}")

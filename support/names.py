@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = ()) -> list[str]:
-    """Return distinct identifiers of ASCII letters, digits and underscores, none of them in
-    ``reserved``."""
+    """Return an identifier for each name: distinct, of ASCII letters, digits and underscores, and
+    not in ``reserved``."""
     found: list[str] = []
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII) or "value"

@@ -27,7 +27,7 @@ def map_on_threads(function: Callable[[X], Y], items: Sequence[X], threads: int)
         try:
             for number, item in _taken(left):
                 results[number] = function(item)
-        except BaseException as error:  # the caller raises it
+        except BaseException as error:  # the thread of the caller raises it again
             left.clear()
             errors.append(error)
 
@@ -44,7 +44,8 @@ def map_on_threads(function: Callable[[X], Y], items: Sequence[X], threads: int)
 
 
 def _taken(left: deque[tuple[int, X]]) -> Iterator[tuple[int, X]]:
-    """Yield items until none is left. Each item goes to one thread."""
+    """Yield items of ``left``, with their numbers, until none is left. Each item goes to one
+    thread."""
     while left:
         try:
             yield left.popleft()

@@ -1,4 +1,5 @@
-"""What other installed packages add: found by their entry points, imported when it is needed.
+"""Plugins: additions to tessella by other installed packages. They are found by their entry points,
+and imported when they are needed.
 
 | group | an entry point | imported |
 |---|---|---|
@@ -8,7 +9,8 @@
 | `tessella.patterns` | a module that calls ``passes.patterns.register`` | before ops are fused |
 | `tessella.passes` | a pass, under its name | before the pipeline is put together |
 
-``TESSELLA_PLUGINS=0`` leaves them all out. A plugin is a program: install those that you trust.
+``TESSELLA_PLUGINS=0`` turns all plugins off. A plugin is a program: install only plugins that you
+trust.
 """
 
 from __future__ import annotations
@@ -33,17 +35,18 @@ PASSES = "tessella.passes"
 
 @dataclass(frozen=True, order=True)
 class Plugin:
-    """An entry point."""
+    """A plugin: an entry point of an installed package."""
 
     package: str
-    """The distribution that has it, by the name that pip knows."""
+    """The distribution that declares the entry point, by the name that pip knows."""
     name: str
     value: str
-    """``module`` or ``module:object``."""
+    """The imported object: ``module`` or ``module:object``."""
     group: str
 
     def load(self) -> Any:
-        """Import it. Raises PluginError where that fails, also each further time."""
+        """Import and return the object that the entry point names. Raises PluginError if the import
+        fails, and again in each later call."""
         found = _outcome(self)
         if isinstance(found, PluginError):
             raise found
@@ -57,7 +60,7 @@ class Plugin:
         found: str | None = None,
         hint: str | None = None,
     ) -> PluginError:
-        """An error that says which plugin is at fault."""
+        """Return an error that names this plugin as its cause."""
         return PluginError(
             f"the plugin {self.name!r} of the package {self.package!r} is broken: {what}",
             where=f'[project.entry-points."{self.group}"] {self.name} = "{self.value}"',
@@ -68,12 +71,12 @@ class Plugin:
 
 
 def plugins(group: str) -> Sequence[Plugin]:
-    """The entry points of a group, sorted by package and name; none where plugins are off."""
+    """Return the plugins of a group, sorted by package and name; none if plugins are turned off."""
     return _installed(group) if KNOBS.plugins else ()
 
 
 def import_all(group: str) -> None:
-    """Import the entry points of a group. Raises PluginError."""
+    """Import all plugins of a group. Raises PluginError."""
     for plugin in plugins(group):
         plugin.load()
 
@@ -94,7 +97,7 @@ def _outcome(plugin: Plugin) -> Any:
     that a partly imported module is not imported a second time."""
     try:
         return EntryPoint(plugin.name, plugin.value, plugin.group).load()
-    except Exception as error:  # it is another's code: whatever it raises
+    except Exception as error:  # code of another package may raise any exception
         wrapped = plugin.error(f"{type(error).__name__}: {error}")
         wrapped.__cause__ = error
         return wrapped

@@ -43,12 +43,13 @@ def equal(a: Size, b: Size) -> bool:
 
 
 def deciding(compare: Callable[[Any, Any], bool | Condition]) -> Callable[[Size, Size], bool]:
-    """Turn a comparison into one that raises UndecidedSizeError if symbols' values decide it."""
+    """Return a comparison of sizes that raises UndecidedSizeError if the result of ``compare``
+    depends on the values of symbols."""
     return lambda a, b: decided(compare(a, b))
 
 
 def where(condition: bool, a: Size, b: Size) -> Size:
-    """Return ``a`` or ``b``."""
+    """Return ``a`` if the condition is true, otherwise ``b``."""
     return a if condition else b
 
 

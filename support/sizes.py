@@ -34,7 +34,7 @@ MOST_FACTORS, MOST_TERMS = 10, 1024
 Bounding a product takes one step for each subset of its factors.
 """
 USUAL = 128
-"""The value that costs are estimated for, unless a symbol's bounds exclude it."""
+"""The value of a symbol for which costs are estimated, unless the symbol's bounds exclude it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -57,7 +57,7 @@ class Symbol:
 
     @property
     def usual(self) -> int:
-        """The value that costs are estimated for."""
+        """The value of the symbol for which costs are estimated."""
         return (self.low + self.high) // 2 if self.high <= USUAL else max(self.low, USUAL)
 
     def evaluate(self, symbol: Callable[[Symbol], int]) -> int:
@@ -73,7 +73,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Quotient:
-    """``numerator floordiv divisor``."""
+    """A quotient that is rounded down: ``numerator floordiv divisor``."""
 
     numerator: Expr
     divisor: int
@@ -135,7 +135,7 @@ class Expr:
         return Expr.of(terms)
 
     def __mul__(self, other: Expr | int) -> Size:
-        if type(other) is int:  # as most are
+        if type(other) is int:  # the common case
             return Expr.of({atoms: factor * other for atoms, factor in self.terms.items()})
         terms: dict[Monomial, int] = {}
         others = self._terms_of(other)
@@ -251,8 +251,8 @@ class Expr:
 
     @property
     def sign_changes(self) -> int | None:
-        """The value of the single symbol at which the sign changes; None if there is no such
-        value."""
+        """The value of the expression's only symbol at which the sign changes; None unless the
+        expression has the form ``factor * symbol + number``."""
         match _linear(self):
             case (_, factor, number):
                 return -(number // factor) if factor > 0 else number // -factor + 1
@@ -328,7 +328,8 @@ Size: TypeAlias = int | Expr
 
 
 def terms_of(size: Size) -> Mapping[Monomial, int]:
-    """Return the products of a sum with their coefficients."""
+    """Return the products in a size, a sum, with their coefficients. The empty product has the
+    constant."""
     return size.terms if isinstance(size, Expr) else {(): operator.index(size)}
 
 
@@ -358,7 +359,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 N = TypeVar("N", int, "int | Expr")
-"""The type of a size: an ``int`` stays an ``int``."""
+"""A type variable for sizes: functions return an ``int`` for an ``int``."""
 
 
 def ceil_div(size: N, divisor: N) -> N:
@@ -373,7 +374,8 @@ def round_up(size: N, multiple: N) -> N:
 
 
 def estimated(size: Size) -> int:
-    """Return the number that represents a size where costs are compared."""
+    """Return the number for which costs that depend on a size are estimated: each symbol has its
+    usual value."""
     if type(size) is int:  # the common case
         return size
     return size.evaluate(lambda symbol: symbol.usual) if isinstance(size, Expr) else size
@@ -389,7 +391,7 @@ def value_of(size: Size, values: Mapping[str, int]) -> int:
 
 
 def with_symbols(size: Size, replaced: Mapping[str, Size]) -> Size:
-    """Substitute sizes for symbols, by name."""
+    """Return a size with sizes substituted for its symbols, by name."""
     if not isinstance(size, Expr):
         return size
     total: Size = 0
@@ -420,7 +422,7 @@ def _product(atoms: Monomial, factor: int) -> str:
 
 
 def _quotient(numerator: Expr, divisor: int) -> Quotient:
-    """Return the quotient with common factors cancelled."""
+    """Return the quotient of an expression and a number, with common factors cancelled."""
     common = math.gcd(divisor, *numerator.terms.values())
     reduced = Expr.of({atoms: factor // common for atoms, factor in numerator.terms.items()})
     assert isinstance(reduced, Expr)
@@ -446,7 +448,7 @@ def _exact(dividend: Expr, divisor: Expr) -> Size:
 
 def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | None:
     """Return the quotient of ``factor * atoms`` and ``divisor * lead``, two products of symbols;
-    None if it is not such a product with an integer factor."""
+    None if it is not a product of symbols with an integer factor."""
     left = list(atoms)
     for atom in lead:
         if atom not in left:
@@ -459,8 +461,8 @@ def _over(atoms: Monomial, lead: Monomial, factor: int, divisor: int) -> Size | 
 
 
 def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
-    """Return symbol, coefficient and constant of a size of the form ``factor * symbol +
-    number``."""
+    """Return symbol, coefficient and constant of a size of the form ``factor * symbol + number``;
+    None for any other size."""
     match sorted(size.terms.items(), key=_order):
         case [((Symbol() as symbol,), factor)]:
             return symbol, factor, 0
@@ -471,8 +473,8 @@ def _linear(size: Expr) -> tuple[Symbol, int, int] | None:
 
 
 def _is_zero_at(size: Expr) -> int | None:
-    """Return the value of the single symbol at which a size is 0, or the next value if this is the
-    least."""
+    """Return the value of the single symbol at which ``size`` is 0, or the next value if this one
+    is the symbol's least; None unless ``size`` has the form ``factor * symbol + number``."""
     match _linear(size):
         case (symbol, factor, number):
             root = -number // factor
@@ -485,7 +487,7 @@ def _is_zero_at(size: Expr) -> int | None:
 
 
 def _quotient_of(atoms: Monomial) -> Quotient | None:
-    """Return the quotient if a product consists of one alone."""
+    """Return the quotient that is the only factor of a product; None for any other product."""
     return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Quotient) else None
 
 
@@ -495,7 +497,8 @@ def _without_quotients(
     """Replace each term ``n floordiv d`` by ``n / d - r / d``, with a remainder ``r`` in ``[0, d -
     1]``.
 
-    The replacement lets terms cancel.
+    The replacement lets terms cancel. Returns the terms without remainders, and the least and the
+    greatest sum of all terms with remainders.
     """
     found: dict[Monomial, Factor] = {}
     least = most = Fraction(0)

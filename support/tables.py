@@ -9,15 +9,18 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 LATEST = 64
-"""Values that a table of compilations keeps between them."""
+"""The number of values that a table of compilations keeps between compilations."""
 
 _of_compilations: list[dict[Any, Any]] = []
 
 
 def of_compilations() -> dict[Any, Any]:
-    """An empty table of values that passes of one compilation ask for again, and others may: it
-    keeps the latest ones when a compilation has ended. One for each module, as it is never
-    freed."""
+    """Return a new table for values that the passes of a compilation request repeatedly, and later
+    compilations may request too.
+
+    The table keeps its latest values when a compilation has ended. Each module creates one table,
+    as tables are never freed.
+    """
     table: dict[Any, Any] = {}
     _of_compilations.append(table)
     return table

@@ -82,7 +82,7 @@ FAMILY = Family(
     saturates=True,
     flushes_code=True,
     elf=183,
-    code_alignment=4096,  # code addresses memory relative to pages
+    code_alignment=4096,  # code addresses memory by page and offset
     # ELF for the Arm 64-bit Architecture, 5.7: PREL32, ADR_PREL_PG_HI21, ADD_ABS_LO12_NC,
     # LDST*_ABS_LO12_NC, JUMP26, CALL26
     patches={

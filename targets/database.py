@@ -29,7 +29,8 @@ from tessella.targets import machine
 from tessella.targets.target import Target
 
 FORMAT, VERSION = "tessella times", 1
-"""A file of another version is refused: keys and the method of measuring may differ."""
+"""The format and the version of a database. A file of another version is refused: keys and the
+method of measuring may differ."""
 
 MAX_BYTES = 64 << 20
 """The most bytes of a database."""
@@ -65,7 +66,7 @@ Times = Mapping[str, Timing]
 
 
 class TimedMachine(NamedTuple):
-    """The machine that times belong to."""
+    """The machine on which times were measured: its processor, and the target of the code."""
 
     processor: str
     target: str
@@ -84,7 +85,8 @@ class Database:
         return self.machines.get(where, {})
 
     def add(self, where: TimedMachine, times: Times) -> None:
-        """Add times; the better one of two for a kernel stays."""
+        """Add the times of a machine. If a kernel has a time already, the better measurement
+        stays."""
         known = self.machines.setdefault(where, {})
         for key, timing in times.items():
             known[key] = timing.better(known[key]) if key in known else timing
@@ -96,7 +98,8 @@ class Database:
 
 
 def this_machine(target: Target) -> TimedMachine:
-    """Return this machine, running code for a target."""
+    """Return the description of this machine that its times are stored under, for code for a
+    target."""
     digest = hashlib.sha256(machine.processor().encode()).hexdigest()[:16]
     return TimedMachine(f"{_model()} {digest}"[:MAX_TEXT], f"{target.name} {target.feature_string}")
 
@@ -107,12 +110,14 @@ def _model() -> str:
 
 
 def of_this_machine(path: str, target: Target) -> Times:
-    """Return the times of this machine in a file; none if it is `""`. Raises OptionError."""
+    """Return the times of this machine in the file at ``path``; empty if ``path`` is empty. Raises
+    OptionError if the file is missing or malformed."""
     return read(path).of(this_machine(target)) if path else {}
 
 
 def digest(path: str) -> str:
-    """Return a digest of a file's content; empty for no file."""
+    """Return a digest of the content of the file at ``path``; empty if ``path`` is empty. Raises
+    OptionError if the file cannot be read."""
     return hashlib.sha256(_content(Path(path))).hexdigest() if path else ""
 
 
@@ -191,7 +196,8 @@ def _is_text(value: object) -> bool:
 
 
 def write(path: str | Path, database: Database) -> None:
-    """Replace a file by a database atomically. Raises OptionError."""
+    """Write a database to a file, which is replaced atomically. Raises OptionError if the file
+    cannot be written."""
     machines = [
         {"processor": m.processor, "target": m.target, "kernels": dict(sorted(times.items()))}
         for m, times in sorted(database.machines.items())
@@ -220,7 +226,7 @@ def update(path: str | Path, added: Database) -> None:
 
 @contextlib.contextmanager
 def _alone(file: Path) -> Generator[None]:
-    """Lock a folder against other writers.
+    """Lock the folder of a file against other writers of databases, within a block.
 
     The lock ends with the process. Without locks, or if one is held for too long, concurrent
     additions may be lost.

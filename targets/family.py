@@ -10,7 +10,8 @@ from tessella.support.errors import InternalError
 from tessella.targets.target import Target
 
 Patch = Callable[[int, int, int], int]
-"""Maps 32 bits at an address, the address and its target to the new 32 bits.
+"""A function that relocates 32 bits of code: from the bits, their address and the address of their
+target, it computes the new bits.
 
 Addresses are offsets in an image, which begins at a page boundary.
 """
@@ -41,15 +42,15 @@ class Family:
     """The facts that machines of one architecture share."""
 
     name: str
-    """The device of places: `x86`."""
+    """The name of the family, which is the device in the names of places: `x86`."""
     machines: tuple[str, ...]
-    """Lower-case names in ``platform.machine``."""
+    """Names that ``platform.machine`` returns for the architecture, in lower case."""
     triples: Mapping[str, str]
     """LLVM's triple by operating system. Objects are ELF on all systems."""
     data_layout: str
     """LLVM's data layout, as its TargetMachine reports it."""
     aliases: Mapping[str, str]
-    """Other names of targets that users may give."""
+    """The names of targets by the other names that users may give."""
     levels: Sequence[Level]
     """The targets, best first. Every machine that runs the required Python runs the last one's
     code."""
@@ -59,16 +60,17 @@ class Family:
     """The rates that differ from the table of instructions, by the maker of the CPU, which
     /proc/cpuinfo calls `vendor_id`."""
     steady: frozenset[str]
-    """The flags of a counter that counts time, not cycles, and continues while a core sleeps.
+    """Flags in /proc/cpuinfo for a processor's counter that counts time, not cycles, and continues
+    while a core sleeps.
 
-    Empty if all machines have one.
+    The set is empty if all machines have this kind of counter.
     """
     counter: str
-    """The call that reads this counter, in LLVM's text."""
+    """The call that reads the processor's counter, in LLVM's text."""
     pause: str
     """The call between two spins, in LLVM's text."""
     futex: int
-    """The number of Linux's system call."""
+    """The number of Linux's system call ``futex``."""
     reduces_minmax: bool
     """Whether instructions reduce a vector to its minimum and maximum."""
     saturates: bool
@@ -87,12 +89,14 @@ class Family:
 
 
 def distance(word: int, at: int, target: int) -> int:
-    """The patch of a 32-bit relative offset."""
+    """Return the 32 bits of an offset from ``at`` to ``target``: the patch of a relative
+    relocation."""
     return fits(target - at, 32) & 0xFFFF_FFFF
 
 
 def fits(distance: int, bits: int) -> int:
-    """Return the distance. Raises InternalError if it needs more bits."""
+    """Return the distance if it fits into a signed number of ``bits`` bits. Raises InternalError
+    otherwise."""
     if not -1 << bits - 1 <= distance < 1 << bits - 1:
         raise InternalError(f"an image is too large: a distance of {distance} has {bits} bits")
     return distance

@@ -1,11 +1,13 @@
 """Instructions that add several products of narrow numbers to each lane of an accumulator.
 
-A row computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n`` columns and
-``k`` values. Most have one row: one operand has a group of ``k`` values that all lanes share, the
-other a group for each lane. An accumulator of several rows stores the columns of each row
-contiguously. A multiply-add has ``k = 1``: it needs a row only if it widens its operands.
+An instruction computes ``acc[m, n] += sum(a[m, k] * b[n, k])`` over a tile of ``m`` rows, ``n``
+columns and ``k`` values. Most tiles have one row: one operand has a group of ``k`` values that all
+lanes share, and the other operand has a group for each lane. An accumulator of several rows stores
+the columns of each row contiguously. A multiply-add has ``k = 1``: the table needs it only if it
+widens its operands.
 
-Packing, schedules, costs and code follow from the row. A further instruction is a row and a test.
+Packing, schedules, costs and code follow from the table's row for an instruction. A further
+instruction is a row and a test.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class Form(NamedTuple):
     """An instruction for vectors of one length."""
 
     callee: str
-    """LLVM's intrinsic."""
+    """The name of LLVM's intrinsic."""
     feature: str = ""
     """LLVM's name of the required feature; empty if all targets with such vectors have the
     instruction."""
@@ -38,15 +40,16 @@ class Instruction:
     name: str
     arch: str
     operands: tuple[Elements, ...]
-    """The pairs of elements that it multiplies, in LLVM's operand order."""
+    """The pairs of elements that the instruction multiplies, in LLVM's operand order."""
     accumulates: str
-    """The element of its accumulators."""
+    """The element of the instruction's accumulators."""
     k: int
-    """Products that it adds to each lane."""
+    """The number of products that the instruction adds to each lane."""
     forms: Mapping[int, Form]
     """The intrinsics, keyed by vector width in bits."""
     m: int = 1
-    """Rows of its tile, a power of two. If there are several, they are the first operand's."""
+    """The number of rows of the instruction's tile, a power of two. Several rows belong to the
+    first operand."""
     takes: str = ""
     """The element to which operands are widened when they are packed or read; empty if they are not
     widened."""
@@ -69,24 +72,27 @@ class Instruction:
         return form.feature in ("", *target.features)
 
     def rate_on(self, target: Target) -> float:
-        """Return the throughput relative to a float multiply-add on a target."""
+        """Return the instruction's throughput on a target, relative to a float multiply-add."""
         return dict(target.rates).get(self.name, self.rate)
 
     def columns(self, lanes: int) -> int:
-        """Return the columns of its tile for accumulators with this many lanes."""
+        """Return the number of columns of the instruction's tile, for accumulators with this many
+        lanes."""
         return lanes // self.m
 
     def taken(self, lanes: int) -> int:
-        """Return the values of each operand vector for accumulators with this many lanes."""
+        """Return the number of values in each operand vector, for accumulators with this many
+        lanes."""
         return self.k * self.columns(lanes) * (2 if self.from_halves else 1)
 
     def widens(self, element: str) -> bool:
-        """Return whether values of an element are widened first."""
+        """Return whether the values of an element are widened before the instruction multiplies
+        them."""
         return self.takes not in ("", element)
 
     def swaps(self, a: str, b: str) -> bool | None:
-        """Return whether the instruction takes the product's second operand first; None if it does
-        not apply."""
+        """Return whether the instruction takes the operands of a product ``a * b`` in reverse
+        order; None if it cannot multiply these elements."""
         if (a, b) in self.operands:
             return False
         return True if (b, a) in self.operands else None
@@ -235,13 +241,14 @@ def pairs_of(elements: Sequence[str], accumulated: str, target: Target) -> list[
 
 
 def _in_order(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
-    """Yield the instructions that take these operands without widening."""
+    """Yield the instructions of a target that multiply ``a`` and ``b`` in this order and accumulate
+    in ``accumulated``."""
     return (row for row in of_product(a, b, accumulated, target) if not row.swaps(a, b))
 
 
 def of_product(a: str, b: str, accumulated: str, target: Target) -> Iterator[Instruction]:
-    """Yield the instructions of a target that multiply these elements and accumulate in that
-    one."""
+    """Yield the instructions of a target that multiply ``a`` and ``b``, in either order, and
+    accumulate in ``accumulated``."""
     for row in INSTRUCTIONS.values():
         if row.accumulates == accumulated and row.swaps(a, b) is not None and row.runs_on(target):
             yield row

@@ -30,9 +30,9 @@ _CACHE_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 def native() -> Target:
-    """Return this machine, or the target that TESSELLA_TARGET names.
+    """Return the target of this machine, or the target that TESSELLA_TARGET names.
 
-    Raises OptionError if that is unknown or has instructions that this machine lacks.
+    Raises OptionError if the named target is unknown or has instructions that this machine lacks.
     """
     name = os.environ.get(KNOB)
     if not name:
@@ -161,7 +161,8 @@ def _with_facts(target: Target) -> Target:
 
 
 def _system_facts(target: Target) -> dict[str, Any]:
-    """Return this machine's triple, further features and cache sizes, by the target's fields."""
+    """Return this machine's triple, further features, rates of instructions and cache sizes, by the
+    target's fields."""
     known = family_of(target)
     present = _features(known) & LEVELS[target.name].extras
     extra = [llvm for llvm in known.features.values() if llvm in present]

@@ -43,7 +43,7 @@ FIGURES: Mapping[str, FigureBounds] = {
     "memory_bandwidth": _BYTES_PER_CYCLE,
     "ghz": FigureBounds(float, 0.05, 20.0),
 }
-"""The fields of a ``Target`` that are measured."""
+"""The fields of a ``Target`` that are measured, with the bounds of plausible figures."""
 
 Figures = Mapping[str, int | float]
 
@@ -61,13 +61,14 @@ def path(target: str, processor: str) -> Path | None:
 
 
 def document(target: str, processor: str, figures: Figures) -> dict[str, object]:
-    """Return the file's content."""
+    """Return the content of the file of measured figures, as a JSON object."""
     key = {"version": VERSION, "target": target, "processor": processor}
     return {**key, "figures": dict(figures)}
 
 
 def read(target: str, processor: str) -> Figures:
-    """Return the stored figures by field; empty if none are usable."""
+    """Return the stored figures of a target on a processor, by the target's field; empty if there
+    are none, or if they are not plausible."""
     file = path(target, processor)
     if file is None:
         return {}
@@ -82,7 +83,8 @@ def read(target: str, processor: str) -> Figures:
 
 
 def is_plausible(figures: object) -> TypeGuard[Figures]:
-    """Return whether this maps every figure to a number within its bounds."""
+    """Return whether an object maps the name of every figure, and no other name, to a number within
+    the figure's bounds."""
     if not isinstance(figures, Mapping):
         return False
     values = cast(Mapping[object, object], figures)
@@ -98,7 +100,8 @@ def _within(value: object, bounds: FigureBounds) -> bool:
 
 
 def _load(file: Path) -> dict[str, object]:
-    """Return the file's JSON object; empty if it has none."""
+    """Return the JSON object in a file; empty if the file has no JSON object, is too large, or is
+    not a regular file."""
     if not file.is_file():  # opening a pipe would block
         return {}
     with file.open("rb") as stream:

@@ -39,13 +39,14 @@ FAMILIES = {family.name: family for family in (x86.FAMILY, arm.FAMILY)}
 """The CPU families by name."""
 
 LEVELS = {level.target.name: level for family in FAMILIES.values() for level in family.levels}
-"""The targets with their machines, by the target's name."""
+"""The levels of all families by the target's name: each target, with the machines that run its
+code."""
 
 TARGETS = {name: level.target for name, level in LEVELS.items()}
-"""By name, best first within an architecture."""
+"""The targets by name, best first within an architecture."""
 
 ALIASES = {alias: name for f in FAMILIES.values() for alias, name in f.aliases.items()}
-"""Other names of targets."""
+"""The name of the target for each alias."""
 
 
 def family_of(target: Target) -> Family:

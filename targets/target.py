@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 KIB = 1024
-"""Bytes."""
+"""The bytes of a kibibyte."""
 
 
 class NarrowingIntrinsic(NamedTuple):
-    """One of LLVM's intrinsics that make narrow elements of f32."""
+    """An intrinsic of LLVM that converts f32 to narrower elements."""
 
     name: str
-    """`{bits}` is those of the vector that it takes."""
+    """The name of the intrinsic. `{bits}` stands for the width of the vector that it takes, in
+    bits."""
     feature: str
     """LLVM's name of the feature that a target needs."""
     bits: tuple[int, ...]
-    """The sizes of vectors all of whose lanes it narrows."""
+    """The widths, in bits, of the vectors that the intrinsic narrows as a whole."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Target:
     """Whether one instruction loads two adjacent elements into two registers."""
 
     table_lanes: int
-    """f32 table entries that one instruction selects by index, from one vector or two; 0 if it is
-    too few."""
+    """The number of f32 table entries that one vector holds, for the instruction that selects
+    entries by index from one vector or two; 0 if the vector holds too few."""
 
     takes_lanes: tuple[str, ...]
     """LLVM's intrinsics that select lanes by index from one vector, and from two; empty if there
@@ -87,7 +88,7 @@ class Target:
     """The intrinsic that narrows f32 to bf16, and makes zeros of denormal numbers."""
 
     loop_ops: int
-    """Instructions of a loop that fits into the cache of decoded instructions."""
+    """The most instructions of a loop that fits into the cache of decoded instructions."""
 
     refill_cycles: float
     """Cycles to refill the pipeline after a mispredicted branch."""
@@ -110,14 +111,16 @@ class Target:
     l1: int
     l2: int
     l3: int
-    """Bytes of level 1 data, level 2 and level 3 cache that one core can use."""
+    """The bytes of the level 1 data cache, the level 2 cache and the level 3 cache that one core
+    can use."""
 
     cache_line: int
     l1_bandwidth: float
     l2_bandwidth: float
     l3_bandwidth: float
     memory_bandwidth: float
-    """Bytes per cycle that one core sustains in sequential reads from this level."""
+    """The bytes per cycle that one core sustains in sequential reads, from each cache level and
+    from memory."""
 
     ghz: float
     """Clock under vector load, for cost estimates; not a guarantee."""
@@ -127,24 +130,25 @@ class Target:
     differs from the table."""
 
     def converts(self, element: str) -> bool:
-        """Whether instructions convert between an element that is only stored and f32."""
+        """Return whether instructions convert between f32 and an element that is for storage
+        only."""
         if element == "f16":
             return self.converts_half
         narrows = self.narrows_bf16
         return element == "bf16" and narrows is not None and narrows.feature in self.features
 
     def bandwidth(self, size: int) -> float:
-        """Return the bytes per cycle of one core's sequential reads.
+        """Return the bytes per cycle at which one core reads ``size`` bytes sequentially.
 
-        The rate is that of the first memory level at least twice the size, as other data uses the
-        level too.
+        The rate is that of the first memory level with at least twice this size, as other data uses
+        the level too.
         """
         return self.bandwidth_of_all(2 * size)
 
     def bandwidth_of_all(self, size: int) -> float:
-        """Return the bytes per cycle at which one core reads data repeatedly.
+        """Return the bytes per cycle at which one core reads ``size`` bytes repeatedly.
 
-        The rate is that of the first memory level that holds all of it.
+        The rate is that of the first memory level that holds all of them.
         """
         levels = (
             (self.l1, self.l1_bandwidth),
@@ -164,7 +168,8 @@ class Target:
         return self.vector_bits // 8
 
     def lanes(self, element_bits: int) -> int:
-        """Return the elements of this width in a vector register; at least 1."""
+        """Return the number of elements of this width, in bits, in a vector register; at least
+        1."""
         return max(1, self.vector_bits // max(8, element_bits))
 
     @property

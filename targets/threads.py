@@ -21,7 +21,8 @@ _UNITS = "a whole number of threads from 1 to 1024"
 
 
 def check(threads: object, where: str) -> int:
-    """The number. Raises OptionError for one that there cannot be."""
+    """Return ``threads`` if it is an integer from 1 to ``MOST``. Raises OptionError otherwise,
+    which names ``where`` as the origin."""
     if type(threads) is not int:
         raise OptionError(
             f"{where} has the wrong type",
@@ -60,12 +61,13 @@ def _number(name: str, text: str) -> int:
 
 
 def available() -> int:
-    """Return the cores whose time this process gets."""
+    """Return the number of cores that this process can use: the cores that it may run on, within
+    its CPU quota."""
     return min(cores(), quota())
 
 
 def cores() -> int:
-    """Return the cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -92,7 +94,7 @@ class _Mount(NamedTuple):
 
 def _groups(root: Path) -> Iterator[Path]:
     """Yield the folders of the control groups that limit this process, inner ones first."""
-    # HIERARCHY:CONTROLLERS:GROUP
+    # the format of a line: HIERARCHY:CONTROLLERS:GROUP
     entries = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
     for mount in _mounts(root):
         for _, controllers, group in (entry for entry in entries if len(entry) == 3):
@@ -101,7 +103,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _inside(mount: _Mount, group: PurePosixPath) -> Iterator[Path]:
-    # A container may see the group's name from outside.
+    # In a container, the name of the group may be its name outside the container.
     inner = PurePosixPath()
     if group.is_relative_to(mount.group):
         inner = group.relative_to(mount.group)
@@ -110,7 +112,7 @@ def _inside(mount: _Mount, group: PurePosixPath) -> Iterator[Path]:
 
 def _mounts(root: Path) -> Iterator[_Mount]:
     for line in _lines(root / "proc/self/mountinfo"):
-        # ID PARENT DEVICE ROOT FOLDER OPTIONS.. - TYPE SOURCE OPTIONS
+        # the format of a line: ID PARENT DEVICE ROOT FOLDER OPTIONS.. - TYPE SOURCE OPTIONS
         fields, _, rest = line.partition(" - ")
         kind, _, options = [*rest.split(), "", "", ""][:3]
         group, folder = [*fields.split(), "", "", "", "", ""][3:5]
@@ -120,7 +122,7 @@ def _mounts(root: Path) -> Iterator[_Mount]:
 
 
 def _limits(group: Path) -> Iterator[float]:
-    """Yield the limits of one group, in cores."""
+    """Yield the CPU quotas of one control group, in cores."""
     v1 = [line for name in ("quota", "period") for line in _lines(group / f"cpu.cfs_{name}_us")]
     for numbers in (" ".join(_lines(group / "cpu.max")).split(), v1):
         match numbers:

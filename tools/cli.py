@@ -36,7 +36,7 @@ COMMANDS = {
     "targets": "list the machines that code can be made for",
     "cache": "show or clear what is kept on disk",
 }
-"""Each command is a module in ``commands``."""
+"""The commands with their summaries. Each command is a module in ``commands``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _StoreOnce(argparse.Action):
-    """Stores a value. Giving the option twice is an error, as only one value would count."""
+    """An action of argparse that stores the value of an option. Giving the option twice is an
+    error, as only one value would count."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
         super().__init__(option_strings, dest, **settings)
@@ -130,7 +131,8 @@ def _run(argv: Sequence[str]) -> int:
 
 @contextmanager
 def _logged(verbose: int) -> Generator[None]:
-    """Show log messages of the block. Without -v, only warnings, which Python shows anyway."""
+    """Print tessella's log messages in the block to stderr: INFO if ``verbose`` is 1, DEBUG if it
+    is more. If it is 0, only warnings are shown, by Python."""
     if not verbose:
         yield
         return
@@ -149,8 +151,8 @@ def _logged(verbose: int) -> Generator[None]:
 
 
 def _command(name: str | None) -> ModuleType | None:
-    """Return the module of a command. Only that one is imported, as others need more packages and
-    time."""
+    """Return the module of the command ``name``; None if there is no command of this name. No other
+    module is imported, as other commands need more packages and time."""
     return import_module(f"tessella.tools.commands.{name}") if name in COMMANDS else None
 
 

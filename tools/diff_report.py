@@ -18,7 +18,8 @@ Described = Mapping[str, Any]
 
 
 def as_json(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> Described:
-    """Return the report as JSON; without ``node`` and what follows if nothing differs."""
+    """Return the report as a dictionary for JSON. It has only the keys ``same`` and ``outputs`` if
+    nothing differs."""
     report: dict[str, Any] = {"same": not finding.outputs, "outputs": finding.outputs}
     if finding.outputs:
         node = graph.node_of(finding.value)
@@ -63,7 +64,8 @@ def lines(finding: Finding, graph: OnnxGraph, feeds: Arrays, against: str) -> It
 
 
 def kernels(finding: Finding, graph: OnnxGraph) -> list[dict[str, Any]]:
-    """Return the kernels of the group that contains the node."""
+    """Return the op, node, kernel, place and group of each op in the groups that compute the node
+    at fault."""
     names = {graph.node_of(finding.value).name, *finding.fused}
     for fusion in finding.explanation.fusions:
         nodes = {consumed.partition("@")[2] for consumed in fusion["consumed"]}
@@ -76,12 +78,14 @@ def kernels(finding: Finding, graph: OnnxGraph) -> list[dict[str, Any]]:
 
 
 def _is_of(entry: Entry, names: set[str]) -> bool:
-    """Return whether an op belongs to one of these nodes, or to the body of a function node."""
+    """Return whether the op of an entry belongs to one of the nodes ``names``, or to the body of a
+    function node among them."""
     return entry["node"] in names or any(entry["node"].startswith(f"{n}/") for n in names)
 
 
 def inputs(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> list[Described]:
-    """Describe each value that the node reads, or that the kernel reads if that is at fault."""
+    """Return a description of each value that the node at fault reads, or that its kernel reads if
+    only the fused kernel is wrong."""
     weights = {tensor.name: tensor for tensor in graph.model.graph.initializer}
     reads = graph.node_of(finding.value).reads
     if finding.fused:
@@ -101,7 +105,8 @@ def inputs(finding: Finding, graph: OnnxGraph, feeds: Arrays) -> list[Described]
 
 
 def describe(array: Array) -> Described:
-    """Return element type, shape, range, and the number of non-finite elements."""
+    """Return the element type and shape of an array and, for numbers, the range and the number of
+    non-finite elements."""
     numbers = np.asarray(widened(array), np.float64) if array.dtype.kind in "biufV" else array
     known: dict[str, Any] = {"dtype": dtype_name(array.dtype), "shape": list(array.shape)}
     if numbers.dtype.kind != "f" or not array.size:

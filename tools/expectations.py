@@ -1,8 +1,8 @@
 """Comments `// expected-error@+1 {{text}}`, compared with the errors that occurred.
 
-After MLIR: the comment stands for its own line, or `@+N` and `@-N` lines from it, or `@above` and
-`@below`: the next line without such a comment, or `@unknown`: an error of no known line. The text
-is a part of the message, in which line breaks count as spaces.
+As in MLIR, a comment expects an error on its own line; with `@+N` or `@-N`, N lines after or before
+it; with `@above` or `@below`, on the nearest line without an expectation; with `@unknown`, without
+a known line. The text is a part of the error's message, in which line breaks count as spaces.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ UNKNOWN = "\n  hint: no line is known for it, which is what expected-error@unkno
 
 @dataclass(frozen=True)
 class Expected:
-    """One comment."""
+    """One comment that expects an error."""
 
     line: int | None
-    """The expected line; None for an error of unknown line."""
+    """The line on which the error is expected; None for an error of unknown line."""
 
     text: str
     comment_line: int
 
     def matches(self, problem: LocatedError) -> bool:
-        """Return whether this is the expected error."""
+        """Return whether ``problem``, an error that occurred, is the expected one: its line is the
+        same, and its message contains the text."""
         return self.line == problem.line and self.text in " ".join(problem.message.split())
 
 
 @dataclass
 class Expectations:
-    """The comments of one chunk of a file."""
+    """The comments of one chunk of a file that expect errors."""
 
     expected: list[Expected] = field(default_factory=list[Expected])
     complaints: list[LocatedError] = field(default_factory=list[LocatedError])
     """Comments that cannot be parsed."""
 
     def compare(self, problems: Sequence[LocatedError]) -> list[LocatedError]:
-        """Return unexpected errors and missing ones."""
+        """Compare the errors that occurred with the expected ones. Returns an error for each that
+        was not expected, each that did not occur, and each comment that cannot be parsed."""
         missing = list(self.expected)
         wrong = list(self.complaints)
         for problem in problems:
@@ -63,7 +65,8 @@ class Expectations:
 
 
 def read_expectations(text: str, first_line: int) -> Expectations:
-    """Parse the comments in a chunk that starts at a line of its file."""
+    """Return the expectations in the comments of a chunk, which starts at ``first_line`` of its
+    file."""
     lines = text.split("\n")
     marked = [_MARK.search(line) is not None for line in lines]
     result = Expectations()
@@ -87,7 +90,8 @@ def read_expectations(text: str, first_line: int) -> Expectations:
 
 
 def _line(where: str | None, here: int, marked: Sequence[bool]) -> int | None:
-    """Return the index of the line that a comment on line ``here`` refers to."""
+    """Return the index of the line that a comment on line ``here`` refers to; None for an unknown
+    line."""
     match where:
         case None:
             return here

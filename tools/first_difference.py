@@ -14,10 +14,11 @@ from tessella.runtime.explanation import Explanation
 from tessella.tools.onnx_values import Arrays, OnnxGraph, Oracle, Tessella
 
 _AT_ONCE = 8
-"""Values that a run examines."""
+"""The most values that one run examines."""
 
 Compare = Callable[[Array, Array], str | None]
-"""Returns how an array differs from the expected one; None if it does not."""
+"""A function that describes how an array differs from the expected one. It returns None if it does
+not."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +32,19 @@ class Finding:
     value: str = ""
     """The first value that differs."""
     difference: str | None = None
-    """Its difference when it and its node's operands are outputs; None if it does not differ
-    then."""
+    """How the value differs if the value and the operands of its node are outputs; None if it does
+    not differ then."""
     fused: tuple[str, ...] = ()
     """The nodes of the kernel that computes the value, if the value is wrong only while they are
     fused."""
     shown: tuple[str, ...] = ()
-    """The values that were made outputs to examine it."""
+    """The values that were made outputs to examine the first value that differs."""
     found: Arrays = field(default_factory=dict[str, Array])
     expected: Arrays = field(default_factory=dict[str, Array])
 
 
 class Search:
-    """Looks for the first difference between tessella and an oracle."""
+    """A search for the first difference between tessella and an oracle."""
 
     def __init__(
         self,
@@ -59,10 +60,11 @@ class Search:
         self.compare = compare
         self.tell = tell
         self.written: set[str] = set()
-        """The values that kernels write; making them outputs changes nothing."""
+        """The values that kernels write to memory; making them outputs does not change the
+        kernels."""
 
     def run(self) -> Finding:
-        """Return the finding; it has no differences if the model's outputs agree."""
+        """Search, and return the finding. It has no differences if the model's outputs agree."""
         graph = self.graph
         found, explanation = self.ours.run([])
         outputs = self._differences([o for o in graph.outputs if o in graph.maker], found)
@@ -83,9 +85,10 @@ class Search:
         return self._finding(outputs, explanation, value, sorted(around), fused)
 
     def _narrowed(self, value: str) -> str:
-        """Return the first wrong value upstream of a wrong one, among those that kernels write.
+        """Return the first wrong value among ``value``, which is wrong, and the values upstream
+        that kernels write.
 
-        The nearest ones upstream of it are right.
+        The nearest values upstream of the result that kernels write are right.
         """
         good: set[str] = set()
         while True:
@@ -103,7 +106,8 @@ class Search:
             value = self.graph.ordered(wrong)[0] if wrong else value
 
     def _hiding(self, values: Sequence[str]) -> str:
-        """Return one of the values that make the outputs right when they become outputs too."""
+        """Return one of ``values`` that hides the difference: the model's outputs are right if the
+        value is an output, too."""
         while len(values) > 1:
             half = values[: len(values) // 2]
             _, hidden = self._looked(half)
@@ -111,9 +115,10 @@ class Search:
         return values[0]
 
     def _looked(self, values: Sequence[str]) -> tuple[Mapping[str, str], bool]:
-        """Return which values differ when they are outputs, and whether nothing differs then.
+        """Run the model with ``values`` as further outputs. Returns how those of ``values`` that
+        are wrong differ, and whether nothing differs.
 
-        In the second case, the model's outputs agree too.
+        If nothing differs, the model's own outputs agree, too.
         """
         found, _ = self.ours.run(values)
         own = [name for name in self.graph.outputs if name in self.graph.maker]
@@ -136,7 +141,8 @@ class Search:
         reads: Sequence[str],
         fused: tuple[str, ...] = (),
     ) -> Finding:
-        """Return the finding, with the result if only the value's operands are outputs."""
+        """Return the finding about ``value``, after a run in which only ``value`` and the values
+        that it ``reads`` are further outputs."""
         shown = [*reads, *([] if value in reads else [value])]
         found, _ = self.ours.run(shown)
         difference = self._differences([value], found).get(value)
@@ -148,7 +154,7 @@ class Search:
 
 
 def _spaced(values: Sequence[str]) -> list[str]:
-    """Return some values, evenly spaced."""
+    """Return at most ``_AT_ONCE`` of the values, evenly spaced."""
     if len(values) <= _AT_ONCE:
         return list(values)
     return [values[i * len(values) // _AT_ONCE] for i in range(_AT_ONCE)]

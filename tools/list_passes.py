@@ -56,7 +56,7 @@ def _declaration(cls: type[ModulePass]) -> Iterator[str]:
 
 
 def _summary(cls: type[ModulePass]) -> str:
-    """Return the docstring's first sentence on one line."""
+    """Return the first sentence of a pass's docstring on one line; empty without a docstring."""
     doc = (cls.__doc__ or "").strip()
     if doc.startswith(f"{cls.__name__}("):
         return ""  # @dataclass generates a signature if there is no docstring.
@@ -79,7 +79,7 @@ def _default(field: dataclasses.Field[Any]) -> object:
 
 
 def _text(value: object) -> str:
-    """Return a value in the syntax of a pipeline."""
+    """Return the default value of an option in the syntax of a pipeline."""
     match value:
         case None | bool():
             return str(value).lower()

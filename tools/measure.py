@@ -21,7 +21,8 @@ from tessella.targets import threads
 Array = npt.NDArray[Any]
 
 _WINDOW, _LONGEST = 0.005, 1.0
-"""Seconds for which a process is observed, and waited for."""
+"""Seconds for which the load of the process is observed, and the most seconds of waiting until it
+is idle."""
 
 _IDLE = 0.05
 """The fraction of a core that an idle process uses at most."""
@@ -77,9 +78,9 @@ def interleave(
     """Time ``repeat`` turns of each contestant, interleaved, after ``warmup`` untimed rounds.
 
     Interleaving exposes all contestants to a disturbance of the machine. A turn is a pause, untimed
-    calls that refill the caches, and as many timed calls: one of each, or as many as fit into
-    ``turn`` seconds, so that short calls are timed together. ``evict`` is called instead of the
-    untimed calls; one call is then timed, with cold caches.
+    calls that refill the caches, and the same number of timed calls: one, or as many as fit into
+    ``turn`` seconds, so that short calls are timed together. If ``evict`` is given, it is called
+    instead of the untimed calls, and one call is timed with cold caches.
     """
     counts = {name: 1 if evict else _calls_in(turn, call) for name, call in contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -105,7 +106,7 @@ def _seconds(call: Callable[[], object], count: int) -> float:
 
 
 def _calls_in(seconds: float, call: Callable[[], object]) -> int:
-    """Return how many calls take this time; 1 if one takes longer."""
+    """Return how many calls take about ``seconds`` in total, at least 1."""
     if not seconds:
         return 1
     once = min(_seconds(call, 1) for _ in range(3))
@@ -126,7 +127,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what figures depend on: the processor, its load, and versions."""
+    """Return the facts that measurements depend on: the processor, its load, and versions."""
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
         "cpu": _cpu_name(),
@@ -139,7 +140,7 @@ def machine() -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    """Return the processor's name from Linux."""
+    """Return the processor's name: from ``/proc/cpuinfo`` on Linux, otherwise from Python."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -30,10 +30,10 @@ class OnnxNode:
     """A node of the graph."""
 
     name: str
-    """Its name in tessella: ``<OpType>_<index>`` for a node without a name."""
+    """The node's name in tessella: ``<OpType>_<index>`` for a node without a name."""
     op: str
     reads: tuple[str, ...]
-    """The values it reads, including those that its subgraphs capture."""
+    """The names of the values that the node reads, including those that its subgraphs capture."""
     makes: tuple[str, ...]
 
 
@@ -51,7 +51,8 @@ class OnnxGraph:
         return self.nodes[self.maker[value]]
 
     def inputs_of(self, value: str) -> list[str]:
-        """Return the values that a value's node reads and other nodes produce."""
+        """Return the values that the node of ``value`` reads, except those that no node
+        produces."""
         return [name for name in dict.fromkeys(self.node_of(value).reads) if name in self.maker]
 
     def upstream(self, value: str) -> set[str]:
@@ -102,14 +103,14 @@ def _captured(node: onnx.NodeProto) -> Iterator[str]:
         yield from (value.name for value in graph.output)
 
 
-# ** what the values are **
+# ** implementations that compute the values **
 
 
 class Oracle(Protocol):
-    """Another implementation."""
+    """Another implementation of ONNX, with which values are compared."""
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """Return the arrays of values, except those that are no tensors."""
+        """Return the arrays of the values ``names``, except values that are not tensors."""
         ...
 
 
@@ -122,7 +123,8 @@ class OnnxRuntime:
         self._feeds = feeds
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """Return arrays: see ``Oracle``. Raises ExecutionError with ONNX Runtime's message."""
+        """Return the arrays of values: see ``Oracle``. Raises ExecutionError with ONNX Runtime's
+        message."""
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -131,7 +133,7 @@ class OnnxRuntime:
         try:
             session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
             found = session.run(list(names), dict(self._feeds))
-        except Exception as error:  # it raises many types without a common base
+        except Exception as error:  # ONNX Runtime raises types without a common base
             raise ExecutionError(
                 f"ONNX Runtime cannot run the model: {error}", hint="--against reference"
             ) from error
@@ -147,7 +149,8 @@ class Reference:
         self._found: Arrays | None = None
 
     def values(self, names: Sequence[str]) -> Arrays:
-        """Return arrays: see ``Oracle``. Raises ExecutionError with its message."""
+        """Return the arrays of values: see ``Oracle``. Raises ExecutionError with the evaluator's
+        message."""
         if self._found is None:
             try:
                 with np.errstate(all="ignore"):
@@ -177,7 +180,7 @@ class NumPy:
 
 
 class Tessella:
-    """The compiled model."""
+    """The model as tessella compiles it."""
 
     def __init__(self, graph: OnnxGraph, feeds: Arrays, options: CheckedOptions) -> None:
         self._graph = graph
@@ -185,7 +188,8 @@ class Tessella:
         self._options = options
 
     def run(self, names: Sequence[str]) -> tuple[Arrays, Explanation]:
-        """Return the model's outputs and other values, and the explanation."""
+        """Compile and run the model. Returns the arrays of its outputs and of the values ``names``,
+        and its explanation."""
         model = Model(open_source(self._graph.with_outputs(names)), self._options)
         arrays = model.run(None, dict(self._feeds))
         outputs = [info.name for info in model.outputs]
@@ -200,7 +204,7 @@ _ORACLES: Mapping[str, Callable[[OnnxGraph, Arrays], Oracle]] = {
 
 
 def oracle(name: str, graph: OnnxGraph, feeds: Arrays) -> Oracle:
-    """Return the implementation that values are compared with."""
+    """Return the implementation ``name``, with which tessella's values are compared."""
     return _ORACLES[name](graph, feeds)
 
 
@@ -215,7 +219,8 @@ def _imported(module: str) -> Any:
 
 
 def _tensors(names: Sequence[str], found: Sequence[Any]) -> Arrays:
-    """Return the arrays whose elements tessella supports."""
+    """Return the arrays in ``found`` by name, except those with elements that tessella does not
+    support."""
     pairs = zip(names, found, strict=True)
     arrays = {name: np.asarray(x) for name, x in pairs if isinstance(x, np.ndarray | np.generic)}
     return {name: tagged(x) for name, x in arrays.items() if element_of(x.dtype) is not None}

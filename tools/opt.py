@@ -55,7 +55,7 @@ class Chunk:
 
 
 class BrokenError(Exception):
-    """A chunk cannot be processed further."""
+    """The error that a chunk of the input cannot be processed further."""
 
     def __init__(self, problems: Sequence[LocatedError]) -> None:
         super().__init__(problems)
@@ -71,7 +71,7 @@ class OptMain(xDSLOptMain):
         self.exit_code = 0
         super().__init__("Runs passes on IR, as mlir-opt does.", args)
 
-    # ** what the tool knows **
+    # ** dialects, passes, targets and options **
 
     def register_all_dialects(self) -> None:
         # The base class has just created a plain context, which holds no weights.
@@ -120,7 +120,8 @@ class OptMain(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(self._running(pipeline.passes)))
 
     def _running(self, steps: Sequence[ModulePass]) -> Sequence[ModulePass]:
-        """Return the passes that run for ``--places``; all of them without it."""
+        """Return those passes of ``steps`` that run for the devices of ``--places``; all passes
+        without the option."""
         if not self.args.places:
             return steps
         asked = asked_devices(self.args.places.split(","), targets.native().arch)
@@ -133,7 +134,7 @@ class OptMain(xDSLOptMain):
                 hint=did_you_mean(name, self.available_passes) or "--list-passes lists them all",
             )
 
-    # ** running **
+    # ** processing the input **
 
     def run(self) -> None:
         """Process the input and set ``exit_code``."""
@@ -161,13 +162,15 @@ class OptMain(xDSLOptMain):
             raise OptionError(f"cannot read the input: {error}") from error
 
     def _weights(self) -> WeightStore:
-        """Return the weights beside the input, if there are any: most passes do not need them."""
+        """Return the weights in the file beside the input. The store is empty if there is no file,
+        as most passes need no weights."""
         if self.args.input_file in (None, "-"):
             return WeightStore()
         return load_weights(weights_path(self.args.input_file))
 
     def _process(self, chunk: Chunk) -> tuple[str, list[LocatedError]]:
-        """Return the output for a chunk, or what is wrong with it."""
+        """Parse and verify a chunk and run the passes on it. Returns the output, which is empty
+        after an error, and the errors."""
         parser = LocatedParser(self.ctx, chunk.text, self.get_input_name(), chunk.first_line)
         try:
             module = self._parse(parser)
@@ -219,7 +222,7 @@ class OptMain(xDSLOptMain):
             error.add_note(f"tessella-opt: in the pass {step}")
             raise
 
-    # ** what comes out **
+    # ** output **
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         """Return the text of a chunk: IR with aliases, or another target's output."""
@@ -266,7 +269,8 @@ def _problem(op: Operation, error: Exception, line: int | None, after: str) -> L
 
 
 def _excerpt(op: Operation) -> str:
-    """Return the first line of an op that is not in the input."""
+    """Return the first line of an op's text, which errors show for an op that is not in the
+    input."""
     return str(op).partition("\n")[0]
 
 

@@ -27,7 +27,8 @@ FIRST_IR_VERSION = 4
 
 
 def load_tessella(path: Path, threads: int, places: Sequence[str] | None = None) -> Run:
-    """Load tessella at these places, its defaults if None; or an artifact."""
+    """Compile an ONNX file with tessella for ``places``, by default its default places, or load an
+    artifact. Returns a function that runs the model."""
     tessella: Any = importlib.import_module("tessella")
     if path.suffix == ".tsl":
         model = tessella.load(str(path), threads=threads)
@@ -37,7 +38,8 @@ def load_tessella(path: Path, threads: int, places: Sequence[str] | None = None)
 
 
 def load_onnxruntime(path: Path, threads: int) -> Run:
-    """Load ONNX Runtime's CPU provider with all optimizations, its default."""
+    """Load an ONNX file into ONNX Runtime's CPU provider with all optimizations, its default.
+    Returns a function that runs the model."""
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -47,7 +49,8 @@ def load_onnxruntime(path: Path, threads: int) -> Run:
 
 
 def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
-    """Load OpenVINO's CPU device in latency mode; unquantised ops compute in ``precision``."""
+    """Compile an ONNX file for OpenVINO's CPU device in latency mode; unquantised ops compute in
+    ``precision``. Returns a function that runs the model."""
     openvino: Any = importlib.import_module("openvino")
     core = openvino.Core()
     options: dict[str, Any] = {
@@ -61,7 +64,7 @@ def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
     request = compiled.create_infer_request()
 
     def run(feeds: Feeds) -> list[Array]:
-        # Sharing avoids copies between NumPy's memory and its own.
+        # Sharing avoids copies between NumPy's memory and OpenVINO's.
         results = request.infer(dict(feeds), share_inputs=True, share_outputs=True)
         return [np.asarray(results[output]) for output in compiled.outputs]
 
@@ -69,7 +72,8 @@ def load_openvino(path: Path, threads: int, precision: str = "f32") -> Run:
 
 
 def load_ncnn(path: Path, threads: int) -> Run:
-    """Load ncnn with float32 storage and arithmetic; its tool pnnx converts the model."""
+    """Load an ONNX file into ncnn with float32 storage and arithmetic, after ncnn's tool pnnx has
+    converted it. Returns a function that runs the model."""
     ncnn: Any = importlib.import_module("ncnn")
     with TemporaryDirectory() as folder:
         base = _converted(path, Path(folder))
@@ -92,7 +96,8 @@ def load_ncnn(path: Path, threads: int) -> Run:
 
 
 def _converted(path: Path, folder: Path) -> str:
-    """Return the prefix of ncnn's files.
+    """Convert an ONNX file to ncnn's files in ``folder``. Returns their path without the
+    extensions.
 
     pnnx treats weights as inputs if an old model also lists them as inputs. Its Python package
     imports torch, which the tool itself does not need.
@@ -118,7 +123,7 @@ def _converted(path: Path, folder: Path) -> str:
     return str(base)
 
 
-# The first one installed is the baseline for speed and values.
+# The first runtime that is installed is the baseline for speed and values.
 PEERS: dict[str, Callable[[Path, int], Run]] = {
     "onnxruntime": load_onnxruntime,
     "tessella": load_tessella,
@@ -128,12 +133,13 @@ PEERS: dict[str, Callable[[Path, int], Run]] = {
 
 
 def available(names: Sequence[str]) -> list[str]:
-    """Return the installed ones of these peers, and report the others."""
+    """Return those of the peers ``names`` that are installed, and print a note about the others."""
     for name in (absent := [name for name in names if importlib.util.find_spec(name) is None]):
         print(f"note: {name} is not installed and is left out")
     return [name for name in names if name not in absent]
 
 
 def load(peer: str, path: Path, threads: int) -> Run:
-    """Compile an ONNX file for a peer. The function's outputs are valid until its next call."""
+    """Compile an ONNX file for a peer, and return a function that runs the model. The outputs of
+    the function are valid until its next call."""
     return PEERS[peer](path, threads)

@@ -20,7 +20,7 @@ _WHEN = ("before", "after")
 
 
 def add_print_ir(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options that print the IR around passes."""
     group = parser.add_argument_group("the IR around passes, to stderr")
     for when in _WHEN:
         group.add_argument(
@@ -70,7 +70,8 @@ class IrPrinter(PassObserver):
 
 
 def _chosen(args: argparse.Namespace, when: str, names: Sequence[str]) -> Sequence[str]:
-    """Return the passes that the options for one side name."""
+    """Return the names of the passes that ``--print-ir-before`` or ``--print-ir-after`` selects;
+    ``when`` is ``before`` or ``after``. Raises OptionError for a pass that does not run."""
     if getattr(args, f"print_ir_{when}_all"):
         return names
     named: str | None = getattr(args, f"print_ir_{when}")

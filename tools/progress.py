@@ -33,7 +33,7 @@ def shown(*, wanted: bool = True) -> Generator[Progress]:
 
 
 class _ProgressLines:
-    """Occasional lines."""
+    """Progress as occasional lines of text."""
 
     def __init__(self) -> None:
         self._next = monotonic() + DELAY
@@ -45,11 +45,11 @@ class _ProgressLines:
             print(f"compiling: {text}", file=sys.stderr, flush=True)
 
     def stop(self) -> None:
-        """Nothing to remove."""
+        """Do nothing: lines stay at the terminal."""
 
 
 class _Bar:
-    """A line that changes, and disappears at the end."""
+    """Progress as one line that changes, and disappears at the end."""
 
     def __init__(self) -> None:
         self._start = monotonic() + DELAY
@@ -57,7 +57,7 @@ class _Bar:
         self._task: Any = None
 
     def tell(self, text: str) -> None:
-        """Show the current activity once it takes a while."""
+        """Show the current activity if the compilation has taken ``DELAY`` seconds."""
         if self._progress is None:
             if monotonic() < self._start:
                 return

@@ -23,7 +23,7 @@ _LARGE = 1 << 10
 """The least size in bytes of a weight that is worth feeding."""
 
 Test = Callable[[onnx.ModelProto], bool]
-"""Returns whether a valid model still shows the failure."""
+"""A function that returns whether a valid model still shows the failure."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ def size_of(model: onnx.ModelProto) -> Size:
 
 
 class Reducer:
-    """Holds the smallest model so far that passes the test."""
+    """A reduction, with the smallest model so far that passes the test."""
 
     def __init__(self, model: onnx.ModelProto, test: Test) -> None:
         self.smallest = model
         """The smallest model so far."""
         self.model = _typed(_rebuilt(model))
-        """The same with the types of all values."""
+        """The smallest model with the types of all values."""
         self._test = test
         self._tried: set[bytes] = set()
 
@@ -74,7 +74,8 @@ class Reducer:
                 return self.smallest
 
     def _accepts(self, candidate: onnx.ModelProto | None) -> bool:
-        """Return whether a candidate replaces the model."""
+        """Test a candidate that is valid and was not tested before, and make it the smallest model
+        if it passes. Returns whether it does; False for None."""
         typed = None if candidate is None else _valid(_tidy(candidate))
         if typed is None:
             return False
@@ -89,7 +90,7 @@ class Reducer:
         return True
 
     def _nodes(self) -> None:
-        """Remove runs of nodes, long ones first."""
+        """Try to remove runs of consecutive nodes, long ones first."""
         length = len(self.model.graph.node) // 2
         while length:
             start = len(self.model.graph.node) - length
@@ -100,13 +101,13 @@ class Reducer:
             length //= 2
 
     def _bypasses(self) -> None:
-        """Replace values by values of the same type that they are computed from."""
+        """Try to replace values by values of the same type that they are computed from."""
         for i in reversed(range(len(self.model.graph.node))):
             if i < len(self.model.graph.node):
                 any(map(self._accepts, bypassed(self.model, i)))
 
     def _outputs(self) -> None:
-        """Remove outputs, half of them first."""
+        """Try to remove runs of outputs, half of all outputs first."""
         length = len(self.model.graph.output) // 2
         while length:
             start = 0
@@ -116,13 +117,13 @@ class Reducer:
             length //= 2
 
     def _weights(self) -> None:
-        """Feed large weights as inputs, which shrinks the file."""
+        """Try to turn large weights into inputs, which shrinks the file."""
         for tensor in list(self.model.graph.initializer):
             if tensor.ByteSize() > _LARGE:
                 self._accepts(fed(self.model, tensor.name))
 
     def _dimensions(self) -> None:
-        """Shrink dimensions of inputs to 1, or to half."""
+        """Try to shrink dimensions of inputs to 1, 2 or half."""
         for value in list(self.model.graph.input):
             for axis, dim in enumerate(value.type.tensor_type.shape.dim):
                 for size in (1, 2, dim.dim_value // 2):
@@ -132,7 +133,7 @@ class Reducer:
                         break
 
 
-# ** candidates **
+# ** smaller models as candidates **
 
 
 def without_nodes(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.ModelProto | None:
@@ -166,8 +167,12 @@ def without_outputs(model: onnx.ModelProto, left_out: Collection[int]) -> onnx.M
 
 
 def bypassed(model: onnx.ModelProto, index: int) -> Iterator[onnx.ModelProto]:
-    """Yield the model without a node of one output, each time with a value of the same type in its
-    place."""
+    """Yield models without the node ``index``, each with an operand of the node in place of its
+    result.
+
+    Only an operand of the result's type is used. There are no models for a node with several
+    results, or with an output of the model as its result.
+    """
     graph, types = OnnxGraph(model), _types(model)
     node = graph.nodes[index]
     if len(node.makes) != 1 or node.makes[0] in graph.outputs or node.makes[0] not in types:
@@ -182,7 +187,7 @@ def bypassed(model: onnx.ModelProto, index: int) -> Iterator[onnx.ModelProto]:
 
 
 def fed(model: onnx.ModelProto, weight: str) -> onnx.ModelProto:
-    """Return the model with a weight as an input."""
+    """Return the model with the weight ``weight`` as an input instead of a constant."""
     tensor = next(t for t in model.graph.initializer if t.name == weight)
     value = helper.make_tensor_value_info(weight, tensor.data_type, tensor.dims)
     others = [v for v in model.graph.input if v.name != weight]
@@ -204,7 +209,7 @@ def resized(model: onnx.ModelProto, name: str, axis: int, size: int) -> onnx.Mod
 
 
 def fixed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """Return the model for these input shapes."""
+    """Return the model with these shapes of inputs; dependent types are inferred."""
     for name, shape in shapes.items():
         if shape:
             for axis, size in enumerate(shape):
@@ -220,7 +225,8 @@ def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def _renamed(node: onnx.NodeProto, old: str, new: str) -> onnx.NodeProto | None:
-    """Return a node that reads another value; None if a subgraph of it may read the old one."""
+    """Return a copy of a node that reads ``new`` instead of ``old``; None if the node has
+    subgraphs, which may read ``old``."""
     if any(a.HasField("g") or a.graphs for a in node.attribute):
         return None
     copy = onnx.NodeProto()
@@ -238,7 +244,8 @@ def _rebuilt(
     outputs: Sequence[onnx.ValueInfoProto] | None = None,
     weights: Sequence[onnx.TensorProto] | None = None,
 ) -> onnx.ModelProto:
-    """Return a copy of the model with other parts; types of inner values are left to inference."""
+    """Return a copy of the model with the nodes, inputs, outputs and weights given here instead of
+    its own; types of inner values are left to inference."""
     graph = model.graph
     new = helper.make_graph(
         graph.node if nodes is None else nodes,
@@ -256,7 +263,7 @@ def _rebuilt(
     )
 
 
-# ** validity **
+# ** types and validity of models **
 
 
 def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -268,7 +275,7 @@ def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """Return the model with types; None if it breaks ONNX's rules."""
+    """Return the model with the types of its values; None if it breaks ONNX's rules."""
     try:
         typed = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
         checker.check_model(typed, full_check=True)  # pyright: ignore[reportUnknownMemberType]
@@ -278,7 +285,7 @@ def _valid(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 def _tidy(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Remove nodes, inputs and weights that no output depends on; infer missing output shapes."""
+    """Return the model without nodes, inputs, weights and functions that no output depends on."""
     graph = OnnxGraph(model)
     ends = [name for name in graph.outputs if name in graph.maker]
     live = {*ends, *(name for end in ends for name in graph.upstream(end))}
@@ -309,7 +316,7 @@ def _all_nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
 
 
 def _types(model: onnx.ModelProto) -> Mapping[str, onnx.ValueInfoProto]:
-    """Return the values of known element type and rank, by name."""
+    """Return the values of known element type and rank, with their types, by name."""
     graph = model.graph
     values = [*graph.value_info, *graph.input, *graph.output]
     known = {v.name: v for v in values if v.type.tensor_type.HasField("shape")}

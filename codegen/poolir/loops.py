@@ -22,8 +22,8 @@ def loop(
     The body ends without a branch in the block ``last``; it may leave the loop elsewhere.
     ``before`` and ``after`` are the blocks around the loop. Each ``carried`` value has a type, a
     name, an initial value, and the name of its next value. With ``once``, the first iteration runs
-    without a test. The body begins in the block ``step.over`` then, and otherwise in the block of
-    the loop itself.
+    without a test. The body then begins in the block ``loop.over``, and otherwise in the block
+    ``step.over``.
     """
     head, step = f"loop.{over}", f"step.{over}"
     phis = [("i64", over, str(first), f"%{over}.next"), *carried]

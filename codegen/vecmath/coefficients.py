@@ -22,29 +22,30 @@ LN2_PARTS = {
     32: (0.693359375, -2.1219444170128554e-4),
     64: (0.6931471806019545, -4.2009150726810846e-11),
 }
-"""ln 2 as a sum of two: the first has few bits, so that its product with an exponent is exact."""
+"""ln 2 as a sum of two numbers: the first has few bits, so that its product with an exponent is
+exact."""
 
 LOG2_E_PARTS = {
     32: (1.4426950216293335, 1.925963033500011e-08),
     64: (1.4426950408889634, 2.0355273740931033e-17),
 }
-"""1 / ln 2 as a sum of two."""
+"""1 / ln 2 as a sum of two numbers."""
 
 LOG10_E_PARTS = {
     32: (0.4342944920063019, -1.0103049952192578e-08),
     64: (0.4342944819032518, 1.098319650216765e-17),
 }
-"""1 / ln 10 as a sum of two."""
+"""1 / ln 10 as a sum of two numbers."""
 
 LOG10_2_PARTS = {
     32: (0.301025390625, 4.605039066518657e-06),
     64: (0.3010299956640665, -8.532344317057107e-14),
 }
-"""ln 2 / ln 10 as a sum of two: the first has few bits, so that its product with an exponent is
-exact."""
+"""ln 2 / ln 10 as a sum of two numbers: the first has few bits, so that its product with an
+exponent is exact."""
 
 HALF_PI_PARTS_FUSED = (1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15)
-"""pi / 2 as a sum of three f32, each rounded down, so that none changes the sign of a zero."""
+"""pi / 2 as a sum of three f32, each rounded down, so that no part changes the sign of a zero."""
 
 HALF_PI_PARTS = (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5633440682570896e-12)
 """pi / 2 as a sum of four f32 with few bits, so that their products with small integers are
@@ -72,7 +73,8 @@ EXP = {
         2.091377824626925e-09,
     ),
 }
-"""(exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2. Errors of exp: 1.1e-8, 3.4e-18."""
+"""Coefficients of (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2. Errors of exp in f32 and f64:
+1.1e-8, 3.4e-18."""
 
 EXP2 = {
     32: (
@@ -98,7 +100,7 @@ EXP2 = {
         2.5729324177362305e-11,
     ),
 }
-"""(2^r - 1) / r for |r| <= 1/2. Errors of 2^r: 9.2e-9, 2.0e-17."""
+"""Coefficients of (2^r - 1) / r for |r| <= 1/2. Errors of 2^r in f32 and f64: 9.2e-9, 2.0e-17."""
 
 SINH = {
     32: (0.1666666716337204, 0.008333339355885983, 0.00019838102161884308, 2.806280235745362e-06),
@@ -113,7 +115,8 @@ SINH = {
         2.8445264169895285e-15,
     ),
 }
-"""(sinh(x) - x) / x^3 in x^2, for |x| <= 1. Errors of sinh: 4.0e-9, 8.0e-18."""
+"""Coefficients of (sinh(x) - x) / x^3 in x^2, for |x| <= 1. Errors of sinh in f32 and f64: 4.0e-9,
+8.0e-18."""
 
 LOG = (
     0.3333333134651184,
@@ -125,7 +128,8 @@ LOG = (
     0.12622319161891937,
     -0.0790274366736412,
 )
-"""f32: (log1p(f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2). Error of log1p: 2.0e-8."""
+"""Coefficients for f32 of (log1p(f) - f + f^2 / 2) / f^3 for sqrt(1/2) <= 1 + f <= sqrt(2). Error
+of log1p: 2.0e-8."""
 
 LOG_ATANH = (
     0.666666666666667,
@@ -136,7 +140,8 @@ LOG_ATANH = (
     0.15331721600556042,
     0.14616449685043406,
 )
-"""f64: (2 atanh(s) - 2 s) / s^3 in s^2, with s = f / (2 + f), for the same f. Error: 4.6e-18."""
+"""Coefficients for f64 of (2 atanh(s) - 2 s) / s^3 in s^2, with s = f / (2 + f), for the f of LOG.
+Error: 4.6e-18."""
 
 ERF = (
     0.12837916612625122,
@@ -149,7 +154,8 @@ ERF = (
     0.00011764153168769553,
     -9.256295925297309e-06,
 )
-"""f32: -log(erfc(x)) / x - 1 for 0 <= x <= 3.95, where erf rounds to 1. Error of erf: 8.2e-9."""
+"""Coefficients for f32 of -log(erfc(x)) / x - 1 for 0 <= x <= 3.95, where erf rounds to 1. Error of
+erf: 8.2e-9."""
 
 SIN = {
     32: (
@@ -168,7 +174,8 @@ SIN = {
         -7.586685070091267e-13,
     ),
 }
-"""(sin(r) - r) / r^3 in r^2, for |r| <= pi / 4. Errors of sin: 3.4e-9, 6.3e-18."""
+"""Coefficients of (sin(r) - r) / r^3 in r^2, for |r| <= pi / 4. Errors of sin in f32 and f64:
+3.4e-9, 6.3e-18."""
 
 COS = {
     32: (0.0416666641831398, -0.001388830249197781, 2.454789137118496e-05),
@@ -181,7 +188,8 @@ COS = {
         -1.1382614868556325e-11,
     ),
 }
-"""(cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4. Errors of cos: 8.3e-10, 1.2e-18."""
+"""Coefficients of (cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4. Errors of cos in f32 and
+f64: 8.3e-10, 1.2e-18."""
 
 ASIN = {
     32: (
@@ -207,7 +215,8 @@ ASIN = {
         0.0287599097630562,
     ),
 }
-"""(asin(x) - x) / x^3 in x^2, for |x| <= 1/2. Errors of asin: 1.7e-8, 4.8e-18."""
+"""Coefficients of (asin(x) - x) / x^3 in x^2, for |x| <= 1/2. Errors of asin in f32 and f64:
+1.7e-8, 4.8e-18."""
 
 ATAN = {
     32: (
@@ -235,8 +244,8 @@ ATAN = {
         -0.01917392228554793,
     ),
 }
-"""(atan(x) - x) / x^3 in x^2; of f32 for |x| <= 1, of f64 for |x| <= tan(pi / 8). Errors of atan:
-2.5e-8, 7.2e-18."""
+"""Coefficients of (atan(x) - x) / x^3 in x^2, for |x| <= 1 in f32 and |x| <= tan(pi / 8) in f64.
+Errors of atan in f32 and f64: 2.5e-8, 7.2e-18."""
 
 POW_LOG2 = (
     -0.72134752124448,
@@ -251,7 +260,8 @@ POW_LOG2 = (
     0.15277970200915308,
     -0.08686404083231995,
 )
-"""In f64, for f32: (log2(1 + f) - f / ln 2) / f^2, for the f of LOG. Error of log2: 2.1e-10."""
+"""Coefficients in f64, for pow of f32, of (log2(1 + f) - f / ln 2) / f^2, for the f of LOG. Error
+of log2: 2.1e-10."""
 
 POW_EXP2 = (
     0.6931471805601153,
@@ -262,7 +272,7 @@ POW_EXP2 = (
     0.00015461461417563122,
     1.52966412730566e-05,
 )
-"""In f64, for f32: (2^r - 1) / r for |r| <= 1/2. Error of 2^r: 1.1e-10."""
+"""Coefficients in f64, for pow of f32, of (2^r - 1) / r for |r| <= 1/2. Error of 2^r: 1.1e-10."""
 
 HALF_PI_PARTS_64 = (
     1.5707963267341256,
@@ -270,14 +280,14 @@ HALF_PI_PARTS_64 = (
     2.0222662487111665e-21,
     8.4784276603689e-32,
 )
-"""pi / 2 as a sum of four f64, three of them with 33 bits, whose products with 20-bit integers are
-exact."""
+"""pi / 2 as a sum of four f64. The products of three of them, with 33 bits each, with 20-bit
+integers are exact."""
 
 HALF_PI_LOW = 6.123233995736766e-17
 """pi / 2 minus the nearest f64."""
 
 TWO_OVER_ROOT_PI = (1.1283791670955126, 1.533545961316588e-17)
-"""2 / sqrt(pi) as a sum of two."""
+"""2 / sqrt(pi) as a sum of two numbers."""
 
 ERF_64 = (
     -0.37612638903183754,
@@ -293,7 +303,8 @@ ERF_64 = (
     -1.1500357159785296e-09,
     6.174097221305255e-11,
 )
-"""f64: (erf(x) - 2 x / sqrt(pi)) / x^3 in x^2, for |x| <= 1. Error of erf: 7.8e-18."""
+"""Coefficients for f64 of (erf(x) - 2 x / sqrt(pi)) / x^3 in x^2, for |x| <= 1. Error of erf:
+7.8e-18."""
 
 ERFC_64 = (
     0.5641901343390505,
@@ -313,10 +324,11 @@ ERFC_64 = (
     1566227.7271460989,
     -542779.238213111,
 )
-"""f64: erfc(x) exp(x^2) (x + 3) in 1 / (x + 3), for 1 <= x <= 5.95. Error of erf: 2.4e-18."""
+"""Coefficients for f64 of erfc(x) exp(x^2) (x + 3) in 1 / (x + 3), for 1 <= x <= 5.95. Error of
+erf: 2.4e-18."""
 
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-"""2 / 3 as a sum of two."""
+"""2 / 3 as a sum of two numbers."""
 
 POW_ATANH = (
     0.40000000000000024,
@@ -327,4 +339,5 @@ POW_ATANH = (
     0.1328594759441496,
     0.12913739291129622,
 )
-"""f64: (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2, for s as in LOG_ATANH. Error: 1.3e-19."""
+"""Coefficients for f64 of (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2, for s as in LOG_ATANH. Error:
+1.3e-19."""

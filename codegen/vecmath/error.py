@@ -10,10 +10,12 @@ from tessella.codegen.vecmath.piecewise import piecewise
 
 
 def erf(x: Lanes) -> Lanes:
-    """1 - exp(-g), with g = -log(erfc(|x|)) as a polynomial; g is close to a parabola.
+    """Return erf(x) as 1 - exp(-g), with g = -log(erfc(|x|)) as a polynomial; g is close to a
+    parabola.
 
     The closer the result is to 1, the less the error of g matters, and no division is needed.
-    Targets that look up coefficients in registers use a polynomial for each interval.
+    Targets that look up coefficients in registers use a polynomial for each interval. f64 has other
+    formulas.
     """
     if x.type.bits == 64:
         return _erf_64(x)
@@ -25,8 +27,8 @@ def erf(x: Lanes) -> Lanes:
 
 
 def _erf_64(x: Lanes) -> Lanes:
-    """x P(x^2) up to 1, then 1 - exp(-x^2) Q(t) t with t = 1 / (x + 3). The result rounds to 1 from
-    5.95 on."""
+    """Return erf(x) of f64: x P(x^2) for |x| < 1, otherwise 1 - exp(-x^2) Q(t) t with t = 1 / (x +
+    3). The result rounds to 1 from 5.95 on."""
     a = x.abs()
     square = a * a
     high, low = TWO_OVER_ROOT_PI

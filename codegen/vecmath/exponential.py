@@ -27,10 +27,10 @@ class Format:
     """1.5 * 2^mantissa: adding it leaves the nearest integer in the lowest bits."""
 
     exp_least: float
-    """Below this, exp rounds to 0."""
+    """The argument below which exp rounds to 0."""
 
     exp_most: float
-    """Above this, exp overflows."""
+    """The argument above which exp overflows."""
 
 
 FORMATS = {
@@ -41,20 +41,22 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Power:
-    """2^n for an integer n, which is stored as a float and as the low bits of another one."""
+    """The power 2^n for an integer n, which is stored as a float and as the low bits of another
+    float."""
 
     n: Lanes
     shifted: Lanes
-    """n plus the format's magic number."""
+    """The float n + magic: its low bits are the integer n."""
 
 
 def nearest(shifted: Lanes) -> Power:
-    """Read the integer of a value to which the format's magic number has been added."""
+    """Return the power 2^n for the integer n nearest to a value, to which the format's magic number
+    has been added."""
     return Power(shifted - FORMATS[shifted.type.bits].magic, shifted)
 
 
 def power_of_two(power: Power, extra: int = 0) -> Lanes:
-    """2^(n + extra), which must be a normal number, from the exponent's bits alone."""
+    """Return 2^(n + extra), which must be a normal number, from the exponent's bits alone."""
     form = FORMATS[power.n.type.bits]
     exponent = power.shifted.bits() << form.mantissa
     return (exponent + (form.one + (extra << form.mantissa))).floats()
@@ -66,7 +68,7 @@ def scales(x: Lanes) -> bool:
 
 
 def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
-    """x * 2^(n + extra), rounded once, for 1/2 < |x| < 2. The result may be denormal, 0 or
+    """Return x * 2^(n + extra), rounded once, for 1/2 < |x| < 2. The result may be denormal, 0 or
     infinite."""
     if scales(x):
         return _scaled(x, power.n + float(extra) if extra else power.n)
@@ -79,7 +81,8 @@ def scale(x: Lanes, power: Power, extra: int = 0) -> Lanes:
 
 
 def _scaled(x: Lanes, n: Lanes) -> Lanes:
-    """The machine's instruction; LLVM's `ldexp` becomes the same with a conversion before it."""
+    """Return x * 2^n by the machine's instruction. LLVM's `ldexp` would become that instruction
+    with a conversion before it."""
     bits = x.type.bits
     sizes = (size for size in (128, 256) if size >= x.type.lanes * bits)
     width = next(sizes, 512)
@@ -98,19 +101,19 @@ def _scaled(x: Lanes, n: Lanes) -> Lanes:
 
 
 def _reduce(x: Lanes) -> tuple[Power, Lanes]:
-    """n and r of exp(x) = 2^n exp(r)."""
+    """Return 2^n and r of exp(x) = 2^n exp(r)."""
     power = nearest(fma(x, LOG2_E, FORMATS[x.type.bits].magic))
     high, low = LN2_PARTS[x.type.bits]
     return power, fma(power.n, -low, fma(power.n, -high, x))
 
 
 def _exp_minus_one(r: Lanes) -> Lanes:
-    """exp(r) - 1 for |r| <= ln(2) / 2."""
+    """Return exp(r) - 1 for |r| <= ln(2) / 2."""
     return fma(r * r, polynomial(r, EXP[r.type.bits]), r)
 
 
 def scaled_exp(x: Lanes, extra: int) -> Lanes:
-    """exp(x) * 2^extra; x may have any value."""
+    """Return exp(x) * 2^extra; x may have any value."""
     form = FORMATS[x.type.bits]
     power, r = _reduce(_within(x, form.exp_least, form.exp_most - extra))
     return scale(polynomial(r, (1.0, 1.0, *EXP[x.type.bits])), power, extra)
@@ -119,21 +122,21 @@ def scaled_exp(x: Lanes, extra: int) -> Lanes:
 def _within(x: Lanes, least: float, most: float) -> Lanes:
     """Clamp an argument to the range beyond which the result is 0 or infinite.
 
-    Machines that scale need no upper bound. A huge argument has a huge n and an arbitrary r; a
-    polynomial of even degree close to exp gives a positive number for it, or NaN, which `vscalefps`
-    takes to infinity.
+    Machines that scale by powers of two need no upper bound. A huge argument has a huge n and an
+    arbitrary r. The polynomial, of even degree and close to exp, gives a positive number for that
+    r, or NaN, which `vscalefps` takes to infinity.
     """
     x = x.at_least(least)
     return x if scales(x) else x.at_most(most)
 
 
 def exp(x: Lanes) -> Lanes:
-    """e^x."""
+    """Return e^x."""
     return scaled_exp(x, 0)
 
 
 def exp2(x: Lanes) -> Lanes:
-    """2^x."""
+    """Return 2^x."""
     form = FORMATS[x.type.bits]
     x = _within(x, form.exp_least * LOG2_E, form.exp_most * LOG2_E)
     power = nearest(x + form.magic)
@@ -142,12 +145,12 @@ def exp2(x: Lanes) -> Lanes:
 
 
 def expm1(x: Lanes) -> Lanes:
-    """e^x - 1, accurate near 0: 2 (2^(n-1) (exp(r) - 1) + (2^(n-1) - 1/2))."""
+    """Return e^x - 1, accurate near 0: 2 (2^(n-1) (exp(r) - 1) + (2^(n-1) - 1/2))."""
     return expm1_bounded(x.at_most(FORMATS[x.type.bits].exp_most)).with_sign_of(x)
 
 
 def expm1_bounded(x: Lanes) -> Lanes:
-    """expm1 of an x that does not overflow; a zero loses its sign."""
+    """Return e^x - 1 for an x for which e^x does not overflow; a zero loses its sign."""
     form = FORMATS[x.type.bits]
     least = -(form.mantissa + 3) / LOG2_E
     power, r = _reduce(x.at_least(least))

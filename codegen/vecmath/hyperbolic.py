@@ -10,7 +10,8 @@ from tessella.codegen.vecmath.piecewise import piecewise
 
 
 def sinh(x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) up to 1, and h - 1 / (4 h) with h = exp(|x|) / 2 beyond."""
+    """Return sinh(x): x + x^3 P(x^2) for |x| <= 1, otherwise h - 1 / (4 h) with h = exp(|x|) / 2
+    and the sign of x."""
     magnitude = x.abs()
     square = x * x
     near = fma(x * square, polynomial(square, SINH[x.type.bits]), x)
@@ -20,13 +21,14 @@ def sinh(x: Lanes) -> Lanes:
 
 
 def cosh(x: Lanes) -> Lanes:
-    """h + 1 / (4 h) with h = exp(|x|) / 2."""
+    """Return cosh(x): h + 1 / (4 h) with h = exp(|x|) / 2."""
     half = scaled_exp(x.abs(), -1)
     return half + 0.25 / half
 
 
 def tanh(x: Lanes) -> Lanes:
-    """-E / (E + 2) with E = expm1(-2 |x|), which is accurate near 0 and near 1.
+    """Return tanh(x): -E / (E + 2) with E = expm1(-2 |x|), which is accurate near 0 and near 1, and
+    the sign of x.
 
     Targets that look up coefficients in registers use a polynomial for each interval for f32.
     """

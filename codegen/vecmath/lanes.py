@@ -26,7 +26,7 @@ class Lanes:
         return self.value.type
 
     def like(self, number: float) -> Lanes:
-        """A constant of this value's type."""
+        """Return a constant of this value's type."""
         return Lanes(self.w, constant(self.type, number))
 
     def _with(self, opcode: str, other: Lanes | float) -> Lanes:
@@ -70,54 +70,55 @@ class Lanes:
         return self._with("shl", other)
 
     def __rshift__(self, other: int) -> Lanes:
-        """Arithmetic right shift."""
+        """Write an arithmetic right shift."""
         return self._with("ashr", other)
 
     def is_(self, predicate: str, other: Lanes | float) -> Lanes:
-        """A mask: `x.is_("olt", 0.0)`, with the predicates of `fcmp` and `icmp`."""
+        """Write a comparison and return its mask: `x.is_("olt", 0.0)`, with the predicates of
+        `fcmp` and `icmp`."""
         right = other if isinstance(other, Lanes) else self.like(other)
         opcode = f"{'fcmp' if self.type.is_float else 'icmp'} {predicate}"
         return Lanes(self.w, self.w.compare(opcode, self.value, right.value))
 
     def bits(self) -> Lanes:
-        """The float's bits as an integer."""
+        """Return the float's bits as an integer."""
         return Lanes(self.w, self.w.cast("bitcast", self.value, self.type.integer))
 
     def floats(self) -> Lanes:
-        """The integer's bits as a float."""
+        """Return the integer's bits as a float."""
         return self.cast("bitcast", f"f{self.type.bits}")
 
     def cast(self, opcode: str, element: str) -> Lanes:
-        """The lanes converted to another element: `x.cast("fpext", "f64")`."""
+        """Return the lanes converted to another element: `x.cast("fpext", "f64")`."""
         return Lanes(self.w, self.w.cast(opcode, self.value, self.type.of(element)))
 
     def intrinsic(self, name: str, *others: Lanes) -> Lanes:
-        """`llvm.NAME` of this and other operands."""
+        """Return `llvm.NAME` of this value and other operands."""
         return Lanes(self.w, self.w.intrinsic(name, self.value, *(o.value for o in others)))
 
     def abs(self) -> Lanes:
-        """The value without its sign."""
+        """Return the value without its sign."""
         return self.intrinsic("fabs")
 
     def sqrt(self) -> Lanes:
-        """The correctly rounded square root; NaN below zero."""
+        """Return the correctly rounded square root; NaN below zero."""
         return self.intrinsic("sqrt")
 
     def with_sign_of(self, other: Lanes) -> Lanes:
-        """This magnitude and the other's sign."""
+        """Return this value with the sign of ``other``."""
         return self.intrinsic("copysign", other)
 
     def at_least(self, bound: float) -> Lanes:
-        """The larger one of this and the bound; NaN stays NaN."""
+        """Return the larger one of this value and the bound; NaN stays NaN."""
         return Lanes(self.w, minmax(self.w, "maximumf", self.value, self.like(bound).value))
 
     def at_most(self, bound: float) -> Lanes:
-        """The smaller one of this and the bound; NaN stays NaN."""
+        """Return the smaller one of this value and the bound; NaN stays NaN."""
         return Lanes(self.w, minmax(self.w, "minimumf", self.value, self.like(bound).value))
 
 
 def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
-    """a * b + c; with one rounding where the machine can."""
+    """Return a * b + c, with one rounding where the machine can."""
     right = b if isinstance(b, Lanes) else a.like(b)
     added = c if isinstance(c, Lanes) else a.like(c)
     if a.w.target.fused_multiply_add:
@@ -126,7 +127,7 @@ def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
 
 
 def where(condition: Lanes, a: Lanes | float, b: Lanes | float) -> Lanes:
-    """``a`` where the condition holds, else ``b``; one of them must not be a number."""
+    """Return ``a`` where the condition is true, else ``b``; one of them must not be a number."""
     like = a if isinstance(a, Lanes) else b
     assert isinstance(like, Lanes)
     first = a if isinstance(a, Lanes) else like.like(a)
@@ -135,9 +136,10 @@ def where(condition: Lanes, a: Lanes | float, b: Lanes | float) -> Lanes:
 
 
 def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """c0 + c1 x + c2 x^2 + ..., by Horner's rule: the fewest instructions.
+    """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule: the fewest instructions.
 
-    The chain is long, but loops over many elements run several chains at once.
+    The chain of dependent instructions is long, but loops over many elements run several chains at
+    once.
     """
     result = x.like(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):

@@ -30,7 +30,7 @@ _LEAST_NORMAL = {32: 2.0**-126, 64: 2.0**-1022}
 
 
 def _exponent(x: Lanes) -> Lanes:
-    """k, as an integer; x must be a positive normal number."""
+    """Return k of x = 2^k (1 + f), as an integer; x must be a positive normal number."""
     return (x.bits() - _ROOT_HALF[x.type.bits]) >> FORMATS[x.type.bits].mantissa
 
 
@@ -42,7 +42,7 @@ def _as_float(k: Lanes) -> Lanes:
 
 
 def _tail(f: Lanes) -> Lanes:
-    """log1p(f) - f."""
+    """Return log1p(f) - f."""
     half_square = f * f * 0.5
     if f.type.bits == 32:
         return fma(f * f * f, polynomial(f, LOG), -half_square)
@@ -53,7 +53,7 @@ def _tail(f: Lanes) -> Lanes:
 
 
 def split_normal(x: Lanes) -> tuple[Lanes, Lanes]:
-    """k, as a float, and f of a positive normal x."""
+    """Return k, as a float, and f of x = 2^k (1 + f), for a positive normal x."""
     k = _exponent(x)
     return _as_float(k), _fraction(x, k)
 
@@ -64,7 +64,8 @@ def _fraction(x: Lanes, k: Lanes) -> Lanes:
 
 
 def split(x: Lanes) -> tuple[Lanes, Lanes]:
-    """Return k and f of a positive x; denormals are scaled up first."""
+    """Return k, as a float, and f of x = 2^k (1 + f), for a positive x; denormals are scaled up
+    first."""
     digits = FORMATS[x.type.bits].mantissa
     small = x.is_("olt", _LEAST_NORMAL[x.type.bits])
     k, f = split_normal(where(small, x * 2.0**digits, x))
@@ -72,34 +73,35 @@ def split(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _special(x: Lanes, result: Lanes) -> Lanes:
-    """Add the limits: -inf for 0, inf for inf, NaN for negative numbers and NaN."""
+    """Return ``result`` with the logarithm's special cases: -inf for 0, inf for inf, NaN for
+    negative numbers and NaN."""
     result = where(x.is_("oeq", math.inf), x, result)
     result = where(x.is_("oeq", 0.0), -math.inf, result)
     return where(x.is_("oge", 0.0), result, math.nan)
 
 
 def _assemble(k: Lanes, f: Lanes, tail: Lanes) -> Lanes:
-    """k ln 2 + f + tail, small terms first."""
+    """Return k ln 2 + f + tail, with the small terms added first."""
     high, low = LN2_PARTS[f.type.bits]
     return fma(k, high, f + fma(k, low, tail))
 
 
 def log(x: Lanes) -> Lanes:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     k, f = split(x)
     return _special(x, _assemble(k, f, _tail(f)))
 
 
 def log2(x: Lanes) -> Lanes:
-    """k + (f + tail) / ln 2, with 1 / ln 2 in two parts."""
+    """Return log2(x): k + (f + tail) / ln 2, with 1 / ln 2 in two parts."""
     k, f = split(x)
     product, rest = _product(f, LOG2_E_PARTS[x.type.bits])
     return _special(x, (k + product) + rest)
 
 
 def log10(x: Lanes) -> Lanes:
-    """k ln 2 / ln 10 + (f + tail) / ln 10 plus the rounding error of the sum: powers of 10 are
-    exact."""
+    """Return log10(x): k ln 2 / ln 10 + (f + tail) / ln 10 plus the rounding error of the sum.
+    Powers of 10 are exact."""
     k, f = split(x)
     high, low = LOG10_2_PARTS[x.type.bits]
     product, rest = _product(f, LOG10_E_PARTS[x.type.bits])
@@ -110,7 +112,8 @@ def log10(x: Lanes) -> Lanes:
 
 
 def _product(f: Lanes, factor: tuple[float, float]) -> tuple[Lanes, Lanes]:
-    """log1p(f) times a factor that is a sum of two: f times its first part, and the remainder."""
+    """Return log1p(f) times a factor that is a sum of two numbers, as two summands: f times the
+    factor's first part, and the remainder."""
     high, low = factor
     product = f * high
     lost = fma(f, high, -product)
@@ -118,12 +121,12 @@ def _product(f: Lanes, factor: tuple[float, float]) -> tuple[Lanes, Lanes]:
 
 
 def log1p(x: Lanes) -> Lanes:
-    """log(1 + x), with f = x 2^-k + (2^-k - 1), which is exact for k = 0."""
+    """Return log(1 + x), with f = x 2^-k + (2^-k - 1), which is exact for k = 0."""
     form = FORMATS[x.type.bits]
     total = x + 1.0
     k = _exponent(total)
     down = (x.like(1.0).bits() - (k << form.mantissa)).floats()
-    # 2^-k is not normal for the largest k; x + 1 is x long before.
+    # 2^-k is not normal for the largest k, but x + 1 rounds to x already for smaller ones.
     f = where(k.is_("sgt", form.mantissa + 2), _fraction(total, k), fma(x, down, down - 1.0))
     result = _special(total, _assemble(_as_float(k), f, _tail(f)))
     # The result for the tiniest arguments is the argument, with its sign.
@@ -131,12 +134,13 @@ def log1p(x: Lanes) -> Lanes:
 
 
 def _large(x: Lanes) -> Lanes:
-    """The mask of values for which x^2 + 1 rounds to x^2."""
+    """Return the mask of the values for which x^2 + 1 rounds to x^2."""
     return x.is_("ogt", 2.0 ** (FORMATS[x.type.bits].mantissa // 2 + 2))
 
 
 def asinh(x: Lanes) -> Lanes:
-    """log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) for large x."""
+    """Return asinh(x): log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))), or log(2 |x|) for large x, with the
+    sign of x."""
     a = x.abs()
     square = a * a
     argument = a + square / ((square + 1.0).sqrt() + 1.0)
@@ -146,7 +150,7 @@ def asinh(x: Lanes) -> Lanes:
 
 
 def acosh(x: Lanes) -> Lanes:
-    """log1p(t + sqrt(2 t + t^2)) with t = x - 1; log(2 x) for large x."""
+    """Return acosh(x): log1p(t + sqrt(2 t + t^2)) with t = x - 1; log(2 x) for large x."""
     t = x - 1.0
     argument = t + fma(t, t, t * 2.0).sqrt()
     large = _large(x)
@@ -155,6 +159,6 @@ def acosh(x: Lanes) -> Lanes:
 
 
 def atanh(x: Lanes) -> Lanes:
-    """log1p(2 |x| / (1 - |x|)) / 2."""
+    """Return atanh(x): log1p(2 |x| / (1 - |x|)) / 2 with the sign of x."""
     a = x.abs()
     return (log1p((a + a) / (1.0 - a)) * 0.5).with_sign_of(x)

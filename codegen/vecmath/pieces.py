@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pieces:
-    """For a >= 0, f(a) = max(c0, r) + c1 r + c2 r^2 + ... with r = a - n width.
+    """An odd function f by intervals: for a >= 0, f(a) = max(c0, r) + c1 r + c2 r^2 + ... with r =
+    a - n width.
 
     ``n`` is the nearest integer of a / width. c0 is 0 where n is 0, so that the result is accurate
     near 0; everywhere else it is more than any r. The last piece ends where f rounds to its limit.
@@ -22,7 +23,7 @@ class Pieces:
     """The width of an interval."""
 
     coefficients: tuple[tuple[float, ...], ...]
-    """c0 of each n, c1 of each n, ..."""
+    """The coefficients by power: c0 for each n, then c1 for each n, ..."""
 
     @property
     def end(self) -> float:
@@ -143,7 +144,7 @@ ERF = Pieces(
         ),
     ),
 )
-"""f32. Error of erf: 5.0e-8."""
+"""erf by intervals, for f32. Error of erf: 5.0e-8."""
 
 TANH = Pieces(
     width=0.28741455078125,
@@ -354,4 +355,4 @@ TANH = Pieces(
         ),
     ),
 )
-"""f32. Error of tanh: 9.7e-8."""
+"""tanh by intervals, for f32. Error of tanh: 9.7e-8."""

@@ -16,7 +16,7 @@ from tessella.codegen.vecmath.whole import in_whole_vectors
 
 
 def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
-    """Evaluate the odd function of the pieces."""
+    """Return the value at x of the odd function that ``pieces`` describes."""
     a = x.abs().at_most(pieces.end)
     magic = FORMATS[x.type.bits].magic
     shifted = fma(a, 1 / pieces.width, magic)
@@ -30,7 +30,8 @@ def piecewise(x: Lanes, pieces: Pieces) -> Lanes:
 
 
 def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
-    """Look up table entries by index. The table has the lanes of one or two vectors.
+    """Return the table entry at each lane's index. The table has as many entries as one or two
+    vectors have lanes.
 
     Only the low bits of the index count.
     """

@@ -24,7 +24,7 @@ from tessella.codegen.vecmath.logarithm import split, split_normal
 
 
 def _log2(magnitude: Lanes) -> Lanes:
-    """log2 of an f32's magnitude as f64, in which f32's denormals are normal."""
+    """Return log2 of the magnitude of an f32, as f64, in which f32's denormals are normal."""
     k, f = split_normal(magnitude.cast("fpext", "f64"))
     result = fma(f * f, polynomial(f, POW_LOG2), fma(f, LOG2_E, k))
     result = where(magnitude.is_("oeq", 0.0), -math.inf, result)
@@ -32,7 +32,7 @@ def _log2(magnitude: Lanes) -> Lanes:
 
 
 def _exp2(exponent: Lanes) -> Lanes:
-    """2^exponent as f32; the intermediate f64 represents all powers of f32."""
+    """Return 2^exponent as f32; the intermediate f64 represents all powers of f32."""
     exponent = exponent.at_most(140.0).at_least(-160.0)
     power = nearest(exponent + FORMATS[64].magic)
     r = exponent - power.n
@@ -43,11 +43,11 @@ def _exp2(exponent: Lanes) -> Lanes:
 # ** f64 **
 
 Pair = tuple[Lanes, Lanes]
-"""A number as the sum of two, the second of them small."""
+"""A number as the sum of two floats, the second of them small."""
 
 
 def product(a: Lanes, b: Lanes | float) -> Pair:
-    """a * b, and its rounding error."""
+    """Return a * b and its rounding error."""
     right = b if isinstance(b, Lanes) else a.like(b)
     total = a * right
     if a.w.target.fused_multiply_add:
@@ -57,7 +57,7 @@ def product(a: Lanes, b: Lanes | float) -> Pair:
 
 
 def _halves(x: Lanes) -> Pair:
-    """Split x into a sum of two with half the bits each, whose products are exact."""
+    """Split x into a sum of two floats with half the bits each. Products of halves are exact."""
     high = (x.bits() & -(1 << 27)).floats()
     return high, x - high
 
@@ -68,13 +68,14 @@ def _times(a: Pair, b: Pair) -> Pair:
 
 
 def _normal(high: Lanes, low: Lanes) -> Pair:
-    """Normalise a sum of two: the second part becomes small. The first one must be larger."""
+    """Return a sum of two floats in which the second is small. ``high`` must be larger than
+    ``low``."""
     total = high + low
     return total, low - (total - high)
 
 
 def _log2_pair(magnitude: Lanes) -> Pair:
-    """log2 as k + (2 s + s^3 (2/3 + s^2 P(s^2))) / ln 2 with s = f / (2 + f)."""
+    """Return log2 as a pair: k + (2 s + s^3 (2/3 + s^2 P(s^2))) / ln 2 with s = f / (2 + f)."""
     k, f = split(magnitude)
     below = f + 2.0
     lost = f - (below - 2.0)
@@ -110,7 +111,7 @@ def _power_64(magnitude: Lanes, y: Lanes) -> Lanes:
 
 
 def _exp2_pair(r: Lanes, rest: Lanes) -> Lanes:
-    """2^(r + rest), rounded nearly once: powers that are integers are exact."""
+    """Return 2^(r + rest), rounded nearly once: powers that are integers are exact."""
     first, *others = EXP2[64]
     r, rest = _normal(r, rest)
     t, lost = product(r, first)
@@ -124,7 +125,7 @@ _MOST = 1100.0
 
 
 def powf(x: Lanes, y: Lanes) -> Lanes:
-    """x^y with the special cases of IEEE 754's pow."""
+    """Return x^y with the special cases of IEEE 754's pow."""
     magnitude = x.abs()
     if x.type.bits == 64:
         result = _power_64(magnitude, y)

@@ -10,10 +10,11 @@ from tessella.codegen.lltypes import I1, Value, constant
 from tessella.codegen.vecmath.lanes import Lanes, where
 
 LIMIT_FUSED = 2.0**20
-"""Up to here, three parts of pi/2 and multiply-adds that round once keep the remainder exact."""
+"""The largest |x| for which three parts of pi/2, and multiply-adds that round once, keep the
+remainder exact."""
 
 LIMIT = 12000.0
-"""Up to here, products of the quadrant and parts of pi/2 with 11 bits are exact."""
+"""The largest |x| for which products of the quadrant and parts of pi/2 with 11 bits are exact."""
 
 _TWO_OVER_PI = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7
 """2/pi times 2^230: as many bits as the largest f32 needs."""
@@ -67,8 +68,8 @@ define internal {{ i32, float }} @ts.angle(float %x, i32 %quadrant, float %rest)
   %both = insertvalue {{ i32, float }} %pair, float %r.done, 1
   ret {{ i32, float }} %both
 }}"""
-"""x = mantissa 2^(exponent - 150): x 2/pi modulo 4 with 126 fractional bits; returns its
-fraction."""
+"""LLVM function that reduces one f32 x = mantissa 2^(exponent - 150). It computes x 2/pi modulo 4
+with 126 fractional bits, and returns the quadrant and the remainder."""
 
 _SCALAR_64 = """\
 define internal {{ i64, double }} @ts.angle.f64(double %x, i64 %quadrant, double %rest) #2 {{
@@ -121,10 +122,11 @@ define internal {{ i64, double }} @ts.angle.f64(double %x, i64 %quadrant, double
   %both = insertvalue {{ i64, double }} %pair, double %r.done, 1
   ret {{ i64, double }} %both
 }}"""
-"""x = mantissa 2^(exponent - 1075): x 2/pi modulo 4 with 190 fractional bits.
+"""LLVM function that reduces one f64 x = mantissa 2^(exponent - 1075). It computes x 2/pi modulo 4
+with 190 fractional bits, and returns the quadrant and the remainder.
 
-At least 64 of them are right after the leading zeros of the fraction; they are multiplied by pi/2
-and rounded once.
+At least 64 of the bits are right after the leading zeros of the fraction; they are multiplied by
+pi/2 and rounded once.
 """
 
 _VECTOR = """\
@@ -156,7 +158,8 @@ done:
 def reduce_large(
     x: Lanes, quadrant: Lanes, r: Lanes, rest: Lanes | None = None
 ) -> tuple[Lanes, Lanes, Lanes | None]:
-    """Return the quadrant (modulo 4) and the remainder of each lane, exact for large |x|.
+    """Return the quadrant (modulo 4) and the remainder of each lane, exact for large |x|, and the
+    second part of the remainder if there is one.
 
     For large |x| the second part of the remainder is 0.
     """
@@ -165,7 +168,7 @@ def reduce_large(
     if x.type.bits == 64 or w.target.fused_multiply_add:
         limit = LIMIT_FUSED
     callee = _define(x, limit)
-    # NaN compares false, and stays NaN on the fast path.
+    # A comparison with NaN is false; NaN stays NaN on the fast path.
     large = x.abs().is_("ogt", limit)
     any_large = large.value
     if x.type.lanes:
@@ -196,7 +199,8 @@ def _phi(new: Value, old: Value, slow: str, before: str) -> str:
 
 
 def _define(x: Lanes, limit: float) -> str:
-    """Write the functions of the slow path once in a module; return the name of the one to call."""
+    """Add the functions of the slow path to the module, unless it has them. Returns the name of the
+    function to call."""
     helpers, scalar = x.w.helpers, x.type.scalar
     number = constant(scalar, limit).text
     if scalar.bits == 64:

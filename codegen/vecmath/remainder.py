@@ -14,11 +14,11 @@ from tessella.codegen.vecmath.lanes import Lanes, fma, where
 from tessella.codegen.vecmath.power import product
 
 _FRACTION = {32: 23, 64: 52}
-"""The bits of a float's fraction."""
+"""The number of bits of a float's fraction, by the float's width."""
 
 HALF = 26
-"""The greatest number of bits with which a quotient fits into one of its halves, so that products
-of halves are exact."""
+"""The maximum number of bits of a quotient that fits into one half of a float, so that products of
+halves are exact."""
 
 SMALL = 2.0**-900
 """The least divisor for which products of halves are exact."""
@@ -81,10 +81,11 @@ join:
   %result = fmul {float} %whole, %unit
   ret {float} %result
 }}"""
-"""Both arguments as integers times powers of two (i128 for both float sizes).
+"""LLVM function that computes the remainder of one lane. Both arguments are represented as integers
+times powers of two (i128 for both float sizes).
 
-The remainder of a's integer is shifted left as far as there is room and divided again, until the
-exponents are equal. The last product is exact.
+The remainder of a's integer is shifted left by as many bits as there is room for and divided again,
+until the exponents are equal. The last product is exact.
 """
 
 _VECTOR = """\
@@ -108,11 +109,11 @@ done:
 
 
 def remf(x: Lanes, y: Lanes) -> Lanes:
-    """x - y * (x / y towards zero), with the sign of x."""
+    """Return x - y * (x / y rounded towards zero), with the sign of x."""
     a, b = x.abs(), y.abs()
     quotient = (a / b).intrinsic("trunc")
     rest = _rest(quotient, b, a)
-    # A quotient just below an integer was rounded up to it.
+    # If a / b is just below an integer, it was rounded up to that integer.
     rest = where(rest.is_("olt", 0.0), rest + b, rest)
     rest = where(a.is_("olt", b), a, rest)
     bits = HALF if _has_halves(x) else _FRACTION[x.type.bits] + 1
@@ -128,7 +129,7 @@ def _has_halves(x: Lanes) -> bool:
 
 
 def _rest(quotient: Lanes, b: Lanes, a: Lanes) -> Lanes:
-    """a - quotient * b, without rounding."""
+    """Return a - quotient * b, without rounding."""
     if a.w.target.fused_multiply_add:
         return fma(-quotient, b, a)
     if a.type.bits == 32:
@@ -141,7 +142,7 @@ def _rest(quotient: Lanes, b: Lanes, a: Lanes) -> Lanes:
 def _exact_where(large: Lanes, a: Lanes, b: Lanes, rest: Lanes) -> Lanes:
     """Replace the remainder by the exact one in lanes with large quotients."""
     w, lltype = a.w, a.type
-    # Infinite dividends and zero divisors have large quotients too.
+    # Infinite dividends and zero divisors also have large quotients, but need no slow path.
     finite, positive = a.is_("olt", math.inf), b.is_("ogt", 0.0)
     asked = (large & finite & positive).value
     if lltype.lanes:
@@ -157,7 +158,8 @@ def _exact_where(large: Lanes, a: Lanes, b: Lanes, rest: Lanes) -> Lanes:
 
 
 def _define(x: Lanes) -> str:
-    """Write the functions of the slow path once in a module; return the name of the one to call."""
+    """Add the functions of the slow path to the module, unless it has them. Returns the name of the
+    function to call."""
     helpers, scalar = x.w.helpers, x.type.scalar
     callee = f"ts.remainder.{scalar.mangled}"
     helpers[callee] = _scalar(callee, scalar)

@@ -1,7 +1,7 @@
-"""The table of functions, and how a call of one is written.
+"""The table of vector math functions, and the code that calls one.
 
 A function becomes `internal alwaysinline` in the module that calls it, once for each type that is
-used: `ts.exp.v16f32`. `targets/vectormath.py` has the bounds of their errors.
+used: `ts.exp.v16f32`. `targets/vectormath.py` has the bounds of the functions' errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "math.tan": tan,
     "math.tanh": tanh,
 }
-"""By op name: a function from `Lanes` to `Lanes`."""
+"""The function from `Lanes` to `Lanes` that computes each op, by op name."""
 
 _PARAMETERS = ("%x", "%y")
 
@@ -70,7 +70,7 @@ def call(w: Writer, name: str, *operands: Value) -> Value:
 def define(
     caller: Writer, symbol: str, function: Callable[..., Lanes], lltype: LLType, arity: int
 ) -> str:
-    """Return the text of a function. The functions that it calls are added to the caller's
+    """Return the text of an LLVM function. The functions that it calls are added to the caller's
     helpers."""
     w = Writer(caller.target, helpers=caller.helpers)
     operands = [Value(lltype, name) for name in _PARAMETERS[:arity]]

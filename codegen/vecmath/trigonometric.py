@@ -26,8 +26,8 @@ _TAN_EIGHTH = math.sqrt(2) - 1
 
 
 def _reduce(x: Lanes) -> tuple[Lanes, Lanes, Lanes | None]:
-    """The quadrant as an integer (its low bits count), and r = x - quadrant pi/2, |r| <= pi / 4; in
-    f64 as a sum of two."""
+    """Return the quadrant as an integer, with correct low bits, and r = x - quadrant pi/2, |r| <=
+    pi / 4; in f64, r is a sum of two floats."""
     form = FORMATS[x.type.bits]
     shifted = fma(x, _TWO_OVER_PI, form.magic)
     n = shifted - form.magic
@@ -40,7 +40,8 @@ def _reduce(x: Lanes) -> tuple[Lanes, Lanes, Lanes | None]:
 
 
 def _remainder(x: Lanes, n: Lanes) -> tuple[Lanes, Lanes]:
-    """x - n pi/2 as a sum of two, for an n of 20 bits: the first three products are exact."""
+    """Return x - n pi/2 as a sum of two floats, for an n of 20 bits: the first three products are
+    exact."""
     first, *middle, last = HALF_PI_PARTS_64
     high, low = fma(n, -first, x), x.like(0.0)
     for part in middle:
@@ -52,14 +53,14 @@ def _remainder(x: Lanes, n: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _sum(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
-    """a + b, and its rounding error (D. E. Knuth)."""
+    """Return a + b and its rounding error (D. E. Knuth)."""
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
 
 
 def _both(r: Lanes, rest: Lanes | None) -> tuple[Lanes, Lanes]:
-    """sin(r + rest) and cos(r + rest)."""
+    """Return sin(r + rest) and cos(r + rest)."""
     square, bits = r * r, r.type.bits
     if rest is None:
         sine = r * fma(square, polynomial(square, SIN[bits]), 1.0)
@@ -75,7 +76,7 @@ def _both(r: Lanes, rest: Lanes | None) -> tuple[Lanes, Lanes]:
 
 
 def _wave(quadrant: Lanes, r: Lanes, rest: Lanes | None) -> Lanes:
-    """sin(r + rest + quadrant pi/2)."""
+    """Return sin(r + rest + quadrant pi/2)."""
     sine, cosine = _both(r, rest)
     even = (quadrant & 1).is_("eq", 0)
     sign = (quadrant & 2) << (r.type.bits - 2)
@@ -83,18 +84,18 @@ def _wave(quadrant: Lanes, r: Lanes, rest: Lanes | None) -> Lanes:
 
 
 def sin(x: Lanes) -> Lanes:
-    """The sine of an angle in radians."""
+    """Return the sine of an angle in radians."""
     return _wave(*_reduce(x))
 
 
 def cos(x: Lanes) -> Lanes:
-    """The cosine of an angle in radians."""
+    """Return the cosine of an angle in radians."""
     quadrant, r, rest = _reduce(x)
     return _wave(quadrant + 1, r, rest)
 
 
 def tan(x: Lanes) -> Lanes:
-    """sin / cos, or -cos / sin in odd quadrants."""
+    """Return tan(x): sin / cos of the remainder, or -cos / sin in odd quadrants."""
     quadrant, r, rest = _reduce(x)
     sine, cosine = _both(r, rest)
     even = (quadrant & 1).is_("eq", 0)
@@ -106,7 +107,8 @@ def _asin_small(x: Lanes, square: Lanes) -> Lanes:
 
 
 def asin(x: Lanes) -> Lanes:
-    """x + x^3 P(x^2) up to 1/2, and pi/2 - 2 asin(sqrt((1 - |x|) / 2)) beyond."""
+    """Return asin(x): x + x^3 P(x^2) for |x| <= 1/2, otherwise pi/2 - 2 asin(sqrt((1 - |x|) / 2))
+    with the sign of x."""
     a = x.abs()
     far = a.is_("ogt", 0.5)
     square = where(far, fma(a, -0.5, 0.5), a * a)
@@ -116,7 +118,8 @@ def asin(x: Lanes) -> Lanes:
 
 
 def acos(x: Lanes) -> Lanes:
-    """pi/2 - asin(x) up to 1/2, and 2 asin(sqrt((1 - |x|) / 2)) beyond; pi minus that for x < 0."""
+    """Return acos(x): pi/2 - asin(x) for |x| <= 1/2, otherwise 2 asin(sqrt((1 - |x|) / 2)),
+    subtracted from pi if x < 0."""
     a = x.abs()
     far = a.is_("ogt", 0.5)
     square = where(far, fma(a, -0.5, 0.5), a * a)
@@ -128,7 +131,7 @@ def acos(x: Lanes) -> Lanes:
 
 
 def _low(x: Lanes) -> float:
-    """pi / 2 minus the nearest number of the element."""
+    """Return pi / 2 minus the nearest f64 for f64, otherwise 0."""
     return HALF_PI_LOW if x.type.bits == 64 else 0.0
 
 
@@ -137,7 +140,8 @@ def _from_half_pi(x: Lanes) -> Lanes:
 
 
 def atan(x: Lanes) -> Lanes:
-    """t + t^3 P(t^2) with t = |x|; for |x| > 1, pi/2 minus the same with t = 1 / |x|."""
+    """Return atan(x) with the sign of x: t + t^3 P(t^2) with t = |x|; for |x| > 1, pi/2 minus the
+    same polynomial with t = 1 / |x|."""
     a = x.abs()
     if x.type.bits == 64:
         return _atan_by_thirds(a).with_sign_of(x)
@@ -149,7 +153,7 @@ def atan(x: Lanes) -> Lanes:
 
 
 def _atan_by_thirds(a: Lanes) -> Lanes:
-    """t + t^3 P(t^2) in three ranges of a.
+    """Return atan(a) of f64, a >= 0: t + t^3 P(t^2) in three ranges of a.
 
     t = a up to tan(pi/8); t = (a - 1) / (a + 1), plus pi/4, up to tan(3 pi/8); t = -1 / a, plus
     pi/2, beyond.

@@ -10,8 +10,8 @@ from tessella.codegen.writer import Writer
 
 
 def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: Lanes) -> Lanes:
-    """Apply an instruction on vectors of ``width`` lanes to values. Lanes that fill a vector are
-    poison."""
+    """Return the result of an instruction on vectors of ``width`` lanes, applied to operands of any
+    number of lanes. Lanes that fill up a vector are poison."""
     w, lanes = operands[0].w, operands[0].type.lanes
     if lanes == width:
         return Lanes(w, instruction(*(x.value for x in operands)))
@@ -44,8 +44,8 @@ def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
 
 
 def _shuffle(w: Writer, to: LLType, values: Sequence[Value], first: int = 0) -> Value:
-    """Return lanes of one value, or of two of a type, from ``first`` on; missing lanes are
-    poison."""
+    """Return the lanes from ``first`` on of one value, or of two concatenated values of one type;
+    missing lanes are poison."""
     given = values[0].type
     limit = len(values) * given.lanes
     lanes = range(first, first + to.lanes)

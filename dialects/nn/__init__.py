@@ -55,7 +55,8 @@ FAMILIES = (
     reduction,
     symbolic,
 )
-"""The modules whose op classes make up the dialect, together with the table of elementwise ops."""
+"""The modules of the dialect that define op classes, one for each family of ops. The table of
+elementwise ops defines further classes."""
 
 
 def ops_of(module: ModuleType) -> list[type[Operation]]:

@@ -40,16 +40,17 @@ from tessella.support.sizes import Size
 
 @irdl_op_definition
 class AttentionOp(NnOp):
-    """softmax(scale * q kᵀ + mask) v for q[.., M, K], k[.., N, K], v[.., N, D].
+    """Attention: softmax(scale * q kᵀ + mask) v for q[.., M, K], k[.., N, K], v[.., N, D].
 
-    The softmax runs along N. The leading dimensions of q and k broadcast; those of v, and the
-    mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N]. With
-    ``causal``, query m takes keys 0 to m + ``past`` alone: the scores of others are -inf.
+    The softmax runs along N. The leading dimensions of q and k broadcast; the leading dimensions of
+    v, and the mask, broadcast to the scores[.., M, N]. ``transposed_k`` reads k as [.., K, N]. With
+    ``causal``, query m attends only to keys 0 to m + ``past``: the scores of all other keys are
+    -inf.
 
-    Every step rounds to the element type. A row of the mask that is all -inf thus makes a row of
-    NaN, and one that is all the least finite number takes every v alike. With ``nan_as_zero``
-    probabilities that are NaN count as 0: the first row is then 0, and so is a row that has a NaN
-    among its scores.
+    Every step rounds to the element type. If a row of the mask is -inf everywhere, the result row
+    is NaN; if it is the least finite number everywhere, all rows of v have the same weight. With
+    ``nan_as_zero``, probabilities that are NaN count as 0: the result row is 0 if the mask row is
+    -inf everywhere, or if a score of the row is NaN.
     """
 
     name = "nn.attention"
@@ -78,7 +79,7 @@ class AttentionOp(NnOp):
 
     @property
     def scores_shape(self) -> tuple[Size, ...]:
-        """[.., M, N]. Raises ShapeError if q and k do not match."""
+        """The shape [.., M, N] of the scores. Raises ShapeError if q and k do not match."""
         q, k = shape_of(self.q), shape_of(self.k)
         inner, columns = (k[-2], k[-1]) if self.settings["transposed_k"] else (k[-1], k[-2])
         if differs(q[-1], inner):

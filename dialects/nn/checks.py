@@ -15,7 +15,7 @@ from tessella.support.sizes import Size
 
 BOOL = IntegerType(1)
 BYTES = {attribute_of("u8"), attribute_of("i8")}
-"""Elements whose products may be summed in i32, whatever their signs."""
+"""The element types with products that may be summed in i32: signed and unsigned bytes."""
 
 
 def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> None:
@@ -29,10 +29,9 @@ def check_same_element(op: NnOp, values: Sequence[SSAValue] | None = None) -> No
 def product_element(
     op: NnOp, sums: Attribute | None, a: SSAValue, b: SSAValue, *others: SSAValue
 ) -> Attribute:
-    """Return the element of a product, which the other operands share.
-
-    It is the element of the sums if the op has one (i32 for bytes), otherwise that of all operands.
-    """
+    """Return the element type of a product's result. ``sums`` is that type if the op has the
+    property: i32 for factors ``a`` and ``b`` of bytes, and for the operands ``others``.
+    Otherwise all operands have one element type, and so does the result. Raises ShapeError."""
     if sums is None:
         check_same_element(op)
         check_number(op, a)
@@ -84,7 +83,7 @@ def check_rank(op: NnOp, value: SSAValue, least: int) -> None:
 
 
 def check_axes(op: NnOp, axes: Sequence[int], rank: int) -> None:
-    """Check that axes are counted from the front, without duplicates."""
+    """Check that each axis is in the range from 0 to ``rank`` - 1, and occurs once."""
     if not all(0 <= axis < rank for axis in axes):
         raise ShapeError(
             f"{op.name}: an axis is out of range", expected=f"in [0, {rank})", found=str(list(axes))
@@ -110,7 +109,7 @@ def check_least(op: NnOp, name: str, values: Sequence[Size], least: int) -> None
 
 
 def check_choice(op: NnOp, name: str, value: str, choices: Sequence[str]) -> None:
-    """Check that the property ``name`` is one of these words."""
+    """Check that the value of the property ``name`` is one of ``choices``."""
     if value not in choices:
         raise ShapeError(
             f"{op.name}: unknown {name}", expected=f"one of {', '.join(choices)}", found=repr(value)

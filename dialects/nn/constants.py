@@ -22,13 +22,13 @@ from tessella.support.errors import ShapeError
 
 
 class ConstantOp(NnOp):
-    """An op without operands whose result is known at compile time."""
+    """Base of the ops without operands that have a result known at compile time."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
     def infer(self) -> Sequence[Tensor]:
-        """Return the declared type."""
+        """Return the declared type of the result."""
         type = tensor_type(self.res)
         return [tensor(type.element_type, shape_of(type))]
 
@@ -45,14 +45,15 @@ class WeightOp(ConstantOp):
     LEADING: ClassVar[str | None] = "symbol"
 
     def __init__(self, symbol: str, type: Tensor) -> None:
-        # Networks have thousands, and the checks of xDSL's constructor would double the time.
+        # networks have thousands of weights, and the checks of xDSL's constructor would double the
+        # time
         properties = {"symbol": SymbolRefAttr(symbol)}
         Operation.__init__(self, properties=properties, result_types=[type])
 
 
 @irdl_op_definition
 class SplatOp(ConstantOp):
-    """A tensor of equal elements: `%s = nn.splat 0.5 : f32 : tensor<8xf32>`."""
+    """A constant tensor of equal elements: `%s = nn.splat 0.5 : f32 : tensor<8xf32>`."""
 
     name = "nn.splat"
     value = prop_def(Attribute)
@@ -68,7 +69,7 @@ class SplatOp(ConstantOp):
         value = self.value
         assert isinstance(value, FloatAttr | IntegerAttr)
         number = value.value.data
-        # the IR normalises a true i1 to -1
+        # the IR stores a true i1 as -1
         return bool(number) if value.type == BOOL else number
 
     def infer(self) -> Sequence[Tensor]:

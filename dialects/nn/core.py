@@ -71,7 +71,8 @@ Tensor = TensorType[Attribute]
 
 @dataclass(frozen=True)
 class ByRank:
-    """A default that depends on the rank of the first operand; `text` describes it."""
+    """A default value of a property that depends on the rank of the op's first operand; ``text``
+    describes it."""
 
     text: str
     of: Callable[[int], int | tuple[int, ...]]
@@ -83,18 +84,19 @@ class ByRank:
 Defaults = Mapping[str, PyValue | ByRank]
 
 LAST_AXIS = ByRank("-1", lambda rank: max(rank - 1, 0))
-"""The last dimension of the first operand, counted from the front."""
+"""A default value: the number of the last dimension of the first operand."""
 
 _MAX_RANK = 64  # NumPy's limit
-_MAX_ELEMENTS = 1 << 59  # of 8 bytes each: within the range of addresses
+_MAX_ELEMENTS = 1 << 59  # elements of 8 bytes then fit into the address space
 _MAX_SHOWN = 16
-"""Dimensions of a shape that an error shows."""
+"""The maximum number of dimensions of a shape that an error message shows."""
 _MOST_TYPES = 4096
-"""The most types that are cached, as xDSL verifies each new one."""
+"""The maximum number of cached tensor types. They are cached because xDSL verifies each new
+type."""
 
 
 def element_type(dtype: npt.DTypeLike) -> Attribute:
-    """The IR's element type for a NumPy dtype. Raises ShapeError if the IR has none."""
+    """Return the element type of the IR for a NumPy dtype. Raises ShapeError if the IR has none."""
     element = elements.element_of(dtype)
     if element is None:
         raise ShapeError(
@@ -105,7 +107,8 @@ def element_type(dtype: npt.DTypeLike) -> Attribute:
 
 
 def tensor(element: Attribute, shape: Sequence[Size]) -> Tensor:
-    """A tensor type without a place. Raises ShapeError for a shape that no array can have."""
+    """Return a tensor type without a place. Raises ShapeError for a shape that no array can
+    have."""
     return _tensor(element, tuple(shape))
 
 
@@ -117,7 +120,8 @@ def _tensor(element: Attribute, shape: tuple[Size, ...]) -> Tensor:
             expected=f"at most {_MAX_RANK} dimensions, none of them negative",
             found=shown(shape),
         )
-    # sizes of zero do not count: NumPy checks the others anyway
+    # a size of 0 counts as 1, because NumPy limits the product of the other sizes even if the array
+    # is empty
     if math.prod(bounds_of(size)[0] or 1 for size in shape) > _MAX_ELEMENTS:
         raise ShapeError(
             "a tensor is too large",
@@ -134,13 +138,14 @@ def shown(shape: Sequence[Size]) -> str:
 
 
 def type_of(array: Array) -> Tensor:
-    """The tensor type of a NumPy array."""
+    """Return the tensor type of a NumPy array."""
     return tensor(element_type(array.dtype), array.shape)
 
 
 def tensor_type(value: SSAValue | Attribute) -> Tensor:
-    """The value's tensor type. Raises InternalError for anything else."""
-    # classes are faster than isinstance: passes call this most
+    """Return the tensor type of a value, or the type itself. Raises InternalError for any other
+    type."""
+    # comparing classes is faster than isinstance, and passes call this function most
     kind = type(value)
     found = cast(SSAValue, value).type if kind is OpResult or kind is BlockArgument else value
     if type(found) is not TensorType:
@@ -149,7 +154,7 @@ def tensor_type(value: SSAValue | Attribute) -> Tensor:
 
 
 def shape_of(value: SSAValue | Attribute) -> tuple[Size, ...]:
-    """The logical shape of a tensor value or type."""
+    """Return the logical shape of a tensor value or tensor type."""
     return tuple([extent.data for extent in tensor_type(value).shape.data])
 
 
@@ -160,10 +165,8 @@ def _int64(value: int) -> int:
 
 
 def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
-    """A number as an attribute of a float, integer or `index` type.
-
-    A number too large for the float type becomes infinite.
-    """
+    """Return a number as an attribute of a float, integer or `index` type. A number too large for
+    the float type becomes infinite."""
     if is_float(element):
         return FloatAttr(float(saturate(value, dtype_of(element))), cast(Any, element))
     if isinstance(element, IntegerType):
@@ -174,7 +177,8 @@ def number(value: float, element: Attribute) -> FloatAttr | IntegerAttr:
 
 
 def to_attribute(value: PyValue) -> Attribute:
-    """A property value from a Python value. Raises ShapeError for an integer beyond 64 bits."""
+    """Return a Python value as the value of a property. Raises ShapeError for an integer beyond 64
+    bits."""
     if isinstance(value, Attribute):
         return value
     if isinstance(value, bool):
@@ -194,7 +198,7 @@ def to_attribute(value: PyValue) -> Attribute:
 
 
 def to_python(attribute: Attribute) -> Any:
-    """The Python value of a property; a type becomes its NumPy dtype."""
+    """Return the value of a property as a Python value. A type becomes its NumPy dtype."""
     match attribute:
         case IntegerAttr():
             value = attribute.value.data
@@ -216,7 +220,7 @@ def to_python(attribute: Attribute) -> Any:
 
 
 def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
-    """The symbols that a property depends on."""
+    """Return the symbols that the value of a property depends on."""
     match attribute:
         case SizeAttr():
             return symbols_of([attribute.data])
@@ -227,7 +231,8 @@ def _symbols_of(attribute: Attribute) -> frozenset[Symbol]:
 
 
 PICK = ("kernel", "places", "fallback")
-"""The properties of an op that record its kernel. The others are its settings."""
+"""The names of the properties that record which kernel was picked for an op. All other properties
+are the op's settings."""
 
 
 class NnOp(IRDLOperation):
@@ -235,25 +240,27 @@ class NnOp(IRDLOperation):
 
     ``%y = nn.softmax %x axis 1 {node = "softmax1"} : tensor<2x4xf32>``
 
-    Settings are the properties that say what is computed; the text omits those that have their
-    default value. The properties of ``PICK`` say how, once kernels are picked: ``kernel`` (the
-    kernel's name), ``places`` (the places of each operand, then of each result) until the types
-    carry them, and ``fallback`` if the kernel serves none of the requested places. The text has
-    them in the attribute dictionary, with the discardable attribute ``node`` (the name of the node
-    that the op came from).
+    Settings are the properties that define the computation; the text omits settings with their
+    default value. The properties of ``PICK`` record how the op is computed, once its kernel is
+    picked: ``kernel`` (the kernel's name), ``places`` (the places of each operand, then of each
+    result) until the types carry the places, and ``fallback`` if the kernel serves none of the
+    requested places. The text has the properties of ``PICK`` in the attribute dictionary, with the
+    discardable attribute ``node`` (the name of the node that the op came from).
     """
 
     RESULTS: ClassVar[int] = 1
     DEFAULTS: ClassVar[Defaults] = {}
-    """Properties that users and the text of the IR may omit, with ONNX's default values where it
-    has the op.
+    """The default values of the properties that users and the text of the IR may omit. They are
+    ONNX's default values if ONNX has the op.
 
     In memory, an op has all of its properties.
     """
     TRANSPOSES: ClassVar[str | None] = None
-    """The property by which the op reads its second operand transposed."""
+    """The name of the property that makes the op read its second operand transposed; None if it has
+    none."""
     LEADING: ClassVar[str | None] = None
-    """The property that the text of the IR prints first, without its name."""
+    """The name of the property that the text of the IR prints first, without its name; None if
+    there is none."""
 
     picked_kernel = opt_prop_def(StringAttr, prop_name="kernel")
     picked_places = opt_prop_def(ArrayAttr[PlaceAttr], prop_name="places")
@@ -261,10 +268,10 @@ class NnOp(IRDLOperation):
 
     @abstractmethod
     def infer(self) -> Sequence[Tensor]:
-        """Return the types of the results, without places, from the operands' types and the
-        properties.
+        """Return the types of the results, without places, inferred from the types of the operands
+        and from the properties.
 
-        Raises ShapeError if these do not match.
+        Raises ShapeError if operands and properties do not match.
         """
 
     @classmethod
@@ -301,13 +308,14 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def setting_defs(cls) -> Mapping[str, PropertyDef]:
-        """The definitions of the op's settings."""
+        """Return the definitions of the op's settings, by name."""
         properties = cls.get_irdl_definition().properties
         return {name: found for name, found in properties.items() if name not in PICK}
 
     @classmethod
     def _check_size(cls, name: str, value: SizeAttr | ArrayAttr) -> None:
-        """Raise UndecidedSizeError if a property must be a number and is symbolic."""
+        """Raise UndecidedSizeError if the value of a property is symbolic and the definition of the
+        property requires numbers."""
         try:
             cls.setting_defs()[name].constr.verify(value, VerificationContext())
         except VerifyException as error:
@@ -353,12 +361,13 @@ class NnOp(IRDLOperation):
 
     @classmethod
     def _defaults_of(cls, operands: Sequence[SSAValue]) -> dict[str, Attribute]:
-        """Return the defaults; none if the first operand is not a tensor."""
+        """Return the default values of properties for these operands; an empty dictionary if the
+        first operand is not a tensor."""
         first = operands[0].type if operands else None
         return cls.defaults(first.get_num_dims()) if isinstance(first, TensorType) else {}
 
     def infer_types(self) -> None:
-        """Set the results to the inferred types. A result keeps its place."""
+        """Set the types of the results to the inferred types. A result keeps its place."""
         for old, new in zip(tuple(self.results), self.infer(), strict=True):
             place = place_of(old.type)
             wanted = TensorType(new.element_type, dims(shape_of(new)), place) if place else new
@@ -374,30 +383,29 @@ class NnOp(IRDLOperation):
 
     @property
     def contracted(self) -> Mapping[int, int]:
-        """The dimension that the op sums products over, by operand number."""
+        """The dimension over which the op sums products, for each operand by its number; empty if
+        the op does not sum products."""
         return {}
 
     @property
     def channels(self) -> Mapping[int, int]:
-        """The channel dimension by operand number, and for the result (-1), if all channels are
-        computed alike.
+        """The channel dimension of each operand by its number, and of the result by the number -1;
+        empty unless the op computes all channels in the same way.
 
-        The time is then proportional to their number.
+        The time of the op is then proportional to the number of channels.
         """
         return {}
 
     @property
     def operations(self) -> Size:
-        """Number of scalar operations, for cost estimates: one per element of the largest
-        tensor."""
+        """The number of scalar operations, for cost estimates. By default, one operation for each
+        element of the largest tensor."""
         return decided_max(*(product(shape_of(value)) for value in (*self.operands, *self.results)))
 
     @property
     def host_bytes(self) -> Size:
-        """Bytes that the NumPy kernel allocates beyond operands and results.
-
-        Its multiplications and the iterations of its loops add a weight (`host_work.py`).
-        """
+        """The bytes that the NumPy kernel allocates beyond operands and results, plus a weight in
+        bytes for its multiplications and the iterations of its Python loops (`host_work.py`)."""
         return 0
 
     @property
@@ -407,7 +415,7 @@ class NnOp(IRDLOperation):
 
     @property
     def setting_properties(self) -> dict[str, Attribute]:
-        """The settings by name."""
+        """The settings as attributes, by name."""
         return {name: value for name, value in self.properties.items() if name not in PICK}
 
     @property
@@ -418,10 +426,10 @@ class NnOp(IRDLOperation):
         return found.union(*map(_symbols_of, self.setting_properties.values()))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """A cheaper way to compute the same bits, or None: another value, or new ops, the last of
-        which has the result.
+        """Return a cheaper replacement for the op that computes the same bits: an existing value,
+        or new ops with the last op computing the result. None if there is none.
 
-        It is not used if its type differs.
+        Callers do not use a replacement of another type.
         """
         return None
 
@@ -437,14 +445,15 @@ class NnOp(IRDLOperation):
 
     @property
     def kernel(self) -> str | None:
-        """The picked kernel's name."""
+        """The name of the picked kernel; None if none was picked."""
         return None if self.picked_kernel is None else self.picked_kernel.data
 
     @property
     def places(self) -> tuple[PlaceAttr, ...] | None:
-        """The places of the picked kernel: of each operand, then of each result.
+        """The places that the picked kernel requires: one for each operand, then one for each
+        result. None if there are none yet.
 
-        They are a property until the types carry them.
+        The property ``picked_places`` holds them until the types of the values carry them.
         """
         if self.picked_places is not None:
             return self.picked_places.data
@@ -454,12 +463,12 @@ class NnOp(IRDLOperation):
 
     @property
     def fallback(self) -> str | None:
-        """The kind of fallback if the kernel serves none of the requested places: `layout`, `host`,
-        or None."""
+        """The kind of fallback, `layout` or `host`, if the picked kernel serves none of the
+        requested places; otherwise None."""
         return None if self.picked_fallback is None else self.picked_fallback.data
 
     def pick(self, kernel: str, places: Sequence[PlaceAttr], fallback: str | None = None) -> None:
-        """Record the picked kernel, its places, and whether it is a fallback."""
+        """Record the picked kernel, its places, and the kind of fallback if it is one."""
         self.picked_kernel = StringAttr(kernel)
         self.picked_places = ArrayAttr(places)
         self.picked_fallback = None if fallback is None else StringAttr(fallback)
@@ -497,7 +506,7 @@ class NnOp(IRDLOperation):
             )
         found = [place_of(value.type) for value in values]
         if not any(found):
-            return  # picked, and not yet placed
+            return  # a kernel was picked, but the values have no places yet
         for i, (value, place, at) in enumerate(zip(values, wanted, found, strict=True)):
             verify_place(value.type)
             if at is None or not place.accepts(at):
@@ -510,7 +519,8 @@ class NnOp(IRDLOperation):
 
 
 def _described(value: SSAValue) -> str:
-    """Return a value's name, or the op that produces it."""
+    """Return a description of a value for errors: its name, or the name of the op that
+    produces it."""
     owner = value.owner
     maker = f"from {owner.name}" if isinstance(owner, Operation) else "a block's argument"
     return f"%{value.name_hint}" if value.name_hint else maker
@@ -548,7 +558,8 @@ def shapes_differ(a: Sequence[Size], b: Sequence[Size]) -> bool:
 
 
 def normalise_axis(axis: int, rank: int) -> int:
-    """Count an axis from the front. Raises ShapeError if it is out of range."""
+    """Return the number of an axis counted from the front; a negative ``axis`` counts from the
+    back. Raises ShapeError if it is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(
             "an axis is out of range", expected=f"in [-{rank}, {rank})", found=str(axis)

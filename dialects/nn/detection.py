@@ -50,14 +50,15 @@ from tessella.support.errors import ShapeError
 
 @irdl_op_definition
 class NonMaxSuppressionOp(NnOp):
-    """The boxes of each class by falling scores, without those that overlap one before them.
+    """Non-maximum suppression: the boxes of each class in descending order of their scores, without
+    boxes that overlap a selected box with a higher score.
 
-    `boxes[batch, box]` are two opposite corners, or with `centered` a center, a width and a
-    height; `scores[batch, class, box]` tell how likely a class is. A box is left out if its
-    intersection with one that is kept is more than `overlap` of their union, or if its score is not
-    above `least`, or NaN. `most` boxes of a class are kept at most, and no more than `room`.
-    `selected` has the batch, the class and the box of each that is kept, and then zeros; `count` is
-    their number.
+    `boxes[batch, box]` holds two opposite corners, or with `centered` a center, a width and a
+    height; `scores[batch, class, box]` holds the likelihood of a class. A box is dropped if its
+    intersection with a selected box is more than `overlap` of their union, or if its score is NaN
+    or not above `least`. At most `most` boxes of a class are selected, and no more than `room`.
+    `selected` has the batch, the class and the box of each selected box, followed by zeros; `count`
+    is the number of selected boxes.
     """
 
     name = "nn.non_max_suppression"
@@ -103,15 +104,18 @@ ROI_MODES = ("avg", "max")
 
 @irdl_op_definition
 class RoiAlignOp(NnOp):
-    """Regions of images, each sampled at points of a grid: [regions, channels, *sizes].
+    """Regions of images, each sampled at the points of a grid: [regions, channels, *sizes] (ONNX's
+    RoiAlign).
 
-    `rois[region]` are the low x and y and the high x and y, times `scale`; with `half_pixel`, the
-    center of an element is half a pixel from its corner, else a region is a pixel wide and high at
-    least. `batches[region]` is its image of `x[batch, channel, y, x]`. Each element of the result
-    is the average, or the greatest, of the values at `samples` by `samples` points that divide its
-    part of the region; of as many as the part has pixels where `samples` is 0. A value mixes the
-    four elements around its point; in the mode `max`, it is the greatest of them times their
-    weights. It is 0 beyond the image, as is the result of a region without points.
+    `rois[region]` holds the low x and y and the high x and y, which are multiplied by `scale`. With
+    `half_pixel`, the center of an element is half a pixel from its corner; without it, a region is
+    at least a pixel wide and high. `batches[region]` is the number of the region's image in
+    `x[batch, channel, y, x]`. An element of the result is the average, or in the mode `max` the
+    maximum, of the values at `samples` by `samples` points in its part of the region; if `samples`
+    is 0, the number of points is the number of pixels of that part. The value at a point mixes the
+    four elements around the point; in the mode `max`, it is the maximum of these elements times
+    their weights. The value is 0 outside the image, and the result is 0 for a region without
+    points.
     """
 
     name = "nn.roi_align"

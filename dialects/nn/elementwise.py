@@ -53,18 +53,19 @@ from tessella.support.sizes import Size, bounds_of
 
 
 class ElementwiseOp(NnOp):
-    """An op whose every result element depends on one element of each (broadcast) operand."""
+    """An op that computes each element of the result from one element of each operand, after
+    broadcasting."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
     def shape(self) -> tuple[Size, ...]:
-        """The broadcast of the operands' shapes."""
+        """Return the broadcast of the operands' shapes."""
         return broadcast_shapes([shape_of(x) for x in self.operands])
 
 
 class UnaryOp(ElementwiseOp):
-    """One operand; the result has its type."""
+    """An elementwise op with one operand, of numbers; the result has the type of the operand."""
 
     x = operand_def(base(TensorType))
 
@@ -75,7 +76,7 @@ class UnaryOp(ElementwiseOp):
 
 
 class FloatUnaryOp(UnaryOp):
-    """One operand, which is floating-point."""
+    """An elementwise op with one floating-point operand; the result has its type."""
 
     def infer(self) -> Sequence[Tensor]:
         check_float(self, self.x)
@@ -83,21 +84,22 @@ class FloatUnaryOp(UnaryOp):
 
 
 class PredicateOp(FloatUnaryOp):
-    """A test of floating-point numbers: the result's elements are booleans."""
+    """An elementwise test of floating-point numbers: the elements of the result are booleans."""
 
     def infer(self) -> Sequence[Tensor]:
         return [tensor(BOOL, shape_of(super().infer()[0]))]
 
 
 class BooleanOp(UnaryOp):
-    """A boolean to a boolean."""
+    """An elementwise op from booleans to booleans, with one operand."""
 
     def infer(self) -> Sequence[Tensor]:
         return _booleans(self)
 
 
 class BinaryOp(ElementwiseOp):
-    """Two operands, numbers of one element type; the result has it too."""
+    """An elementwise op with two operands, numbers of one element type, which the result also
+    has."""
 
     lhs = operand_def(base(TensorType))
     rhs = operand_def(base(TensorType))
@@ -109,20 +111,21 @@ class BinaryOp(ElementwiseOp):
 
 
 class CompareOp(BinaryOp):
-    """A comparison: the result's elements are booleans."""
+    """An elementwise comparison: the elements of the result are booleans."""
 
     def infer(self) -> Sequence[Tensor]:
         check_same_element(self)
         return [tensor(BOOL, self.shape())]
 
     def by_sign(self) -> tuple[bool, ...] | None:
-        """The comparison of integers for lhs - rhs equal to -1, 0 and 1, if only the sign
-        matters."""
+        """Return the result of the comparison for integers with lhs - rhs equal to -1, 0 and 1;
+        None if the sign of the difference does not determine the result."""
         compares = self.get_trait(ComputesSizes)
         return None if compares is None else tuple(compares.function(d, 0) for d in (-1, 0, 1))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """i <= j = true if i and j are positions and every i is before every j."""
+        """Return a constant if both operands count positions and the comparison has the same result
+        at all of them: i <= j = true if every i is at most every j. Otherwise return None."""
         compares, signs = self.get_trait(ComputesSizes), self.by_sign()
         if compares is None or signs is None or signs[0] == signs[-1]:
             return None
@@ -136,14 +139,14 @@ class CompareOp(BinaryOp):
 
 
 class LogicalOp(BinaryOp):
-    """Booleans to booleans."""
+    """An elementwise op from two boolean operands to booleans."""
 
     def infer(self) -> Sequence[Tensor]:
         return _booleans(self)
 
 
 class BitsOp(UnaryOp):
-    """An integer to an integer of its type."""
+    """An elementwise op with one integer operand; the result has its type."""
 
     def infer(self) -> Sequence[Tensor]:
         check_integer(self, self.x)
@@ -151,7 +154,7 @@ class BitsOp(UnaryOp):
 
 
 class BitwiseOp(BinaryOp):
-    """Two integers of one type, which the result has too."""
+    """An elementwise op with two operands, integers of one type, which the result also has."""
 
     def infer(self) -> Sequence[Tensor]:
         check_integer(self, self.lhs)
@@ -159,7 +162,8 @@ class BitwiseOp(BinaryOp):
 
 
 class QuantizingOp(ElementwiseOp):
-    """A float, a scale of its type, and a zero point of the result's type."""
+    """An elementwise op that quantizes floats: the scale has the type of the floats, the zero point
+    has the type of the result."""
 
     x = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
@@ -178,7 +182,8 @@ class QuantizingOp(ElementwiseOp):
 
 
 class DequantizingOp(ElementwiseOp):
-    """An integer, a scale of the result's type, and a zero point of the integer's type."""
+    """An elementwise op that dequantizes integers: the zero point has the type of the integers, the
+    scale has the type of the result."""
 
     x = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
@@ -194,7 +199,7 @@ class DequantizingOp(ElementwiseOp):
 
 
 QUANTIZED = ("i8", "u8", "i16", "u16")
-"""The elements that floats are quantized to."""
+"""The names of the element types that floats may be quantized to."""
 
 
 def _booleans(op: ElementwiseOp) -> Sequence[Tensor]:
@@ -227,12 +232,13 @@ _LAWS: Mapping[Law, type[OpTrait]] = {
 
 
 def _square(op: BinaryOp) -> Sequence[NnOp] | None:
-    """x ^ 2 = x * x"""
+    """Return x * x for the power x ^ 2; None for any other exponent."""
     return [MulOp.make([op.lhs, op.lhs])] if splat_number(op.rhs) == 2 else None
 
 
 def _div_power_of_two(op: BinaryOp) -> Sequence[NnOp] | None:
-    """x / 2^k = x * 2^-k, if both powers are normal numbers of the type."""
+    """Return x * 2^-k for the division x / 2^k, if both powers are normal numbers of the type;
+    otherwise None."""
     number, type = splat_number(op.rhs), tensor_type(op.rhs)
     if number is None or not is_float(type.element_type):
         return None
@@ -245,7 +251,7 @@ def _div_power_of_two(op: BinaryOp) -> Sequence[NnOp] | None:
 
 
 def _clip_nothing(op: UnaryOp) -> SSAValue | None:
-    """clip(x, -inf, inf) = x"""
+    """Return x for clip(x, -inf, inf); None for other bounds."""
     settings = op.settings
     return op.x if (settings["low"], settings["high"]) == (-math.inf, math.inf) else None
 
@@ -255,7 +261,8 @@ _SIMPLIFIED: Mapping[str, Callable[[Any], SSAValue | Sequence[NnOp] | None]] = {
     "div": _div_power_of_two,
     "clip": _clip_nothing,
 }
-"""``simplified`` of ops whose traits do not imply it."""
+"""The method ``simplified`` of ops, by the op's name, for simplifications that no trait of the op
+expresses."""
 
 
 def _traits(row: Row) -> Sequence[OpTrait]:
@@ -273,7 +280,8 @@ def _traits(row: Row) -> Sequence[OpTrait]:
 
 
 def _op_class(row: Row) -> type[ElementwiseOp]:
-    """Return the class of a row's op: ``LeakyReluOp`` for `leaky_relu`."""
+    """Return the op class that a row of the table of elementwise ops describes: ``LeakyReluOp`` for
+    `leaky_relu`."""
     fields: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": f"Elementwise {row.meaning}.",
@@ -290,13 +298,13 @@ def _op_class(row: Row) -> type[ElementwiseOp]:
 
 
 OPS: Mapping[str, type[ElementwiseOp]] = {name: _op_class(row) for name, row in ROWS.items()}
-"""The class of each row's op, by the row's name."""
+"""The op class of each row of the table of elementwise ops, by the row's name."""
 
 _Base = TypeVar("_Base", bound=ElementwiseOp)
 
 
 def _named(base: type[_Base], name: str) -> type[_Base]:
-    """Return the class of an op with this base class."""
+    """Return the op class with this name, which must be a subclass of ``base``."""
     found = OPS[name]
     assert issubclass(found, base)
     return found
@@ -353,7 +361,7 @@ DequantizeOp = _named(DequantizingOp, "dequantize")
 
 @irdl_op_definition
 class WhereOp(ElementwiseOp):
-    """Elementwise: lhs where the condition is true, otherwise rhs."""
+    """Elementwise selection: lhs where the condition is true, otherwise rhs."""
 
     name = "nn.where"
     condition = operand_def(base(TensorType))
@@ -368,7 +376,8 @@ class WhereOp(ElementwiseOp):
         return [tensor(tensor_type(self.lhs).element_type, self.shape())]
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """where(true, x, y) = x and where(false, x, y) = y; where(c, x, x) = x"""
+        """Return x for where(true, x, y) and where(c, x, x), and y for where(false, x, y),
+        broadcast if necessary; None for any other operands."""
         condition = splat_number(self.condition)
         if condition is None and self.lhs is not self.rhs:
             return None
@@ -397,8 +406,8 @@ class CastOp(ElementwiseOp):
 
 
 CONVERSION = "nn.conversion"
-"""The attribute of an `nn.cast` that is not an op of the program, but a conversion between places
-in a group."""
+"""The name of the attribute that marks an `nn.cast` as a conversion between places within a group.
+A cast without it is an op of the program."""
 
 
 def is_conversion(op: Operation) -> TypeGuard[CastOp]:
@@ -407,7 +416,8 @@ def is_conversion(op: Operation) -> TypeGuard[CastOp]:
 
 
 def widened_from(value: SSAValue) -> SSAValue | None:
-    """Return the operand of an `nn.cast` to a float without loss; None for any other value."""
+    """Return the operand of the `nn.cast` that computes a value, if the cast converts a float to a
+    float type without loss; None for any other value."""
     op = value.owner
     if not isinstance(op, CastOp):
         return None

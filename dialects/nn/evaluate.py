@@ -26,7 +26,7 @@ from tessella.support.errors import ExecutionError, InternalError
 from tessella.support.sizes import Size, total
 
 DEFAULT_LIMIT = 64 << 20
-"""The most bytes of an array that is computed at compile time."""
+"""The default limit on the bytes that one evaluation at compile time may allocate."""
 
 _KEPT = 1 << 16  # bytes: larger arrays are recomputed on each request
 
@@ -34,17 +34,17 @@ _KEPT = 1 << 16  # bytes: larger arrays are recomputed on each request
 def constant_value(
     value: SSAValue, weights: WeightStore, limit: int = DEFAULT_LIMIT
 ) -> Array | None:
-    """Return the array of a value that depends only on constants; None if it does not or is too
-    large.
+    """Return the array of a value that depends only on constants. None if the value depends on
+    anything else, or if its evaluation needs more than ``limit`` bytes.
 
-    Callers must not modify it. To evaluate many values of one graph, create a ``Constants``.
+    Callers must not modify the array. To evaluate many values of one graph, create a ``Constants``.
     """
     return Constants(weights, limit).value(value)
 
 
 def weight_array(op: WeightOp, weights: WeightStore) -> Array:
-    """Return the logical array of a weight in any memory order. Raises InternalError if it is
-    absent."""
+    """Return a weight as an array in logical order, whatever the memory order of the stored array.
+    Raises InternalError if the store does not have the weight."""
     symbol = op.symbol.root_reference.data
     array = weights.get(symbol)
     if array is None:
@@ -57,22 +57,23 @@ def weight_array(op: WeightOp, weights: WeightStore) -> Array:
 
 
 def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a tensor's elements in memory."""
+    """Return the shape of a weight's array in the store: its logical shape if the memory is
+    row-major, otherwise one dimension."""
     if place is None or place.layout.same_memory(NCHW, shape):
         return shape
     return (known(place.layout.size(shape)),)
 
 
 def splat_array(op: SplatOp) -> Array:
-    """A splat as a view of one element, which takes no memory."""
+    """Return the array of a splat: a view of a single element, which takes no further memory."""
     return full(known_all(shape_of(op.res)), op.number, dtype_of(op.res.type))
 
 
 class Constants:
-    """The constant values of one graph, cached.
+    """A cache of the constant values of one graph.
 
-    Each request may allocate about ``limit`` bytes. Cached values stay valid as long as ops are
-    only replaced by equivalent ops. With ``sizes``, results of sizes alone are constants too; their
+    Each request may allocate about ``limit`` bytes. Cached values stay valid if ops are only
+    replaced by equivalent ops. With ``sizes``, results of `nn.sizes` count as constants too; their
     arrays may contain expressions.
     """
 
@@ -86,7 +87,8 @@ class Constants:
         self._arrays: dict[Operation, Sequence[Array]] = {}
 
     def value(self, value: SSAValue) -> Array | None:
-        """Return the read-only array of a value; None if it is not constant or too large."""
+        """Return the array of a value, which callers must not modify; None if the value is not
+        constant or too large."""
         op = value.owner
         if not isinstance(op, NnOp) or not self._is_constant(op):
             return None
@@ -97,7 +99,7 @@ class Constants:
 
     def _is_constant(self, root: NnOp) -> bool:
         for op in _dependencies(root, self._constant):
-            # an operand's owner that is still unknown is part of a cycle
+            # if an operand's owner is not known yet, the ops form a cycle
             self._constant[op] = self._is_allowed(op) and all(
                 isinstance(x.owner, Operation) and self._constant.get(x.owner, False)
                 for x in op.operands
@@ -105,7 +107,7 @@ class Constants:
         return self._constant[root]
 
     def _is_allowed(self, op: Operation) -> bool:
-        """Return whether the types allow an op to be evaluated, once its operands are."""
+        """Return whether an op can be evaluated at compile time, if its operands are constant."""
         if isinstance(op, WeightOp):
             return op.symbol.root_reference.data in self._weights
         if isinstance(op, SizesOp) and self._sizes:
@@ -115,8 +117,8 @@ class Constants:
         return op.has_trait(Pure) and decided(evaluation_bytes(op) <= self._limit)
 
     def _evaluate(self, root: NnOp) -> Sequence[Array] | None:
-        """Return the arrays of a constant op's results; None if they cost too much or an op
-        fails."""
+        """Return the arrays of the results of a constant op. None if the evaluation exceeds the
+        limit, or if an op fails."""
         todo = cast(list[NnOp], _dependencies(root, self._arrays))
         if decided(total(map(evaluation_bytes, todo)) > self._limit):
             return None
@@ -126,7 +128,7 @@ class Constants:
             try:
                 arrays[op] = self._run(op, operands)
             except (ExecutionError, MemoryError):
-                # the program raises it at run time
+                # the program raises the error at run time
                 self._constant[op] = self._constant[root] = False
                 return None
             if isinstance(op, ConstantOp) or sum(x.nbytes for x in arrays[op]) <= _KEPT:
@@ -152,7 +154,8 @@ def _result(value: SSAValue, *tables: dict[Operation, Sequence[Array]]) -> Array
 
 
 def _dependencies(root: Operation, done: Container[Operation]) -> list[Operation]:
-    """Return an op and the ops that it depends on, operands first, without those already done.
+    """Return ``root`` and the ops that it depends on, without the ops in ``done``. Operands come
+    before the ops that use them.
 
     The walk is iterative, as graphs can be deeper than Python's stack.
     """

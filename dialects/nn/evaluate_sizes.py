@@ -25,24 +25,27 @@ from tessella.support.sizes import Size, symbols_of
 
 
 def sizes_array(op: SizesOp) -> Array:
-    """The values of sizes."""
+    """Return the values of an `nn.sizes` as an array: of i64 if all are numbers, otherwise of
+    objects."""
     return _numbers(np.array(op.settings["values"], object), np.dtype(np.int64))
 
 
 def holds_sizes(array: Array) -> bool:
-    """Return whether an array has expressions among its elements."""
+    """Return whether an array contains symbolic expressions."""
     return array.dtype == object
 
 
 def passes_sizes(op: NnOp) -> bool:
-    """Return whether an op maps sizes to sizes, each result to few of them."""
+    """Return whether an op is a constant, moves sizes, or computes with sizes elementwise, so that
+    each element of a result depends on few sizes."""
     if isinstance(op, ConstantOp | SizesOp | ew.CastOp) or op.has_trait(MovesElements):
         return True
     return op.has_trait(ComputesSizes)
 
 
 def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
-    """Return the results of an op on arrays, some of which hold sizes.
+    """Return the results of an op on arrays. At least one array has the dtype `object`, with sizes
+    as elements.
 
     Raises UndecidedSizeError if the op needs numbers, or if an unsigned result may be negative.
     """
@@ -67,7 +70,8 @@ def evaluate_sizes(op: NnOp, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _check_signs(array: Array) -> None:
-    """Raise UndecidedSizeError for negative sizes, which would be large if unsigned."""
+    """Raise UndecidedSizeError if an array of sizes contains one that may be negative, as it would
+    wrap in an unsigned type."""
     for size in array.reshape(-1):
         if size < 0:
             names = (symbol.name for symbol in symbols_of([size]))
@@ -75,7 +79,8 @@ def _check_signs(array: Array) -> None:
 
 
 def _numbers(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return the array with a numeric dtype, if it holds no expressions."""
+    """Convert an array of sizes to ``dtype`` if it contains no expressions; otherwise return it
+    unchanged."""
     return array.astype(dtype) if is_static(array.reshape(-1)) else array
 
 
@@ -84,7 +89,7 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
         return np.asarray(np.frompyfunc(_is_true, 1, 1)(array))
     if dtype.kind in "iu" and dtype.itemsize >= 4:
         return array
-    # raises for the first expression
+    # raises an error for the first expression
     return array.astype(dtype)
 
 

@@ -25,7 +25,7 @@ from tessella.dialects.assembly import parse_operand, parse_types, print_types
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The results of a group."""
+    """The terminator of a group's region; its operands are the results of the group."""
 
     name = "nn.yield"
     values = var_operand_def(base(TensorType))
@@ -38,7 +38,7 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class FusedOp(IRDLOperation):
-    """Ops that become one kernel. The region's arguments are the operands.
+    """A group of ops that becomes one kernel. The arguments of the region stand for the operands.
 
     ``%y = nn.fused(%a = %x, %b = %w) {.. nn.yield %r : tensor<4xf32>} : tensor<4xf32>``
     """
@@ -102,7 +102,8 @@ class FusedOp(IRDLOperation):
 
 
 def outside(value: SSAValue) -> SSAValue:
-    """Return the outside value of a group's argument; any other value itself."""
+    """Return the operand of a group that an argument of its region stands for; any other value is
+    returned unchanged."""
     block = value.owner
     if isinstance(value, BlockArgument) and isinstance(block, Block):
         group = block.parent_op()

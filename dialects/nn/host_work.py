@@ -11,22 +11,26 @@ from tessella.support.decisions import decided_zero
 from tessella.support.sizes import Size, product
 
 WIDE = 3 * 8
-"""Bytes per element: kernels compute in float64 and hold temporaries."""
+"""The assumed bytes of memory per element in a NumPy kernel, which computes in float64 and holds
+temporary arrays."""
 STEPS = 16
-"""Multiplications that weigh as much as one byte."""
+"""The number of multiplications that weigh as much as one byte of memory."""
 POINT = 1 << 10
 """The weight of one iteration of a kernel's Python loop, in bytes."""
 
 
 def elements(value: SSAValue) -> Size:
-    """Return the number of elements; a size of zero counts as one, as temporaries may lack that
-    dimension."""
+    """Return the number of elements of a tensor. A size of 0 counts as 1, as the kernel's temporary
+    arrays may lack that dimension."""
     return product(1 if decided_zero(size) else size for size in shape_of(value))
 
 
 def padded(value: SSAValue, pads: Sequence[int]) -> Size:
-    """Return the number of elements with padding, which the types do not show, as strides may skip
-    it."""
+    """Return the number of elements of x[N, C, spatial..] with ``pads`` added to its spatial
+    dimensions.
+
+    The types of an op's results do not bound the padding, as the strides of a window may skip it.
+    """
     n, c, *sizes = shape_of(value)
     rank = len(sizes)
     return n * c * product(sizes[d] + pads[d] + pads[rank + d] for d in range(rank))

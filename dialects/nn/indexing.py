@@ -48,7 +48,7 @@ class IndexedOp(NnOp):
     traits = traits_def(Pure())
 
     def result(self, shape: Sequence[Size]) -> Sequence[Tensor]:
-        """The result's type: data's element type and this shape."""
+        """Return the type of the result in a list: the element type of data, and this shape."""
         return [tensor(tensor_type(self.operands[0]).element_type, shape)]
 
     def check_elements(self, axis: int) -> None:
@@ -67,7 +67,8 @@ class IndexedOp(NnOp):
             )
 
     def check_tuples(self, batch_dims: int) -> Size:
-        """The length of the index tuples in the last dimension of indices, checked against data."""
+        """Return the length of the index tuples in the last dimension of indices. Raises ShapeError
+        unless the tuples fit the rank of data without its first ``batch_dims`` dimensions."""
         check_index(self, self.operands[1])
         check_rank(self, self.operands[1], batch_dims + 1)
         data, indices = map(shape_of, self.operands[:2])
@@ -99,8 +100,8 @@ class GatherOp(IndexedOp):
         return self.result((*data[:axis], *shape_of(self.indices), *data[axis + 1 :]))
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """gather(x, i) = reshape(x[i:i+1]) if i is one known index that is in bounds for all
-        sizes."""
+        """Return a reshaped slice of data, gather(x, i) = reshape(x[i:i+1]), if there is a single
+        index, its value is known, and it is in bounds for all sizes. Otherwise return None."""
         index, shape, axis = splat_number(self.indices), shape_of(self.data), self.settings["axis"]
         least = [bounds_of(n)[0] for n in shape]
         one = all(n == 1 for n in shape_of(self.indices))
@@ -115,7 +116,8 @@ class GatherOp(IndexedOp):
 
 @irdl_op_definition
 class GatherElementsOp(IndexedOp):
-    """The element of data at each position, with the index along `axis` taken from `indices`."""
+    """The element of data at each position of `indices`, except that the coordinate along `axis` is
+    the index there."""
 
     name = "nn.gather_elements"
     traits = traits_def(MovesElements(indices=(1,)))
@@ -131,10 +133,8 @@ class GatherElementsOp(IndexedOp):
 
 @irdl_op_definition
 class GatherNdOp(IndexedOp):
-    """The slices of data at the index tuples in the last dimension of `indices`.
-
-    The first `batch_dims` dimensions of both run in parallel.
-    """
+    """The slices of data at the index tuples in the last dimension of `indices`. The first
+    `batch_dims` dimensions of data and indices are batch dimensions, which run in parallel."""
 
     name = "nn.gather_nd"
     traits = traits_def(MovesElements(indices=(1,)))
@@ -164,7 +164,8 @@ class GatherNdOp(IndexedOp):
 
 
 class ScatterOp(IndexedOp):
-    """data with `updates` written, or combined by `reduction`, at `indices`.
+    """Base of ops that copy data and write `updates` into the copy at `indices`, or combine them
+    with its elements by `reduction`.
 
     If several updates go to one position without a reduction, the last one wins.
     """
@@ -183,7 +184,8 @@ class ScatterOp(IndexedOp):
 
 @irdl_op_definition
 class ScatterElementsOp(ScatterOp):
-    """Each update goes to its own position, with the index along `axis` taken from `indices`."""
+    """A scatter of single elements: each update goes to its own position, except that the
+    coordinate along `axis` is taken from `indices`."""
 
     name = "nn.scatter_elements"
     traits = traits_def(ReadsOnce())
@@ -201,7 +203,8 @@ class ScatterElementsOp(ScatterOp):
 
 @irdl_op_definition
 class ScatterNdOp(ScatterOp):
-    """The updates are slices of data, at the index tuples in the last dimension of `indices`."""
+    """A scatter of slices: each update goes to the slice of data at an index tuple in the last
+    dimension of `indices`."""
 
     name = "nn.scatter_nd"
     traits = traits_def(ReadsOnce())

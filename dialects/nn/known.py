@@ -16,17 +16,20 @@ _COMPARED = 64 << 10  # bytes: larger arrays are not searched for differing elem
 
 
 def splat_number(value: SSAValue) -> float | int | None:
-    """Return the number that all elements of a splat equal; None for another value."""
+    """Return the number that all elements of an `nn.splat` equal; None if the value is not the
+    result of an `nn.splat`."""
     return value.owner.number if isinstance(value.owner, SplatOp) else None
 
 
 def bits_of(array: Array) -> Array:
-    """Return the elements as unsigned integers: 0 and -0 differ, and NaN equals itself."""
+    """Return the bit patterns of the elements as unsigned integers, for comparisons: 0 and -0
+    differ, and a NaN equals itself."""
     return array.reshape(-1).view(f"u{array.itemsize}")
 
 
 def common_number(array: Array) -> float | int | None:
-    """Return the number that all elements equal, if the array is small enough to check."""
+    """Return the number that all elements of an array equal; None if elements differ, or if the
+    array is empty or too large to check."""
     if not 0 < array.nbytes <= _COMPARED:
         return None
     bits = bits_of(array)
@@ -36,7 +39,8 @@ def common_number(array: Array) -> float | int | None:
 
 
 def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
-    """Return the number that all elements of a splat or a small weight equal, if there is one."""
+    """Return the number that all elements of a splat or of a small weight equal; None if there is
+    none."""
     owner = value.owner
     if (number := splat_number(value)) is not None:
         return number
@@ -47,7 +51,8 @@ def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
 
 
 def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
-    """Return the constant array [M, N] of a value [.., M, N] that repeats one matrix, or None."""
+    """Return the matrix [M, N] of a weight of the shape [.., M, N] with leading dimensions of 1;
+    None for any other value."""
     owner, shape = value.owner, shape_of(value)
     if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
         return None

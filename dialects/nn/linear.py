@@ -51,13 +51,14 @@ WINDOW: Defaults = {
     "pads": ByRank("zeros", lambda rank: (0,) * 2 * (rank - 2)),
     "dilations": ByRank("ones", lambda rank: (1,) * (rank - 2)),
 }
-"""Defaults of a window that moves over the spatial dimensions of x[N, C, spatial..]."""
+"""The default settings of a window that moves over the spatial dimensions of x[N, C, spatial..]."""
 
 
 def window_extent(
     size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int
 ) -> Size:
-    """Number of positions of a window of `kernel` elements over a padded dimension."""
+    """Return the number of positions of a window of ``kernel`` elements that moves over a padded
+    dimension. Raises ShapeError if the window is malformed or too large."""
     rest = window_rest(size, kernel, stride, before, after, dilation)
     if decided(rest < 0):
         raise window_too_large(size, kernel, before, after, dilation)
@@ -67,7 +68,9 @@ def window_extent(
 def window_rest(
     size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int
 ) -> Size:
-    """Number of elements of the padded dimension after the first window; it may be negative."""
+    """Return the number of elements of a padded dimension that lie after the window in its first
+    position. The number is negative if the window is larger than the padded dimension. Raises
+    ShapeError if the window is malformed."""
     if decided(kernel < 1) or min(stride, dilation) < 1 or min(before, after) < 0:
         raise ShapeError(
             "a window is malformed",
@@ -87,7 +90,7 @@ def window_rest(
 def window_too_large(
     size: Size, kernel: Size, before: int, after: int, dilation: int
 ) -> ShapeError:
-    """Return the error for a window that does not fit."""
+    """Return the error for a window that is larger than the padded input."""
     return ShapeError(
         "a window is larger than the padded input",
         found=f"size {size}, kernel {kernel}, dilation {dilation}, pads {before}, {after}",
@@ -97,7 +100,8 @@ def window_too_large(
 def transposed_extent(
     size: Size, kernel: Size, stride: int, before: int, after: int, dilation: int, output_pad: int
 ) -> Size:
-    """Number of positions that a transposed window writes, without the padding."""
+    """Return the size of a dimension of a transposed convolution's result: the positions that the
+    moved windows write, plus ``output_pad``, minus the padding. Raises ShapeError."""
     if (
         decided(size < 1)
         or decided(kernel < 1)
@@ -121,10 +125,10 @@ def transposed_extent(
 
 @irdl_op_definition
 class MatmulOp(NnOp):
-    """NumPy's matrix product, with batches broadcast; `transpose_b` reads b as [.., N, K].
+    """A matrix product with NumPy's rules, batches broadcast; `transpose_b` reads b as [.., N, K].
 
-    `sums` is the element of the sums and of the result: i32 of bytes, signed or not. Without it
-    operands and result have one element.
+    `sums` is the element type in which products are summed, and of the result: i32 for signed or
+    unsigned bytes. Without `sums`, operands and result have one element type.
     """
 
     name = "nn.matmul"
@@ -170,7 +174,7 @@ class MatmulOp(NnOp):
 class FcOp(NnOp):
     """A fully connected layer: x[.., K] * w[K, N] + b[N]; `transpose_w` reads w as [N, K].
 
-    `sums` is the element of the sums, the bias and the result, as of a matrix product.
+    `sums` is the element type of the sums, the bias and the result, as for `nn.matmul`.
     """
 
     name = "nn.fc"
@@ -213,10 +217,10 @@ class FcOp(NnOp):
 
 @irdl_op_definition
 class ConvOp(NnOp):
-    """A convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], and a bias b[O].
+    """A convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], plus a bias b[O].
 
-    `pads` lists the padding before each spatial dimension, then after each. `sums` is the element
-    of the sums, the bias and the result, as of a matrix product.
+    `pads` lists the padding before each spatial dimension, then the padding after each. `sums` is
+    the element type of the sums, the bias and the result, as for `nn.matmul`.
     """
 
     name = "nn.conv"
@@ -273,7 +277,8 @@ class ConvOp(NnOp):
 
 @irdl_op_definition
 class ConvTransposeOp(NnOp):
-    """A transposed convolution of x[N, C, spatial..] with w[C, O / groups, kernel..]; a bias b[O].
+    """A transposed convolution of x[N, C, spatial..] with w[C, O / groups, kernel..], plus a bias
+    b[O].
 
     Element x[i] adds w[k] * x[i] to position i * stride + k * dilation. Then `pads` are cut off,
     and `output_pads` positions are added at the end of each spatial dimension (ONNX's
@@ -329,8 +334,8 @@ class ConvTransposeOp(NnOp):
 
 
 def _check_window(op: ConvOp | ConvTransposeOp) -> int:
-    """Return the number of spatial dimensions. Raises ShapeError unless operands and settings
-    agree."""
+    """Return the number of spatial dimensions of a convolution. Raises ShapeError unless the ranks
+    of the operands and the lengths of the settings agree."""
     x, w = shape_of(op.x), shape_of(op.w)
     rank = len(x) - 2
     if rank < 1 or len(w) != len(x):
@@ -342,8 +347,8 @@ def _check_window(op: ConvOp | ConvTransposeOp) -> int:
 
 
 def _check_channels(op: ConvOp | ConvTransposeOp, fit: bool, channels: Size) -> None:
-    """Check that the operands' channels match, and that the bias has one element per result
-    channel."""
+    """Raise ShapeError unless ``fit`` is true, which states that the channels of the operands
+    match, and the bias, if any, has one element for each of the result's ``channels``."""
     if not fit:
         x, w, groups = shape_of(op.x), shape_of(op.w), to_python(op.groups)
         raise ShapeError(f"{op.name}: channels do not fit", found=f"x {x}, w {w}, groups {groups}")

@@ -80,19 +80,20 @@ Ints = tuple[Size, ...]
 
 
 class MovementOp(NnOp):
-    """An op whose result has its operand's element type."""
+    """Base of ops with a result of the same element type as their operand x."""
 
     x = operand_def(base(TensorType))
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
 
     def result(self, shape: Sequence[Size]) -> Sequence[Tensor]:
-        """The result's type: x's element type and this shape."""
+        """Return the type of the result in a list: the element type of x, and this shape."""
         return [tensor(tensor_type(self.x).element_type, shape)]
 
 
 def _reshaped(op: MovementOp, x: Positions) -> Positions | None:
-    """Dimensions of 1 are added and removed."""
+    """Return the positions in the result of a reshape that only adds and removes dimensions of size
+    1; None for any other reshape."""
     before, after = (
         [d - len(shape) for d, n in enumerate(shape) if n != 1]
         for shape in map(shape_of, (op.x, op.res))
@@ -106,7 +107,7 @@ def _reshaped(op: MovementOp, x: Positions) -> Positions | None:
 
 @irdl_op_definition
 class ReshapeOp(MovementOp):
-    """The same elements in row-major order in another shape."""
+    """The elements of x, in row-major order, in another shape."""
 
     name = "nn.reshape"
     traits = traits_def(
@@ -135,7 +136,7 @@ def _transposed(op: MovementOp, x: Positions) -> Positions:
 
 @irdl_op_definition
 class TransposeOp(MovementOp):
-    """Dimension d of the result is dimension perm[d] of x."""
+    """A permutation of dimensions: dimension d of the result is dimension perm[d] of x."""
 
     name = "nn.transpose"
     traits = traits_def(MovesElements(), ReadAsAccess(), CountsPositions(_transposed))
@@ -152,8 +153,8 @@ class TransposeOp(MovementOp):
         return self.result([shape[axis] for axis in perm])
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """transpose(x, [0, 1, ..]) = x; transpose(transpose(x, p), q) = transpose(x, [p[i] for i
-        in q])"""
+        """Return x for transpose(x, [0, 1, ..]), and transpose(x, [p[i] for i in q]) for
+        transpose(transpose(x, p), q); None for any other transpose."""
         perm, inner = self.settings["perm"], self.x.owner
         if perm == tuple(range(len(perm))):
             return self.x
@@ -165,7 +166,8 @@ class TransposeOp(MovementOp):
 
 @irdl_op_definition
 class ChannelShuffleOp(MovementOp):
-    """x[N, C, ..] with its channels in another order: as [groups, C / groups], transposed."""
+    """x[N, C, ..] with permuted channels: C is read as [groups, C / groups], and these two
+    dimensions are transposed."""
 
     name = "nn.channel_shuffle"
     traits = traits_def(MovesElements())
@@ -191,7 +193,8 @@ def _sliced(op: MovementOp, x: Positions) -> Positions:
 
 @irdl_op_definition
 class SliceOp(MovementOp):
-    """x[start], x[start + step], ...: `size` elements in each dimension. Steps may be negative."""
+    """A strided slice: x[start], x[start + step], ..., with `size` elements in each dimension.
+    Steps may be negative."""
 
     name = "nn.slice"
     traits = traits_def(MovesElements(), ReadAsAccess(), CountsPositions(_sliced))
@@ -221,7 +224,8 @@ class SliceOp(MovementOp):
         return self.result(settings["sizes"])
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """slice(x, 0:size:1) = x; with at most one element, the step does not matter."""
+        """Return x if the slice starts at 0 with step 1 in each dimension of more than one element;
+        otherwise None."""
         columns = (self.settings["starts"], self.settings["steps"], shape_of(self.x))
         whole = all(
             (start, step) == (0, 1) or at_most(n, 1)
@@ -239,7 +243,7 @@ class PadOp(MovementOp):
     """
 
     name = "nn.pad"
-    # the shape stays only if nothing is added
+    # the result has the shape of x only if no element is added
     traits = traits_def(MovesElements(fills=True), IdentityByType())
     DEFAULTS: ClassVar[Defaults] = {"mode": "constant", "value": 0.0}
     low = sizes_def()
@@ -294,7 +298,8 @@ class ConcatOp(NnOp):
         return [tensor(element, (*first[:axis], total, *first[axis + 1 :]))]
 
     def simplified(self) -> SSAValue | Sequence[NnOp] | None:
-        """concat(x) = x; operands without elements are dropped."""
+        """Return the concatenation without the operands that have no elements: if one operand
+        remains, that operand. None if there are several operands and all of them have elements."""
         axis = self.settings["axis"]
         filled = [x for x in self.operands if shape_of(x)[axis]] or [self.operands[0]]
         if len(filled) == 1:
@@ -343,7 +348,7 @@ class TileOp(MovementOp):
 
     @property
     def host_bytes(self) -> Size:
-        # one dimension after the other is repeated, in another array
+        # the kernel repeats one dimension after the other, each time into another array
         return element_of(self.res.type).bytes(elements(self.res))
 
 
@@ -351,8 +356,9 @@ class TileOp(MovementOp):
 class ResizeOp(MovementOp):
     """x sampled at `sizes` points in each dimension: ONNX's Resize without cubic modes and regions.
 
-    Element i of a dimension is read at `coordinates`(i), which depends on the dimension's scale;
-    `nearest_mode` rounds that position, `linear` mixes the two (in each dimension) around it.
+    Element i of a dimension is read at the position `coordinates`(i), which depends on the
+    dimension's scale. The mode `nearest` rounds the position as `nearest_mode` says; the mode
+    `linear` interpolates between the two elements around the position, in each dimension.
     """
 
     name = "nn.resize"

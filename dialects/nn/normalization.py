@@ -45,7 +45,8 @@ from tessella.support.sizes import Size
 
 
 class NormalizationOp(NnOp):
-    """An op on floating-point operands of one type whose result has the type of the first, x."""
+    """Base of the normalizations: the operands are floating-point tensors of one element type, and
+    the result has the type of the first operand, x."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())

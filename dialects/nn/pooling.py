@@ -31,9 +31,10 @@ from tessella.support.sizes import Size
 def pool_extent(
     size: Size, kernel: int, stride: int, before: int, after: int, dilation: int, ceil_mode: bool
 ) -> Size:
-    """Number of windows over one padded dimension.
+    """Return the number of windows over one padded dimension. Raises ShapeError if the window does
+    not fit.
 
-    With `ceil_mode` a last window may reach over the padding's end, unless it would start in the
+    With ``ceil_mode``, a last window may extend beyond the padding, unless it would start in the
     padding (the formula of ONNX's MaxPool-22 and of torch).
     """
     rest = window_rest(size, kernel, stride, before, after, dilation)
@@ -86,7 +87,7 @@ class PoolOp(NnOp):
 
     @property
     def host_bytes(self) -> Size:
-        # a window of ceil_mode may extend as far again beyond the end
+        # with ceil_mode, the last window may extend as far again beyond the end of the padding
         room = padded(self.x, self.settings["pads"]) * (1 << len(self.settings["strides"]))
         points = math.prod(self.settings["kernel_shape"])
         return room * WIDE + points * (POINT + elements(self.results[0]))
@@ -122,10 +123,11 @@ class AvgPoolOp(PoolOp):
 
 @irdl_op_definition
 class Col2imOp(NnOp):
-    """Windows x[N, C, kernel.., windows..], added up to an image of the sizes `image`.
+    """The sum of the windows x[N, C, kernel.., windows..] in an image of the sizes `image` (ONNX's
+    Col2Im).
 
-    Element x[k, i] is added to element `i * stride + k * dilation - start` of the image; one that
-    lies outside is left out.
+    Element x[k, i] is added to element `i * stride + k * dilation - start` of the image. Elements
+    outside the image are dropped.
     """
 
     name = "nn.col2im"

@@ -1,10 +1,10 @@
-"""Values that count positions along their dimensions.
+"""Integer tensors with elements that are linear functions of their positions.
 
     %0    = nn.iota count [seq]                0, 1, 2..
     %1    = nn.add %0, %past                   past, past + 1..
     %rows = nn.reshape %1 shape [[seq], 1]     row + past
 
-The trait ``CountsPositions`` marks an op whose result counts if its operands do.
+The trait ``CountsPositions`` marks an op with a result that counts positions if its operands do.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class Positions:
-    """A sum of positions times factors, and a constant."""
+    """A linear function of an element's position: the sum of its coordinates times ``factors``,
+    plus ``constant``."""
 
     factors: Mapping[int, int]
-    """Factors by dimension, counted from the last, which is -1."""
+    """The factor of each dimension. Dimensions are counted from the last one, which is -1."""
     constant: Size
 
     def __add__(self, other: Positions) -> Positions:
@@ -46,7 +47,8 @@ class Positions:
         return self + -other
 
     def ends(self, shape: Sequence[Size]) -> tuple[Size, Size]:
-        """Return the least and the greatest value in a nonempty tensor of this shape."""
+        """Return the least and the greatest value of the function in a nonempty tensor of this
+        shape."""
         ends = [k * (shape[d] - 1) for d, k in self.factors.items()]
         signs = list(self.factors.values())
         low = sum((end for end, k in zip(ends, signs, strict=True) if k < 0), self.constant)
@@ -54,7 +56,8 @@ class Positions:
 
 
 def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
-    """Return the integers of a value as positions, if they count."""
+    """Return the elements of an integer value as a linear function of their positions; None if they
+    are not known to be one."""
     if not element_of(value.type).is_integer:
         return None
     if (number := known_number(value, weights)) is not None:
@@ -67,12 +70,13 @@ def positions_of(value: SSAValue, weights: WeightStore) -> Positions | None:
     found = None if None in taken else counts.function(op, *taken)
     if found is None:
         return None
-    # a single element does not count, and may broadcast
+    # a dimension of size 1 has a single position, and may be broadcast
     shape = shape_of(value)
     return Positions({d: k for d, k in found.factors.items() if shape[d] != 1}, found.constant)
 
 
 def difference(op: NnOp, weights: WeightStore) -> Positions | None:
-    """Return the first operand minus the second, if both count."""
+    """Return the first operand of an op minus the second as a linear function of positions; None if
+    one of the operands is not known to be one."""
     lhs, rhs = (positions_of(x, weights) for x in op.operands)
     return None if lhs is None or rhs is None else lhs - rhs

@@ -37,10 +37,11 @@ class _RunsBody(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(NnOp, LoopOp):
-    """A function of the module, run for each element of sequences, or while a condition holds: see
-    ``LoopOp``.
+    """A loop that runs a function of the module for each element of sequences, or while a condition
+    holds: see ``LoopOp``.
 
     ``%h, %ys = nn.scan @step %h0, %xs, %r carried 1 scanned 1 : tensor<8xf32>, tensor<5x8xf32>``
+
     ``%c, %h = nn.scan @step %go, %h0 carried 2 scanned 0 conditional true : tensor<i1>, ..``
     """
 
@@ -73,19 +74,22 @@ class ScanOp(NnOp, LoopOp):
 
     @property
     def function(self) -> Operation | None:
-        """The function, or the segment that it was lowered to; None if the op is in no module."""
+        """The function that the loop runs, or the segment to which the function was lowered; None
+        if the op is not in a module."""
         return find_symbol(self, self.body)
 
     @property
     def operations(self) -> Size:
-        """The operations of the function over all iterations."""
+        """The number of scalar operations that the function executes over all iterations, for cost
+        estimates."""
         function = self.function
         ops = () if function is None else function.walk()
         return self.usual_steps * sum(op.operations for op in ops if isinstance(op, NnOp))
 
     def infer(self) -> Sequence[Tensor]:
-        """Return the types: carried values keep theirs; the function determines the elements of
-        sequences."""
+        """Return the types of the results: each carried value keeps its type, and the function
+        determines the element types of the output sequences. Raises ShapeError if operands and
+        function do not match."""
         self._check()
         loop, function = self.loop, self.function
         if function is None:
@@ -130,7 +134,7 @@ class ScanOp(NnOp, LoopOp):
 
 
 def _plain(type: Attribute) -> Tensor:
-    """Return the type without a place."""
+    """Return a tensor type without its place."""
     found = tensor_type(type)
     return tensor(found.element_type, shape_of(found))
 

@@ -29,14 +29,15 @@ from tessella.support.sizes import Size
 
 
 def reduced_shape(shape: Sequence[Size], axes: Sequence[int], keepdims: bool) -> tuple[Size, ...]:
-    """The shape after a reduction: the axes have size 1 with `keepdims`, else they are removed."""
+    """Return the shape after a reduction: the axes have size 1 with ``keepdims``, otherwise they
+    are removed."""
     kept: list[Size] = [1 if axis in axes else size for axis, size in enumerate(shape)]
     return tuple(size for axis, size in enumerate(kept) if keepdims or axis not in axes)
 
 
 class ReduceOp(NnOp):
-    """A reduction over `axes`; without axes nothing is reduced. Without elements the result is the
-    identity."""
+    """Base of the reductions over `axes`. If `axes` is empty, the result is x; if there are no
+    elements to reduce, it is the identity of the reduction."""
 
     DEFAULTS: ClassVar[Defaults] = {
         "axes": ByRank("all", lambda rank: tuple(range(rank))),
@@ -57,7 +58,7 @@ class ReduceOp(NnOp):
 
 
 class ArithmeticReduceOp(ReduceOp):
-    """A reduction of numbers; booleans are no numbers."""
+    """Base of the reductions of numbers. Booleans are not allowed."""
 
     def infer(self) -> Sequence[Tensor]:
         check_number(self, self.x)
@@ -66,7 +67,7 @@ class ArithmeticReduceOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceSumOp(ArithmeticReduceOp):
-    """The sum of the elements."""
+    """The sum of the elements along `axes`."""
 
     name = "nn.reduce_sum"
     traits = traits_def(ReducesSizes(np.add))
@@ -74,15 +75,16 @@ class ReduceSumOp(ArithmeticReduceOp):
 
 @irdl_op_definition
 class ReduceMeanOp(ArithmeticReduceOp):
-    """The mean of the elements (NaN if there are none); of integers, rounded towards zero (0 if
-    none)."""
+    """The mean of the elements along `axes`: NaN if there are none. The mean of integers is rounded
+    towards zero, and 0 if there are none."""
 
     name = "nn.reduce_mean"
 
 
 @irdl_op_definition
 class ReduceMaxOp(ReduceOp):
-    """The largest element; NaN if any is NaN; the type's least value if there are no elements."""
+    """The largest element along `axes`: NaN if any is NaN, and the type's least value if there are
+    no elements."""
 
     name = "nn.reduce_max"
     traits = traits_def(ReducesSizes(np.maximum))
@@ -90,8 +92,8 @@ class ReduceMaxOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceMinOp(ReduceOp):
-    """The smallest element; NaN if any is NaN; the type's largest value if there are no
-    elements."""
+    """The smallest element along `axes`: NaN if any is NaN, and the type's largest value if there
+    are no elements."""
 
     name = "nn.reduce_min"
     traits = traits_def(ReducesSizes(np.minimum))
@@ -99,14 +101,15 @@ class ReduceMinOp(ReduceOp):
 
 @irdl_op_definition
 class ReduceProdOp(ArithmeticReduceOp):
-    """The product of the elements."""
+    """The product of the elements along `axes`."""
 
     name = "nn.reduce_prod"
     traits = traits_def(ReducesSizes(np.multiply))
 
 
 class ArgOp(NnOp):
-    """An index along `axis`: of the first such element, or the last with `select_last_index`."""
+    """Base of ops that find the index of an element along `axis`. If several elements are equal, it
+    is the first of them, or the last with `select_last_index`."""
 
     DEFAULTS: ClassVar[Defaults] = {"keepdims": False, "select_last_index": False}
     x = operand_def(base(TensorType))
@@ -129,20 +132,20 @@ class ArgOp(NnOp):
 
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
-    """The index of the largest element. NaN counts as larger than all numbers."""
+    """The index of the largest element along `axis`. NaN counts as larger than all numbers."""
 
     name = "nn.arg_max"
 
 
 @irdl_op_definition
 class ArgMinOp(ArgOp):
-    """The index of the smallest element. NaN counts as smaller than all numbers."""
+    """The index of the smallest element along `axis`. NaN counts as smaller than all numbers."""
 
     name = "nn.arg_min"
 
 
 class AlongAxisOp(NnOp):
-    """An op along `axis` whose result has its operand's type."""
+    """Base of ops along `axis` with a result of the same type as their operand."""
 
     x = operand_def(base(TensorType))
     axis = prop_def(IntegerAttr[I64])
@@ -182,8 +185,9 @@ class LogSoftmaxOp(AlongAxisOp):
 
 
 class CumulativeOp(AlongAxisOp):
-    """The aggregate of all elements up to each one along an axis. It leaves out the element itself
-    if `exclusive`, and runs from the end if `reverse`."""
+    """Base of the cumulative ops: each element of the result is the aggregate of all elements up to
+    it along an axis. It excludes the element itself if `exclusive`, and starts at the end of the
+    axis if `reverse`."""
 
     traits = traits_def(ReadsRows())
     DEFAULTS: ClassVar[Defaults] = {"exclusive": False, "reverse": False}
@@ -193,7 +197,7 @@ class CumulativeOp(AlongAxisOp):
 
 @irdl_op_definition
 class CumsumOp(CumulativeOp):
-    """Cumulative sums."""
+    """The cumulative sums along an axis."""
 
     name = "nn.cumsum"
 
@@ -204,7 +208,7 @@ class CumsumOp(CumulativeOp):
 
 @irdl_op_definition
 class CumprodOp(CumulativeOp):
-    """Cumulative products."""
+    """The cumulative products along an axis."""
 
     name = "nn.cumprod"
 
@@ -215,14 +219,16 @@ class CumprodOp(CumulativeOp):
 
 @irdl_op_definition
 class CummaxOp(CumulativeOp):
-    """Cumulative maxima, of booleans `or`. NaN stays NaN."""
+    """The cumulative maxima along an axis, for booleans the cumulative `or`. After a NaN, all
+    results are NaN."""
 
     name = "nn.cummax"
 
 
 @irdl_op_definition
 class CumminOp(CumulativeOp):
-    """Cumulative minima, of booleans `and`. NaN stays NaN."""
+    """The cumulative minima along an axis, for booleans the cumulative `and`. After a NaN, all
+    results are NaN."""
 
     name = "nn.cummin"
 

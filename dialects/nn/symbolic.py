@@ -16,7 +16,8 @@ from tessella.dialects.sizes import size_def, sizes_def
 
 
 class SymbolicOp(NnOp):
-    """An op without operands whose result follows from its sizes."""
+    """Base of ops without operands that compute their result from sizes, which are properties of
+    the op."""
 
     res = result_def(base(TensorType))
     traits = traits_def(Pure())
@@ -29,7 +30,7 @@ def _one_size(op: SizesOp) -> Positions | None:
 
 @irdl_op_definition
 class SizesOp(SymbolicOp):
-    """The values of sizes: `%s = nn.sizes values [[seq], 64] : tensor<2xi64>`."""
+    """A vector of sizes as integers: `%s = nn.sizes values [[seq], 64] : tensor<2xi64>`."""
 
     name = "nn.sizes"
     traits = traits_def(CountsPositions(_one_size))
@@ -45,7 +46,8 @@ def _iota(op: IotaOp) -> Positions:
 
 @irdl_op_definition
 class IotaOp(SymbolicOp):
-    """0, 1, 2..: `%i = nn.iota count [seq] : tensor<[seq]xi64>`."""
+    """The integers from 0 to a size, which is excluded: `%i = nn.iota count [seq] :
+    tensor<[seq]xi64>`."""
 
     name = "nn.iota"
     traits = traits_def(CountsPositions(_iota))

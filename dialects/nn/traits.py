@@ -12,7 +12,8 @@ from xdsl.traits import OpTrait
 
 @dataclass(frozen=True)
 class MovesElements(OpTrait):
-    """The op computes nothing: its results hold unchanged elements of its operands.
+    """The trait of ops that only move elements: the results hold unchanged elements of the
+    operands.
 
     ``indices`` are the numbers of the operands that only select elements. With ``fills``, the
     results also hold a number given by a property.
@@ -24,72 +25,86 @@ class MovesElements(OpTrait):
 
 @dataclass(frozen=True)
 class ComputesSizes(OpTrait):
-    """The op maps sizes to sizes, element by element: numbers, and symbolic expressions."""
+    """The trait of ops that can compute with sizes elementwise: ``function`` takes and returns
+    numbers or symbolic expressions."""
 
     function: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class ReducesSizes(OpTrait):
-    """The op reduces sizes to a size, by a function of two arguments."""
+    """The trait of ops that can reduce sizes to one size: ``function`` combines two numbers or
+    symbolic expressions."""
 
     function: np.ufunc
 
 
 class SumsProducts(OpTrait):
-    """The op sums products of elements of its operands, which dominates its time."""
+    """The trait of ops that spend most of their time on sums of products of their operands'
+    elements."""
 
 
 class ChoosesElements(OpTrait):
-    """The op's results hold unchanged elements of its operand, selected by their values."""
+    """The trait of ops with results that hold unchanged elements of the operand, selected by
+    comparing values."""
 
 
 class ReadAsAccess(OpTrait):
-    """A kernel that needs the op's result can read its operands instead, with other accesses."""
+    """The trait of ops that another kernel can replace by its accesses: a reader of the result can
+    read the op's operands with other accesses instead."""
 
 
 class ReadsRows(OpTrait):
-    """The op reads each element of its first operand once, or while it is in cache."""
+    """The trait of ops that read each element of their first operand once, or repeatedly while the
+    element is in cache."""
 
 
 class ReadsOnce(OpTrait):
-    """The op reads each element of each operand once, and can compute the operand in place."""
+    """The trait of ops that read each element of each operand once, so that their kernel can
+    compute an operand where it reads it."""
 
 
 @dataclass(frozen=True)
 class CountsPositions(OpTrait):
-    """The op's result counts positions if its operands do (`positions.py`).
+    """The trait of ops with a result that is a linear function of positions if the operands are
+    (`positions.py`).
 
-    The function takes the op and its operands' positions, and returns the result's, if it counts.
+    ``function`` takes the op and the ``Positions`` of its operands, and returns those of its
+    result, or None.
     """
 
     function: Callable[..., Any]
 
 
 class Idempotent(OpTrait):
-    """f(f(x)) = f(x)"""
+    """The trait of idempotent ops: f(f(x)) = f(x)."""
 
 
 class Involution(OpTrait):
-    """f(f(x)) = x"""
+    """The trait of ops that are their own inverse: f(f(x)) = x."""
 
 
 class Overrides(OpTrait):
-    """f_q(f_p(x)) = f_q(x) for all properties p and q."""
+    """The trait of ops that override an earlier op of the same kind: f_q(f_p(x)) = f_q(x) for all
+    properties p and q."""
 
 
 class IdentityByType(OpTrait):
-    """f(x) = x if the result has the type of x."""
+    """The trait of ops that do nothing if the types agree: f(x) = x if the result has the type of
+    x."""
 
 
 @dataclass(frozen=True)
 class Neutral(OpTrait):
-    """f(x, number) = x, and f(number, x) = x if the op is commutative. The sign of a floating-point
-    zero counts."""
+    """The trait of binary ops with a neutral element: f(x, number) = x, and f(number, x) = x if the
+    op is commutative.
+
+    The sign of a floating-point zero counts: 0 is not neutral if -0 becomes 0.
+    """
 
     number: float
 
 
 class RunsFunction(OpTrait):
-    """The op computes nothing itself: it runs a function of the module, which has places of its
-    own."""
+    """The trait of ops that compute nothing themselves, but run a function of the module. The
+    function has places of its own."""

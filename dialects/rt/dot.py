@@ -23,15 +23,16 @@ from tessella.targets.instructions import INSTRUCTIONS, Instruction
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
-    """``acc[n] + sum(a[n, k] * b[n, k])`` for each lane n, over the k values of an instruction:
+    """A dot product instruction: ``acc[n] + sum(a[n, k] * b[n, k])`` for each lane n, over the k
+    values that the instruction sums.
 
-    %r = rt.dot %acc, %a, %b {instruction = "vpdpbusd"}
-           : vector<16xi32>, vector<4xui8>, vector<64xi8>
+        %r = rt.dot %acc, %a, %b {instruction = "vpdpbusd"}
+               : vector<16xi32>, vector<4xui8>, vector<64xi8>
 
-    One operand has a group of k values for each lane, side by side, or both have; the other has one
-    group that all lanes share. An instruction on several rows adds ``sum(a[m, k] * b[n, k])`` to
-    ``acc[m, n]``: it has a group of ``a`` for each row and one of ``b`` for each column. Integers
-    wrap.
+    An operand has a group of k consecutive values for each lane. One of the operands may instead
+    have a single group, which all lanes share. An instruction on several rows adds ``sum(a[m, k] *
+    b[n, k])`` to ``acc[m, n]``: ``a`` has a group for each row, ``b`` a group for each column.
+    Integers wrap.
     """
 
     name = "rt.dot"
@@ -55,7 +56,7 @@ class DotOp(IRDLOperation):
 
     @property
     def row(self) -> Instruction:
-        """The instruction's row."""
+        """The row of ``targets.instructions`` that describes the instruction."""
         return INSTRUCTIONS[self.instruction.data]
 
     def verify_(self) -> None:
@@ -91,7 +92,8 @@ class DotOp(IRDLOperation):
 
 
 def _of(type: Attribute) -> tuple[str, int]:
-    """Return the element of a vector, and its length."""
+    """Return the name of the element of a vector type, empty if it has none, and the length of the
+    vector, 0 unless it has one dimension."""
     assert isinstance(type, VectorType)
     element, shape = find_element(type.element_type), type.get_shape()
     return "" if element is None else element.name, shape[0] if len(shape) == 1 else 0

@@ -82,7 +82,7 @@ def flat_buffer(element: Attribute, size: Size) -> Buffer:
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """The end of a kernel or segment."""
+    """The terminator of a kernel or segment."""
 
     name = "rt.return"
     traits = traits_def(IsTerminator())
@@ -93,20 +93,21 @@ class ReturnOp(IRDLOperation):
 
 
 class _BufferFunction(IRDLOperation):
-    """A function with groups of buffers as arguments, the thread's number, and the number of
-    threads.
+    """Base of kernels and segments on buffers: a function with groups of buffers as arguments,
+    followed by the number of the thread and the number of threads.
 
     All threads of a call run the function on the same buffers.
     """
 
     sym_name = prop_def(StringAttr)
     group_sizes = prop_def(DenseArrayBase[I64])
-    """The number of buffers in each group. The two arguments of ``threads`` follow them."""
+    """The number of buffers in each group. The function has two more arguments after the groups,
+    for ``threads``."""
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
     GROUPS: ClassVar[Sequence[str]]
-    """The keywords of the groups; the first one has none."""
+    """The keywords that precede the groups in the text; the keyword of the first group is empty."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class _BufferFunction(IRDLOperation):
         super().__init__(properties={**known, **(properties or {})}, regions=[Region(block)])
 
     def group(self, number: int) -> Sequence[BlockArgument]:
-        """The arguments of a group."""
+        """Return the arguments of a group."""
         sizes = self.group_sizes.get_values()
         start = sum(sizes[:number])
         return self.body.block.args[start : start + sizes[number]]
@@ -147,7 +148,7 @@ class _BufferFunction(IRDLOperation):
 
     @property
     def threads(self) -> BlockArgument:
-        """The number of threads that run it."""
+        """The number of threads that run the function."""
         return self.body.block.args[-1]
 
     def verify_(self) -> None:
@@ -211,16 +212,17 @@ class _BufferFunction(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(_BufferFunction):
-    """A kernel: loops over buffers. Buffers that it writes overlap no others."""
+    """A kernel as loops over buffers. The buffers that a kernel writes do not overlap its other
+    buffers."""
 
     name = "rt.kernel"
     code = opt_prop_def(IntegerAttr[I64])
-    """The status that its failed checks write."""
+    """The status that failed checks of the kernel write."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that it computes."""
+    """The names of the nodes that the kernel computes."""
     parts = opt_prop_def(ArrayAttr[PartAttr])
-    """The part of each buffer that a thread touches. Without it, the first thread runs the kernel
-    alone."""
+    """The part of each buffer that a thread accesses. If it is absent, the first thread runs the
+    kernel alone."""
 
     GROUPS: ClassVar[Sequence[str]] = ("", "outs", "scratch")
 
@@ -244,11 +246,12 @@ class KernelOp(_BufferFunction):
 
     @property
     def is_divided(self) -> bool:
-        """Whether threads run the kernel together."""
+        """Whether several threads run the kernel together. If not, the first thread runs it
+        alone."""
         return self.parts is not None
 
     def part(self, number: int) -> Part:
-        """Return the part of a buffer that a thread touches."""
+        """Return the part of the buffer ``number`` that a thread accesses."""
         return ALONE if self.parts is None else self.parts.data[number].data
 
     def verify_(self) -> None:
@@ -266,13 +269,14 @@ class KernelOp(_BufferFunction):
 
 @irdl_op_definition
 class SegmentOp(_BufferFunction):
-    """A native stretch of the program: calls of kernels, loops around others, and copies."""
+    """A part of the program that runs as native code: calls of kernels, loops around other
+    segments, and copies."""
 
     name = "rt.segment"
     arena_bytes = opt_size_def()
-    """The size of the arena; `plan-arena` chooses it."""
+    """The size of the arena in bytes, which the pass `plan-arena` sets."""
     private_bytes = opt_size_def()
-    """The size of each thread's own memory, which follows the arena."""
+    """The size in bytes of the memory that each thread has for itself. It follows the arena."""
     brief = opt_prop_def(UnitAttr)
     """Set for a short launch, which takes about as long as waking threads: parked threads are not
     woken."""
@@ -286,12 +290,12 @@ class SegmentOp(_BufferFunction):
 
     @property
     def arena_size(self) -> Size:
-        """Bytes of the arena."""
+        """The size of the arena in bytes; 0 if there is none."""
         return size_of(self.arena_bytes)
 
     @property
     def private_size(self) -> Size:
-        """Bytes of each thread's own memory."""
+        """The size in bytes of the memory that each thread has for itself; 0 if there is none."""
         return size_of(self.private_bytes)
 
     def verify_(self) -> None:
@@ -313,9 +317,10 @@ class SegmentOp(_BufferFunction):
         self._check_private()
 
     def _check_private(self) -> None:
-        """Raise VerifyException if a share's own memory is used across a barrier.
+        """Raise VerifyException if a buffer in a thread's private memory is used on both sides of a
+        barrier.
 
-        The number of shares may change there.
+        The number of shares may change at a barrier.
         """
         phase, phases = 0, dict[SSAValue, int]()
         for op in self.body.block.ops:
@@ -342,11 +347,12 @@ class _CallsBufferKernel(SymbolUserOpInterface):
 
 
 _GROUPS = ("outs", "scratch", "threads")
-"""The keywords before the operands of a call, after its inputs."""
+"""The keywords that precede the groups of a call's operands, after its inputs."""
 
 
 class BufferCall(IRDLOperation):
-    """A call on buffers; those that are written overlap no others."""
+    """Base of the calls on buffers. The buffers that a call writes do not overlap its other
+    buffers."""
 
     callee = prop_def(FlatSymbolRefAttr)
     inputs = var_operand_def(base(MemRefType))
@@ -417,14 +423,15 @@ class BufferCall(IRDLOperation):
 
     @property
     def buffers(self) -> Sequence[SSAValue]:
-        """The operands for the kernel's arguments, in order."""
+        """The operands that are passed as the kernel's buffers, in the order of its arguments."""
         return self.operands[:-2]
 
     def verify_(self) -> None:
         self.check_apart(self.inputs, (*self.outputs, *self.scratch))
 
     def check_apart(self, read: Sequence[SSAValue], written: Sequence[SSAValue]) -> None:
-        """Raise VerifyException if a buffer that is written overlaps another one."""
+        """Raise VerifyException if a buffer in ``written`` overlaps another one in ``written``, or
+        one in ``read``."""
         for i, value in enumerate(written):
             others = (*read, *written[:i])
             if any(_overlap(value, other) for other in others):
@@ -436,7 +443,7 @@ class BufferCall(IRDLOperation):
 
 @irdl_op_definition
 class CallOp(BufferCall):
-    """Run a kernel on all threads of the segment.
+    """A call that runs a kernel on all threads of the segment.
 
     `rt.call @k(%x) outs(%y) scratch(%t) threads(%thread, %threads)`
     """
@@ -446,21 +453,22 @@ class CallOp(BufferCall):
 
 
 def timed(block: Block) -> list[Operation]:
-    """Return the timed operations of a module's segments, in order: kernel calls, barriers,
-    copies."""
+    """Return the operations of a module's segments that profiling times, in order: kernel calls,
+    barriers and copies."""
     segments = (op for op in block.ops if isinstance(op, SegmentOp))
     every = (op for segment in segments for op in segment.body.block.ops)
     return [op for op in every if isinstance(op, CallOp | BarrierOp | CopyOp)]
 
 
 def divided(block: Block) -> frozenset[str]:
-    """Return the kernels that threads run together, and the segments that call them, by name.
+    """Return the names of the kernels that several threads run together, and of the segments that
+    call them.
 
-    One thread runs all others alone.
+    One thread runs each of the other kernels and segments alone.
     """
     kernels = (op for op in block.ops if isinstance(op, KernelOp))
     found = {op.sym_name.data for op in kernels if op.is_divided}
-    # callees come before their callers
+    # segments come after the segments that they call
     for segment in (op for op in block.ops if isinstance(op, SegmentOp)):
         calls = (op for op in segment.body.block.ops if isinstance(op, BufferCall))
         if any(call.callee_name in found for call in calls):
@@ -500,9 +508,9 @@ def _plain_buffer(value: SSAValue) -> Buffer:
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:
-    """Return the shape of a value's array between steps.
+    """Return the shape of the array that holds a value between program steps.
 
-    It is the value's own, or one dimension with all of its memory if its layout has padding.
+    It is the shape of the value, or one dimension with all of its memory if its layout has padding.
     """
     place, shape = place_of(value.type), shape_of(value)
     size = math.prod(shape) if place is None else place.layout.size(shape)
@@ -511,12 +519,12 @@ def memory_shape(value: SSAValue) -> tuple[Size, ...]:
 
 @irdl_op_definition
 class LaunchOp(TensorCall):
-    """A step of the program: run a native segment.
+    """A program step that runs a native segment.
 
     `%y = rt.launch @segment_0(%x) : tensor<4xf32>`
 
-    Values between steps are arrays of their own shape; those whose layout has padding have one
-    dimension.
+    Values between program steps are arrays of their own shape; a value with padding in its layout
+    is an array of one dimension.
     """
 
     name = "rt.launch"

@@ -48,17 +48,17 @@ from tessella.support.conditions import decided
 from tessella.support.sizes import Size, round_up
 
 UNROLL = "rt.unroll"
-"""The unroll factor of an `scf.for`; 0 forbids unrolling, LLVM's own included."""
+"""The name of the attribute with the unroll factor of an `scf.for`; 0 forbids unrolling, including
+LLVM's."""
 PRIVATE = "rt.private"
-"""The attribute of a `memref.alloc` of memory private to each thread."""
+"""The name of the attribute that marks a `memref.alloc` as memory that is private to each
+thread."""
 LAUNCH_SLOT = CONTEXT_ENTRIES.index("launch")
-"""The context slot with the address of ``void (context, phase, args)``, which runs a phase on
-threads.
-
-0 means that the caller runs the phase alone.
-"""
+"""The number of the context slot with the address of ``void (context, phase, args)``, a function
+that runs a phase on several threads. If the address is 0, the caller runs the phase alone."""
 SIZES_SLOT = CONTEXT_ENTRIES.index("sizes")
-"""The context slot with the address of the symbols' values, in order."""
+"""The number of the context slot with the address of the array of the symbols' values, in the order
+of their numbers."""
 
 ARENA_ALIGNMENT = 64
 """The alignment of buffers in the arena and of weights, in bytes."""
@@ -85,13 +85,13 @@ def check_buffer(what: str, type: Attribute) -> None:
 
 
 def buffer_bytes(type: Attribute) -> Size:
-    """Bytes of a buffer."""
+    """Return the size of a buffer type in bytes."""
     assert isinstance(type, MemRefType)
     return bytes_of(type)
 
 
 def aligned(size: Size) -> Size:
-    """Bytes rounded up to the alignment of buffers."""
+    """Return a number of bytes rounded up to a multiple of ``ARENA_ALIGNMENT``."""
     return round_up(size, ARENA_ALIGNMENT)
 
 
@@ -116,9 +116,11 @@ class ContextOp(IRDLOperation):
 
 @irdl_op_definition
 class CheckOp(IRDLOperation):
-    """Record a failed check: `rt.check %ok, 3 : i64` writes `1 + 3` to the status unless `%ok`.
+    """A check: `rt.check %ok, 3 : i64` writes `1 + 3` to the status of the call unless `%ok` is
+    true.
 
-    The call continues, so every access must stay inside its buffer for all values.
+    The call continues after a failed check, so every access must stay inside its buffer for all
+    values.
     """
 
     name = "rt.check"
@@ -133,7 +135,7 @@ class CheckOp(IRDLOperation):
 
 @irdl_op_definition
 class StopOp(IRDLOperation):
-    """End a loop after a failed check.
+    """An op that ends a loop after a failed check.
 
     `rt.stop %go : memref<1xi1>` sets the condition to false if the status of any share is nonzero.
     """
@@ -148,10 +150,10 @@ class StopOp(IRDLOperation):
 
 @irdl_op_definition
 class WatchOp(IRDLOperation):
-    """Let the caller end a loop.
+    """An op that ends a loop if the caller was interrupted: `rt.watch %go : memref<1xi1>` then sets
+    the condition to false.
 
-    `rt.watch %go : memref<1xi1>` sets the condition to false if the caller was interrupted. Share
-    0, the caller's, checks.
+    Only share 0, which the caller runs, checks for interruptions.
     """
 
     name = "rt.watch"
@@ -164,7 +166,8 @@ class WatchOp(IRDLOperation):
 
 @irdl_op_definition
 class IotaOp(IRDLOperation):
-    """The lane numbers. `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15; or as i32."""
+    """A vector of the lane numbers: `%v = rt.iota : vector<16xindex>` is 0, 1, ... 15. The elements
+    may also be i32."""
 
     name = "rt.iota"
     res = result_def(VectorType)
@@ -177,8 +180,9 @@ class IotaOp(IRDLOperation):
 
 @irdl_op_definition
 class GatherOp(IRDLOperation):
-    """Elements at distances from one: lane `l` of `%v = rt.gather %b[%i] at %d : memref<4096xf32>,
-    vector<16xindex> -> vector<16xf32>` is the element `%i + %d[l]`. Each lies in the buffer."""
+    """A vector of elements at given distances from an element: lane `l` of `%v = rt.gather %b[%i]
+    at %d : memref<4096xf32>, vector<16xindex> -> vector<16xf32>` is the element `%i + %d[l]`.
+    Each of these elements must be inside the buffer."""
 
     name = "rt.gather"
     buffer = operand_def(MemRefType)
@@ -211,9 +215,9 @@ class GatherOp(IRDLOperation):
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Prefetch an element's cache line into the cache of a level, 1 or 2, to be read or written:
-    `rt.prefetch %w[%i] {level = 2 : i64} : memref<4096xf32>`. The element may lie outside the
-    buffer."""
+    """A prefetch of the cache line of an element into the cache of a level, 1 or 2, for reading or
+    for writing: `rt.prefetch %w[%i] {level = 2 : i64} : memref<4096xf32>`. The element may lie
+    outside the buffer."""
 
     name = "rt.prefetch"
     buffer = operand_def(MemRefType)
@@ -243,7 +247,8 @@ class PrefetchOp(IRDLOperation):
 class ArenaOp(IRDLOperation):
     """A buffer in the arena, at an offset in bytes: `%b = rt.arena 4096 : memref<1024xf32>`.
 
-    With `{private}`, it is in each thread's own memory after the arena.
+    With `{private}`, the buffer is in the memory that each thread has for itself, which follows the
+    arena.
     """
 
     name = "rt.arena"
@@ -263,7 +268,7 @@ class ArenaOp(IRDLOperation):
 
     @property
     def extent(self) -> tuple[Size, Size]:
-        """The buffer's range of bytes, half-open."""
+        """The range of bytes of the buffer in its arena, half-open."""
         start = size_of(self.offset)
         return start, start + buffer_bytes(self.res.type)
 
@@ -299,9 +304,10 @@ class ArenaOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A weight's buffer: `%w = rt.weight @conv1.w slot 3 : memref<9408xf32>`.
+    """The buffer of a weight: `%w = rt.weight @conv1.w slot 3 : memref<9408xf32>`.
 
-    The slot indexes the table of pointers to the program's weights. `plan-weights` assigns it.
+    `slot` is an index into the table of pointers to the program's weights. The pass `plan-weights`
+    assigns it.
     """
 
     name = "rt.weight"

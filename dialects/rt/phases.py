@@ -1,14 +1,14 @@
-"""The phases of a segment: stretches that the threads of a run divide into shares.
+"""The phases of a segment: sequences of operations that the threads of a run divide into shares.
 
-rt.call @a(..)                          phase 0: @a
-rt.barrier %threads
-rt.call @b(..)                     ->   phase 1: @b, @c
-rt.call @c(..)
-rt.scan @step(..) steps 5               a loop whose steps have phases of their own
-rt.call @d(..)                          phase 2: @d
+    rt.call @a(..)                          phase 0: @a
+    rt.barrier %threads
+    rt.call @b(..)                     ->   phase 1: @b, @c
+    rt.call @c(..)
+    rt.scan @step(..) steps 5               a loop with iterations that have phases of their own
+    rt.call @d(..)                          phase 2: @d
 
-A phase begins when all shares of the one before it are done. A loop whose segment has no barrier
-runs within a phase, all of its steps in each share.
+A phase begins when all shares of the previous phase are done. A loop without phases of its own
+(``has_phases``) runs within a phase: each share runs all of its iterations.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from tessella.dialects.symbols import callee_of
 
 @dataclass(frozen=True)
 class Phase:
-    """Operations between two barriers."""
+    """A phase: operations between two barriers, without loops that have phases of their own."""
 
     ops: Sequence[Operation]
     barrier: BarrierOp | None = None
-    """The barrier that ends the phase; None at a loop or at the end of the segment."""
+    """The barrier that ends the phase; None if a loop or the end of the segment ends it."""
 
     def is_divided(self, divided: Collection[str]) -> bool:
-        """Return whether several threads have work in the phase, given the divided kernels and
-        segments."""
+        """Return whether several threads have work in the phase: it calls one of the kernels and
+        segments in ``divided``."""
         return any(isinstance(op, BufferCall) and op.callee_name in divided for op in self.ops)
 
 
 def phases(segment: SegmentOp) -> Iterator[Phase | ScanOp]:
-    """Yield the phases of a segment and the loops between them, in order."""
+    """Yield the phases of a segment and the loops between them that have phases of their own, in
+    order."""
     ops: list[Operation] = []
     for op in segment.body.block.ops:
         if isinstance(op, ScanOp) and has_phases(op):
@@ -53,16 +54,18 @@ def phases(segment: SegmentOp) -> Iterator[Phase | ScanOp]:
                 yield Phase(ops, op)
             ops = []
         elif not isinstance(op, ArenaOp | WeightOp | ReturnOp):
-            # memory that an op names belongs to the phases that touch it
+            # an op that only names memory is not work: the memory belongs to the phases that access
+            # it
             ops.append(op)
     if ops:
         yield Phase(ops)
 
 
 def has_phases(op: ScanOp) -> bool:
-    """Return whether the iterations of a loop have phases, as threads wait for each other in them.
+    """Return whether the iterations of a loop consist of phases, because threads wait for each
+    other within an iteration.
 
-    A condition that ends a loop of divided work also needs phases, as all threads must know it.
+    A conditional loop around divided work also has phases, as all threads must know the condition.
     """
     segment = callee_of(op, op.callee, SegmentOp)
     block = segment.parent_block()

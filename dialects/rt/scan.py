@@ -61,17 +61,19 @@ class _RunsBufferSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(BufferCall, LoopOp):
-    """Run a segment for each element of sequences, or while a condition is true: see ``LoopOp``.
+    """A loop that runs a segment for each element of sequences, or while a condition is true: see
+    ``LoopOp``.
 
     Carried values alternate between the outputs and spare buffers, and end in the outputs; after a
-    conditional loop, the first thread copies them there if necessary. A value that the steps
+    conditional loop, the first thread copies them there if necessary. A value that the iterations
     overwrite has the same buffer as input, output and spare buffer. The spare buffers are followed
-    by the segment's arena, if it has one, and by each thread's own memory in it.
+    by the segment's arena, if it has one, and by the memory that each thread has for itself in the
+    segment.
     """
 
     name = "rt.scan"
     most = opt_size_def("steps")
-    """The largest number of iterations."""
+    """The maximum number of iterations; absent if only the loop's condition limits it."""
     traits = traits_def(_RunsBufferSegment())
 
     def __init__(
@@ -94,28 +96,28 @@ class ScanOp(BufferCall, LoopOp):
 
     @property
     def sequences(self) -> Sequence[SSAValue]:
-        """The input and the output sequences."""
+        """The buffers of the input sequences, followed by those of the output sequences."""
         loop = self.loop
         return (*self.inputs[loop.carried :][: loop.scanned], *self.outputs[loop.carried :])
 
     @property
     def spare(self) -> Sequence[SSAValue]:
-        """A further buffer for each carried value."""
+        """The spare buffers, one for each carried value."""
         return self.scratch[: self.loop.carried]
 
     @property
     def arena(self) -> SSAValue | None:
-        """The segment's arena."""
+        """The buffer of the segment's arena; None if it has none."""
         memory = self.scratch[self.loop.carried :]
         return next((value for value in memory if not _is_private(value)), None)
 
     @property
     def private(self) -> SSAValue | None:
-        """Each thread's own memory in the segment."""
+        """The buffer for the private memory of a thread in the segment; None if it has none."""
         return next(filter(_is_private, self.scratch[self.loop.carried :]), None)
 
     def add_scratch(self, buffer: SSAValue) -> None:
-        """Append a scratch buffer."""
+        """Append a buffer to the scratch buffers."""
         *buffers, thread, threads = self.operands
         self.operands = [*buffers, buffer, thread, threads]
         sizes = [*map(len, (self.inputs, self.outputs))]
@@ -125,15 +127,15 @@ class ScanOp(BufferCall, LoopOp):
         )
 
     def element(self, sequence: SSAValue) -> Attribute:
-        """Return the buffer type of a sequence's element."""
+        """Return the buffer type of one element of a sequence."""
         type = sequence.type
         assert isinstance(type, MemRefType)
         assert self.steps is not None
         return flat_buffer(type.element_type, elements_in(type) // self.steps)
 
     def check_counts(self) -> None:
-        """Raise VerifyException unless sequences have an element per iteration and carried values
-        have buffers."""
+        """Raise VerifyException unless each sequence has one element for each iteration, and the
+        operands fit the loop's carried values and scratch buffers."""
         loop, count = self.loop, self.steps
         reason = why_invalid(loop, len(self.inputs), len(self.outputs))
         if reason is not None:
@@ -156,7 +158,8 @@ class ScanOp(BufferCall, LoopOp):
 
     @property
     def in_place(self) -> frozenset[int]:
-        """The numbers of the carried values in one buffer that the steps overwrite."""
+        """The numbers of the carried values that the iterations overwrite: one buffer is their
+        input, output and spare buffer."""
         buffers = zip(self.inputs, self.outputs, self.spare, strict=False)
         return frozenset(i for i, (a, b, c) in enumerate(buffers) if a is b and b is c)
 
@@ -168,7 +171,7 @@ class ScanOp(BufferCall, LoopOp):
 
 
 def _is_private(buffer: SSAValue) -> bool:
-    """Return whether each thread has a buffer of its own."""
+    """Return whether a buffer is private: each thread has a copy of its own."""
     match buffer.owner:
         case ArenaOp() as op:
             return op.private is not None

@@ -35,11 +35,12 @@ from tessella.support.sizes import Size, ceil_div
 
 @dataclass(frozen=True)
 class Share:
-    """How threads divide `0 .. extent`, which consists of ``ranges`` consecutive ranges.
+    """The division of `0 .. extent` among threads. The extent consists of ``ranges`` consecutive
+    ranges of equal size.
 
-    The parts of all threads are the whole, in thread order. They begin at multiples of the grain
-    within a range. If the grain does not divide a range, the remainder and the grain before it
-    belong to one thread, as tiles may overlap there.
+    The parts of all threads are contiguous, in thread order, and cover the extent. They begin at
+    multiples of the grain within a range. If the grain does not divide a range, the remainder and
+    the grain before it belong to one thread, as tiles may overlap there.
     """
 
     extent: Size
@@ -48,7 +49,7 @@ class Share:
 
     @property
     def range(self) -> Size:
-        """The extent of one range."""
+        """The number of values in one range."""
         return self.extent // self.ranges
 
     @property
@@ -58,26 +59,27 @@ class Share:
 
     @property
     def last(self) -> Size:
-        """The last grain of a range at which a part can begin."""
+        """The number of the last grain of a range at which a thread's part can begin."""
         whole, rest = divmod(self.range, self.grain)
         return decided_max(0, whole if decided_zero(rest) else whole - 1)
 
     def begin(self, thread: int, threads: int) -> int:
-        """Return the beginning of a thread's part."""
+        """Return the first value of a thread's part."""
         units, grain = known(self.units), known(self.grain)
         number, unit = divmod(thread * units * known(self.ranges) // threads, units)
         return number * known(self.range) + min(unit, known(self.last)) * grain
 
     def largest(self, threads: int) -> int:
-        """Return the size of the largest part."""
+        """Return the number of values in the largest part, if ``threads`` threads divide the
+        extent."""
         starts = [self.begin(thread, threads) for thread in range(threads + 1)]
         return max(stop - start for start, stop in pairwise(starts))
 
 
 @irdl_op_definition
 class ShareOp(IRDLOperation):
-    """The part of `0 .. extent` that a thread runs: `%first, %stop = rt.share 100 by 16 of %thread,
-    %threads`.
+    """The part of `0 .. extent` that a thread runs, from `%first` to `%stop`, exclusive: `%first,
+    %stop = rt.share 100 by 16 of %thread, %threads`.
 
     For 8 ranges of 512: `rt.share 4096 by 100 in 8 of %thread, %threads`.
     """
@@ -106,7 +108,7 @@ class ShareOp(IRDLOperation):
 
     @property
     def share(self) -> Share:
-        """The division among all threads."""
+        """The division of the extent among all threads."""
         ranges = 1 if self.ranges is None else size_of(self.ranges)
         return Share(size_of(self.extent), size_of(self.grain), ranges)
 
@@ -145,9 +147,9 @@ def _parse_share(parser: AttrParser) -> Share:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Wait until all threads of the call have arrived: `rt.barrier %threads`.
+    """An op that waits until all threads of the call have arrived: `rt.barrier %threads`.
 
-    Their earlier writes are visible afterwards.
+    Their earlier writes are visible to all threads afterwards.
     """
 
     name = "rt.barrier"
@@ -163,22 +165,22 @@ class Kind(Enum):
     """The kinds of access to a buffer by the threads of a call."""
 
     ALONE = "alone"
-    """The first thread touches all elements."""
+    """The first thread accesses all elements of the buffer."""
     OWN = "own"
-    """Each thread touches a buffer of its own."""
+    """Each thread accesses a buffer of its own."""
     ANY = "any"
-    """Each thread touches unknown elements."""
+    """It is not known which elements of the buffer each thread accesses."""
     SHARED = "shared"
-    """Each thread touches the elements of its part of an index, and no others."""
+    """Each thread accesses only the elements of its part of an index."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The elements of a buffer that a thread touches.
+    """The elements of a buffer that a thread accesses.
 
-    Elements of a shared index are in consecutive blocks of ``period`` bytes. Each thread has the
-    same part of each block, as `rt.share` divides it, in pieces of ``grain`` bytes within
-    ``ranges`` ranges.
+    If the kind is ``SHARED``, the buffer consists of consecutive blocks of ``period`` bytes. Each
+    thread accesses the same part of each block, as `rt.share` divides the block, in pieces of
+    ``grain`` bytes within ``ranges`` ranges.
     """
 
     kind: Kind
@@ -188,9 +190,10 @@ class Part:
 
     @staticmethod
     def shared(share: Share) -> Part:
-        """Return a thread's share of each block, in bytes.
+        """Return the part of a buffer that threads access if they divide each block as ``share``
+        does. Its numbers are in bytes.
 
-        Whole grains in each range divide like a single range.
+        If the grain divides a range, the division is the same as that of a single range.
         """
         one = share.ranges == 1 or share.range % share.grain == 0
         ranges = 1 if one else share.ranges
@@ -198,7 +201,7 @@ class Part:
 
     @property
     def share(self) -> Share:
-        """How threads partition one block of `period` bytes."""
+        """The division of one block of ``period`` bytes among threads."""
         return Share(self.period, self.grain, self.ranges)
 
     def __str__(self) -> str:
@@ -208,7 +211,8 @@ class Part:
         return f"{self.kind.value} {self.period:d} by {self.grain:d}{ranges}"
 
     def agrees(self, other: Part) -> bool:
-        """Return whether no element is touched by different threads in two parts of one buffer."""
+        """Return whether two descriptions of the accesses to one buffer assign each element to the
+        same thread."""
         return self == other and self.kind is not Kind.ANY
 
 
@@ -217,8 +221,8 @@ ALONE, OWN, ANY = (Part(kind) for kind in (Kind.ALONE, Kind.OWN, Kind.ANY))
 
 @irdl_attr_definition
 class PartAttr(Data[Part]):
-    """`#rt.part<alone>`, `#rt.part<own>`, `#rt.part<any>`, `#rt.part<shared 3072 by 256>`, or
-    `#rt.part<shared 3072 by 100 in 2>`."""
+    """The attribute of a ``Part``: `#rt.part<alone>`, `#rt.part<own>`, `#rt.part<any>`,
+    `#rt.part<shared 3072 by 256>`, or `#rt.part<shared 3072 by 100 in 2>`."""
 
     name = "rt.part"
 

@@ -19,18 +19,19 @@ from tessella.support.sizes import Size, expression
 
 @dataclass(frozen=True)
 class Linear:
-    """``sum(coefficient * index) + constant`` over named integer indices."""
+    """An affine form with integer coefficients: ``sum(coefficient * index) + constant`` over named
+    integer indices."""
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: Size = 0
 
     @staticmethod
     def of(name: str, coefficient: int = 1) -> Linear:
-        """The form of a single index."""
+        """Return the form ``coefficient * index`` of a single index."""
         return Linear(((name, coefficient),)) if coefficient else Linear()
 
     def coefficient(self, name: str) -> int:
-        """The coefficient of an index; 0 if it does not occur."""
+        """Return the coefficient of an index; 0 if the index does not occur."""
         return next((c for n, c in self.terms if n == name), 0)
 
     def __add__(self, other: Linear | Size) -> Linear:
@@ -58,11 +59,12 @@ class Linear:
         return result
 
     def with_sizes(self, of: Sizes) -> Linear:
-        """Return the form with another size as its constant."""
+        """Return the form with its constant replaced by the result of ``of``."""
         return Linear(self.terms, of(self.constant))
 
     def bounds(self, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """Return the least and the greatest value for 0 <= index < range."""
+        """Return the least and the greatest value of the form if each index satisfies 0 <= index <
+        range."""
         low: Size = self.constant
         high: Size = self.constant
         for name, c in self.terms:
@@ -72,7 +74,8 @@ class Linear:
 
     @property
     def single(self) -> str | None:
-        """The index's name if the form is a single index, otherwise None."""
+        """The name of the index if the form is a single index with coefficient 1 and constant 0,
+        otherwise None."""
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return None
@@ -95,7 +98,8 @@ Access = tuple[Linear, ...]
 
 
 def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Return whether an access stays within a tensor of this shape at all points."""
+    """Return whether an access is in bounds of a tensor of this shape for all values of the
+    indices."""
     bounds = (form.bounds(ranges) for form in access)
     return all(
         low >= 0 and high < extent for (low, high), extent in zip(bounds, shape, strict=True)
@@ -103,8 +107,8 @@ def stays_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Siz
 
 
 def may_stay_inside(access: Access, shape: Sequence[Size], ranges: Mapping[str, Size]) -> bool:
-    """Return whether an access stays within a tensor of this shape for some values of the
-    symbols."""
+    """Return whether an access is in bounds of a tensor of this shape for all values of the
+    indices, or may be for some values of the symbols."""
     try:
         return stays_inside(access, shape, ranges)
     except UndecidedSizeError:

@@ -24,7 +24,7 @@ class Aggregation:
     lanes: str
     """The kind of ``vector.reduction`` that combines the lanes."""
     identity: Callable[[int], float]
-    """The initial accumulator, for elements of this width."""
+    """A function from the bit width of the elements to the initial value of the accumulator."""
 
 
 def _smallest(bits: int) -> int:

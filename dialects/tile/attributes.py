@@ -27,12 +27,13 @@ from tessella.support.sizes import Expr, Size, ceil_div, product
 from tessella.targets.instructions import INSTRUCTIONS, Instruction
 
 PACKED = "tile.packed"
-"""The attribute of a kernel's argument with the place at which its schedules read it."""
+"""The name of the attribute of a kernel's argument that holds the place in which the kernel's
+schedules read the argument."""
 AGGREGATIONS = ("+", "*", ">", "<", "=")
-"""Sum, product, maximum, minimum, and assignment.
+"""The names of the aggregations: sum, product, maximum, minimum, and assignment.
 
-An assignment is an elementwise statement, which writes each output element once; in an indexed
-write, the last point's value stays.
+An assignment is an elementwise statement, which writes each output element once. In an indexed
+write, it keeps the value of the last point.
 """
 
 
@@ -43,7 +44,7 @@ N = TypeVar("N", bound=Size)
 
 @dataclass(frozen=True)
 class Running:
-    """How a statement aggregates along a running index.
+    """The way in which a statement aggregates along a running index.
 
     Each value of the index has the aggregate of all values up to it, as in a cumulative sum.
     """
@@ -68,35 +69,39 @@ class Index(Generic[S_co]):
     """Whether the index is aggregated over. It does not occur in the output's access unless it is
     running."""
     digits: tuple[Index[S_co], ...] = ()
-    """The indices that were merged into this one, the slowest first. Accesses, bodies and
-    constraints name these."""
+    """The indices that were merged into this index, the slowest first; empty for an index that is
+    not merged. Accesses, bodies and constraints name the merged indices."""
     scattered: bool = False
-    """Whether the body yields the index's value for each point.
+    """Whether the index is scattered: the body yields its value for each point.
 
-    It occurs only in the output's access, and no loop runs over it.
+    A scattered index occurs only in the output's access, and no loop runs over it.
     """
     running: Running | None = None
-    """How a reduced index runs along the output."""
+    """The direction and kind of a running index, which is reduced and occurs in the output's
+    access; None for any other index."""
 
     @property
     def kind(self) -> int:
-        """0 for a free index, 1 for a reduced one, 2 for a scattered one."""
+        """The kind of the index: 0 if it is free, 1 if it is reduced, 2 if it is scattered."""
         return 2 if self.scattered else int(self.reduced)
 
     @staticmethod
     def merged(name: str, digits: Sequence[Index]) -> Index:
-        """Return the index that enumerates all values of some indices, which may be merged ones."""
+        """Return an index that enumerates all combinations of values of the indices ``digits``, the
+        slowest first. They may be merged indices."""
         parts = tuple(part for digit in digits for part in digit.parts)
         return Index(name, product(part.range for part in parts), parts[0].reduced, parts)
 
     def with_sizes(self, of: Callable[[Size], N]) -> Index[N]:
-        """Return the index with the sizes of its range and digits replaced."""
+        """Return the index with the sizes in its range and digits replaced by the results of
+        ``of``."""
         digits = tuple(digit.with_sizes(of) for digit in self.digits)
         return Index(self.name, of(self.range), self.reduced, digits, self.scattered, self.running)
 
     @property
     def parts(self) -> tuple[Index[S_co], ...]:
-        """The indices that accesses name: the merged ones, or the index itself."""
+        """The indices that accesses name: the digits of a merged index, otherwise the index
+        itself."""
         return self.digits or (self,)
 
     @property
@@ -115,31 +120,31 @@ class Index(Generic[S_co]):
 class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
     """The indices of a statement: `[n: 1, y: 56, x: 56, co: 64 | ci: 64, i: 3, j: 3]`.
 
-    Indices after the bar are reduced, those after a second bar are scattered: `[j: 64 | i: 100 |
-    r: 1000]`. `y_x(y: 56, x: 56)` is one index of 3136 values. The reduced index of `[n: 8 | t: 16
-    running]` runs along the output; it may be `running reverse exclusive`.
+    Indices after the first bar are reduced, indices after a second bar are scattered: `[j: 64 | i:
+    100 | r: 1000]`. `y_x(y: 56, x: 56)` is a merged index of 3136 values. The reduced index of `[n:
+    8 | t: 16 running]` is a running index; `running` may be followed by `reverse` and `exclusive`.
     """
 
     name = "tile.indices"
 
     @cached_property
     def parts(self) -> tuple[Index, ...]:
-        """The indices that accesses name: for merged ones, their digits."""
+        """The indices that accesses name. A merged index is replaced by its digits."""
         return tuple(part for index in self.data for part in index.parts)
 
     @cached_property
     def ranges(self) -> Mapping[str, Size]:
-        """The ranges of the indices that accesses name."""
+        """The ranges of the indices that accesses name, by name."""
         return {index.name: index.range for index in self.parts}
 
     @cached_property
     def scattered(self) -> tuple[Index, ...]:
-        """The indices whose values the body yields."""
+        """The scattered indices. The body yields their values."""
         return tuple(index for index in self.parts if index.scattered)
 
     @cached_property
     def running(self) -> Index | None:
-        """The index that the aggregation runs along, if there is one."""
+        """The running index, along which the aggregation is cumulative; None if there is none."""
         return next((index for index in self.parts if index.running is not None), None)
 
     @classmethod
@@ -165,7 +170,7 @@ class IndicesAttr(Data[tuple[Index, ...]], HoldsSizes):
 
 
 def _parse_indices(parser: AttrParser, kind: int) -> Iterator[Index]:
-    """`c: 64, y_x(y: 56, x: 56)`, or nothing."""
+    """Parse a possibly empty list of indices of one kind: `c: 64, y_x(y: 56, x: 56)`."""
     name = parser.parse_optional_identifier()
     while name is not None:
         if parser.parse_optional_punctuation("(") is not None:
@@ -184,7 +189,8 @@ def _parse_indices(parser: AttrParser, kind: int) -> Iterator[Index]:
 
 
 def _parse_running(parser: AttrParser) -> Running | None:
-    """`running reverse exclusive`, or nothing."""
+    """Parse `running`, optionally followed by `reverse` and `exclusive`. None if the next word is
+    not `running`."""
     if parser.parse_optional_keyword("running") is None:
         return None
     flags = (parser.parse_optional_keyword(word) for word in ("reverse", "exclusive"))
@@ -211,7 +217,7 @@ class AccessAttr(Data[Access], HoldsSizes):
 
 @irdl_attr_definition
 class WhereAttr(Data[tuple[tuple[Linear, Size], ...]], HoldsSizes):
-    """Constraints of a statement: `[x + i - 2 < 5]` is ``0 <= x + i - 2 < 5``."""
+    """The constraints of a statement: `[x + i - 2 < 5]` stands for ``0 <= x + i - 2 < 5``."""
 
     name = "tile.where"
 
@@ -246,8 +252,8 @@ class SharedLoop:
     """The grain by which threads divide the extent, in whole steps; 0 for a loop that each thread
     runs completely.
 
-    Threads may divide the iterations of two loops together: shares then begin anywhere in the inner
-    one.
+    Threads may divide the iterations of two loops together: a thread's share may then begin at any
+    iteration of the inner loop.
     """
 
     @property
@@ -255,8 +261,8 @@ class SharedLoop:
         return ceil_div(self.extent, self.step)
 
     def counts(self, range: Size) -> bool:
-        """Return whether an index enumerates the loop's values or blocks of them, with whole blocks
-        in a step."""
+        """Return whether an index of ``range`` values enumerates the values of the loop, or blocks
+        of them with whole blocks in each step."""
         if not (decided(range > 0) and is_multiple(self.extent, range)):
             return False
         return is_multiple(self.step, self.extent // range)
@@ -274,19 +280,21 @@ class Nest:
 
     @property
     def divided(self) -> tuple[int, ...]:
-        """The number of the divided loop, or of two loops that are divided as one."""
+        """The numbers of the loops that threads divide: one loop, two loops that are divided as
+        one, or none."""
         return tuple(i for i, loop in enumerate(self.loops) if loop.parallel)
 
     def dividing(self, number: int, grain: int) -> Nest:
-        """Return the nest with a loop divided by a grain."""
+        """Return the nest with the loop ``number`` divided among threads by ``grain``."""
         loop = replace(self.loops[number], parallel=grain)
         return replace(self, loops=(*self.loops[:number], loop, *self.loops[number + 1 :]))
 
 
 @irdl_attr_definition
 class NestAttr(Data[Nest], HoldsSizes):
-    """`#tile.nest<[12 by 1 parallel 1, 128 by 32] prefetch 64>`, or `.. prefetch 64 ahead 2>`; two
-    loops are divided as one in `#tile.nest<[12 by 1 parallel 1, 128 by 32 parallel 32]>`."""
+    """The attribute with the shared loops of a kernel: `#tile.nest<[12 by 1 parallel 1, 128 by 32]
+    prefetch 64>`, or `.. prefetch 64 ahead 2>`. Threads divide two loops as one in
+    `#tile.nest<[12 by 1 parallel 1, 128 by 32 parallel 32]>`."""
 
     name = "tile.nest"
 
@@ -329,10 +337,11 @@ def _loop(loop: SharedLoop) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """The values of an index that the statements of an iteration of a shared loop read.
+    """The values of an index of a statement that an iteration of a shared loop computes, because
+    other statements read them in that iteration.
 
-    They are ``size`` values from ``scale * step + offset`` on, where ``step`` is the loop's first
-    value in the iteration, shifted into the index's range if necessary.
+    There are ``size`` values, from ``scale * step + offset`` on, where ``step`` is the loop's first
+    value in the iteration. The window is moved into the range of the index if necessary.
     """
 
     scale: int
@@ -345,9 +354,9 @@ class Window:
 
 @dataclass(frozen=True)
 class At:
-    """An index that a shared loop runs over.
+    """An index of a statement over which a shared loop runs.
 
-    Without a window, it enumerates the loop's values, or blocks of them.
+    Without a window, the index enumerates the values of the loop, or blocks of them.
     """
 
     name: str
@@ -366,7 +375,8 @@ class AtAttr(Data[tuple[At, ...]]):
 
     @staticmethod
     def of(*names: str) -> AtAttr:
-        """Return indices that enumerate the loops' values."""
+        """Return the attribute for indices without windows, which enumerate the values of the
+        shared loops."""
         return AtAttr(tuple(map(At, names)))
 
     @classmethod
@@ -390,7 +400,8 @@ class AtAttr(Data[tuple[At, ...]]):
 
 @dataclass(frozen=True)
 class Dot:
-    """A reduced index whose values one instruction multiplies and adds in groups."""
+    """The use of a dot product instruction, which multiplies groups of values along a reduced index
+    and adds the products."""
 
     index: str
     instruction: str
@@ -398,17 +409,17 @@ class Dot:
 
     @property
     def row(self) -> Instruction:
-        """The instruction's row."""
+        """The row of ``targets.instructions`` that describes the instruction."""
         return INSTRUCTIONS[self.instruction]
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Room for the part of a tensor that one iteration of shared loops writes."""
+    """The memory for the part of a tensor that one iteration of shared loops writes."""
 
     step: str
-    """The statement's index for the innermost of these loops. The tensor's readers are in the same
-    iteration."""
+    """The index of the statement over which the innermost of these loops runs. All statements that
+    read the tensor run in the same iteration."""
     shape: tuple[Size, ...]
 
     def __str__(self) -> str:
@@ -421,7 +432,7 @@ def shape_text(shape: Sequence[Size]) -> str:
 
 
 def parse_storage(parser: AttrParser) -> Storage:
-    """Parse ``m: 4 x 1024``."""
+    """Parse a storage: the index and the shape in ``m: 4 x 1024``."""
     step = parser.parse_identifier(" an index")
     parser.parse_punctuation(":")
     shape = [parse_number(parser)]
@@ -432,10 +443,11 @@ def parse_storage(parser: AttrParser) -> Storage:
 
 @irdl_attr_definition
 class StorageAttr(Data[Storage], HoldsSizes):
-    """The storage of a statement's result: `in a step of m: 4 x 1024`.
+    """The storage of a statement's result within a step of shared loops: `in a step of m: 4 x
+    1024`.
 
-    Without it, the whole result is in memory. Each iteration writes its part of a tensor in a step
-    to the same memory, which nothing reads outside the iteration.
+    Without this attribute, the whole result is in memory. With it, each iteration writes its part
+    of the tensor to the same memory, which no statement outside the iteration reads.
     """
 
     name = "tile.storage"
@@ -454,13 +466,14 @@ class StorageAttr(Data[Storage], HoldsSizes):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the loops of a statement run, over its indices with more than one value in an iteration.
+    """A schedule: the order and blocking of a statement's loops, over its indices with more than
+    one value in an iteration.
 
     ``order`` lists the free indices, outermost loop first; ``rows`` is blocked by ``row_tile`` and
     ``vector`` by ``lanes * vectors``. If the vector index is a reduced one, each lane has its own
     partial sum, and the lanes are summed at the end. ``unroll`` points of the innermost reduction
     loop run in one iteration. ``blocks`` are free indices that run in blocks. The loops over blocks
-    are outside all others; the data of a block stays in cache.
+    are outside all others, so that the data of a block stays in cache.
     """
 
     order: tuple[str, ...]
@@ -473,46 +486,48 @@ class Schedule:
     unroll: int = 1
     blocks: tuple[tuple[str, int], ...] = ()
     partial: tuple[str, int] | None = None
-    """A reduced index, and the number of its values in a partial sum, which includes all inner
-    indices.
+    """The blocking of a sum into partial sums: a reduced index, and the number of its values in a
+    partial sum, which includes all inner indices.
 
-    Errors of long sums then grow with the square root of their length instead of the length.
+    The rounding error of a long sum then grows with the square root of its length instead of the
+    length.
     """
     prefetch: bool = False
-    """Whether the next panels, and vectors from memory, are prefetched."""
+    """Whether the generated code prefetches the next packed panels, and vectors that come from
+    memory."""
     parallel: tuple[str, int] | None = None
-    """A free index that is divided among threads, and the grain, in whole tiles.
+    """The free index that threads divide, and the grain in whole tiles.
 
-    None if one thread runs the statement, or an enclosing loop is divided.
+    None if one thread runs the statement, or threads divide a loop around it.
     """
     ends: tuple[int, ...] = ()
-    """Heights of the tail tile if the number of rows is symbolic.
+    """The possible heights of the tail tile, if the number of rows is symbolic.
 
-    The tail tile overlaps its predecessor. It has the smallest sufficient height, otherwise a whole
-    tile's.
+    The tail tile overlaps its predecessor. It has the smallest sufficient height, or the height of
+    a whole tile if no listed height is sufficient.
     """
     dot: Dot | None = None
     """The dot instruction; None for a multiply-add of single values."""
 
     def group(self, name: str) -> int:
-        """Return the number of a reduced index's values that one instruction sums."""
+        """Return the number of values of the reduced index ``name`` that one instruction sums."""
         return self.dot.row.k if self.dot is not None and self.dot.index == name else 1
 
     @property
     def height(self) -> int:
-        """Number of rows that one instruction computes."""
+        """The number of rows that one instruction computes."""
         return self.dot.row.m if self.dot is not None else 1
 
     @property
     def width(self) -> int:
-        """Number of elements of the vector index in one register tile."""
+        """The number of values of the vector index in one register tile."""
         return self.lanes * self.vectors
 
 
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
-    """`#tile.schedule<[co, y, x] reduce [i, j, ci] vector co 16 by 2 rows x 14 unroll 4 blocks [y
-    8]>`."""
+    """The attribute with the schedule of a statement: `#tile.schedule<[co, y, x] reduce [i, j, ci]
+    vector co 16 by 2 rows x 14 unroll 4 blocks [y 8]>`."""
 
     name = "tile.schedule"
 

@@ -23,13 +23,13 @@ from xdsl.utils.exceptions import VerifyException
 from tessella.dialects.nn.core import shape_of, tensor_type
 
 SCALAR_DIALECTS = ("arith", "math")
-"""The dialects of the arithmetic in bodies."""
+"""The names of the dialects with the arithmetic ops that bodies may contain."""
 
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The value of a statement's scalar body, and the coordinates of an indexed write: `tile.yield
-    %value at %row : f32`."""
+    """The terminator of a statement's scalar body, with the value that the body yields and the
+    coordinates of an indexed write: `tile.yield %value at %row : f32`."""
 
     name = "tile.yield"
     value = operand_def()
@@ -43,7 +43,7 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class IndexOp(IRDLOperation):
-    """The value of an index at this point: `%n = tile.index "x"`."""
+    """The value of an index at the point for which a body is evaluated: `%n = tile.index "x"`."""
 
     name = "tile.index"
     index = prop_def(StringAttr)
@@ -60,7 +60,8 @@ class IndexOp(IRDLOperation):
 class ExtractOp(IRDLOperation):
     """The element of a tensor at computed coordinates: `%v = tile.extract %T[%i, %j] : tensor<..>`.
 
-    A coordinate out of range fails the call's check; an element inside the tensor is read instead.
+    If a coordinate is out of range, the call fails its check, and an element inside the tensor is
+    read instead.
     """
 
     name = "tile.extract"
@@ -88,7 +89,7 @@ class ExtractOp(IRDLOperation):
 
 
 def yielded(block: Block) -> SSAValue:
-    """The value a statement's body yields."""
+    """Return the value that a statement's body yields."""
     last = block.last_op
     if not isinstance(last, YieldOp):
         raise VerifyException("a body of tile.contract ends in tile.yield")
@@ -96,7 +97,7 @@ def yielded(block: Block) -> SSAValue:
 
 
 def coordinates_of(block: Block) -> tuple[SSAValue, ...]:
-    """The coordinates that the body of an indexed write yields."""
+    """Return the coordinates that the body of an indexed write yields; empty for any other body."""
     last = block.last_op
     return tuple(last.coordinates) if isinstance(last, YieldOp) else ()
 
@@ -104,8 +105,8 @@ def coordinates_of(block: Block) -> tuple[SSAValue, ...]:
 def scalar_region(
     types: Sequence[Attribute], body: Callable[[Block, Sequence[SSAValue]], SSAValue]
 ) -> Region:
-    """Return a region with these scalar arguments: ``body(block, arguments)`` returns the
-    result."""
+    """Return a region with one block, which has arguments of these scalar types. ``body(block,
+    arguments)`` adds the ops and returns the value that the block yields."""
     block = Block(arg_types=types)
     block.add_op(YieldOp(body(block, block.args)))
     return Region(block)

@@ -35,7 +35,8 @@ from tessella.support.sizes import Size, bounds_of
 
 _OF_BODIES = (IndexOp, SizeOp, ExtractOp, YieldOp)
 _MOVES = ("arith.extf", "arith.truncf", "arith.bitcast", "arith.select", "arith.constant")
-"""Ops allowed on storage elements, which are never computed with."""
+"""The names of the ops that are allowed on elements of types for storage only, in which no
+arithmetic is done."""
 
 
 def _is_only_stored(type: Attribute) -> bool:
@@ -44,7 +45,8 @@ def _is_only_stored(type: Attribute) -> bool:
 
 
 def verify_contraction(op: ContractionOp) -> None:
-    """Raise VerifyException unless the parts of a statement match."""
+    """Raise VerifyException unless the operands, accesses, bodies and schedule of a statement fit
+    together."""
     if op.aggregation.data not in AGGREGATIONS:
         raise VerifyException(
             f"tile.contract: expected an aggregation ({' '.join(AGGREGATIONS)}), found "
@@ -115,8 +117,11 @@ def _verify_running(op: ContractionOp) -> None:
 
 
 def _verify_stays(op: ContractionOp, name: str) -> None:
-    """Check that accesses can be in bounds at all values of a running index. Whether they are may
-    depend on symbols."""
+    """Raise VerifyException if an access to the output or a post operand leaves its tensor at some
+    value of a running index.
+
+    If the values of symbols decide, the access is accepted.
+    """
     values = (*op.post_inputs, op.res)
     accesses = op.access_list[len(op.inputs) :]
     for value, access in zip(values, accesses, strict=True):
@@ -129,7 +134,8 @@ def _verify_stays(op: ContractionOp, name: str) -> None:
 
 
 def _verify_written_once(op: ContractionOp) -> None:
-    """Check that each free index, and a running one, moves the output."""
+    """Raise VerifyException unless each free index, and a running index, occurs in the output's
+    access, so that each output element is written once."""
     for index in op.index_list:
         moves = any(f.coefficient(index.name) for f in op.out_access)
         if index.written and not moves and bounds_of(index.range)[1] > 1:
@@ -151,7 +157,8 @@ def _verify_where(op: ContractionOp) -> None:
 
 
 def _verify_default(op: ContractionOp) -> None:
-    """Check that an assignment has a value for the elements of invalid points."""
+    """Raise VerifyException if an assignment has no default but may have invalid points, or if the
+    default does not fit the statement."""
     element = yielded(op.combine.block).type
     if op.default is not None and not op.is_map:
         raise VerifyException("tile.contract: a default belongs to an assignment")
@@ -168,7 +175,8 @@ def _verify_default(op: ContractionOp) -> None:
 
 
 def _always_counts(op: ContractionOp) -> bool:
-    """Return whether all points are valid, or may be for symbolic sizes."""
+    """Return whether all points of a statement are valid: no constraint or access excludes any.
+    True if it depends on the values of symbols."""
     ranges = op.ranges
     pairs = zip(op.inputs, op.input_accesses, strict=True)
     try:
@@ -198,7 +206,8 @@ def _verify_bodies(op: ContractionOp) -> None:
 
 
 def _verify_scalars(op: ContractionOp, block: Block) -> None:
-    """Check that a body computes with its own scalars; only `tile.extract` reads tensors."""
+    """Raise VerifyException unless the ops of a body are scalar ops on values of that body. Only
+    `tile.extract` may read tensors."""
     known = op.ranges
     reduced = {index.name for index in op.index_list if not index.written}
     for scalar in block.ops:
@@ -222,8 +231,11 @@ def _verify_scalars(op: ContractionOp, block: Block) -> None:
 
 
 def _verify_coordinates(op: ExtractOp, ranges: Mapping[str, Size]) -> None:
-    """Check that a coordinate that is an index is in range; only computed ones are checked at run
-    time."""
+    """Raise VerifyException if a coordinate of a `tile.extract` is an index with a range beyond the
+    dimension.
+
+    Computed coordinates are checked at run time.
+    """
     for coordinate, extent in zip(op.coordinates, shape_of(op.source), strict=True):
         owner = coordinate.owner
         if isinstance(owner, IndexOp) and decided(ranges[owner.index.data] > extent):
@@ -234,7 +246,8 @@ def _verify_coordinates(op: ExtractOp, ranges: Mapping[str, Size]) -> None:
 
 
 def _verify_arithmetic(op: Operation) -> None:
-    """Check that narrow floats are widened before any arithmetic."""
+    """Raise VerifyException if an arithmetic op computes in a narrow float type, from which values
+    must be widened first."""
     for value in (*op.operands, *op.results):
         if _is_only_stored(value.type):
             raise VerifyException(

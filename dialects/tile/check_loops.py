@@ -1,4 +1,4 @@
-"""Checks that the loops of statements are those that their schedules name."""
+"""Checks that the loops of each statement are the loops that its schedule names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tessella.support.errors import InvalidModelError
 
 
 def check_loops(block: Block) -> None:
-    """Raise VerifyException if a statement's loops and its schedule disagree.
+    """Raise VerifyException if the loops of a statement in a block disagree with its schedule.
 
-    Every tensor must be traversed along a merged index with a single stride, and the schedule must
-    name the indices that have several values in an iteration, or whose value is read.
+    Each tensor must be traversed along a merged index with a single stride. The schedule must name
+    each index that has several values in an iteration of the shared loops, or a value that the
+    statement uses.
     """
     for op in block.ops:
         if isinstance(op, ContractOp) and (
@@ -31,7 +32,7 @@ def _check(op: ContractOp) -> None:
     if op.schedule is None:
         return
     s, free, reduced = op.schedule.data, flat.free, flat.reduced
-    if flat.running in s.order:  # a reduced index whose loop is among those of free ones
+    if flat.running in s.order:  # its loop is among those over free indices, though it is reduced
         free, reduced = (*free, flat.running), tuple(n for n in reduced if n != flat.running)
     for named, loops in ((s.order, free), (s.reduction, reduced)):
         if sorted(named) != sorted(loops):

@@ -62,8 +62,8 @@ def is_valid(kernel: Operation, nest: NestAttr | None) -> bool:
 
 
 def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
-    """Return whether an index enumerates a loop, or has a window of what lives within an
-    iteration."""
+    """Return whether an index fits a shared loop: it enumerates the values of the loop, or has a
+    window and the result lives within an iteration."""
     extent = op.ranges.get(at.name, 0)
     if at.window is None:
         return loop.counts(extent)
@@ -71,9 +71,11 @@ def _fits(op: ContractOp, number: int, at: At, loop: SharedLoop) -> bool:
 
 
 def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
-    """Check that threads can divide a loop in whole steps, or two loops as one.
+    """Raise VerifyException unless threads can divide the loops that are marked as parallel: one
+    loop in whole steps, or two loops as one.
 
-    Two loops have steps of one value in the outer one, and the inner one is the next.
+    If there are two, the second one is directly inside the first, and an iteration of the first
+    runs a single value.
     """
     divided = [(i, loop) for i, loop in enumerate(loops) if loop.parallel]
     if len(divided) > 1 and not _are_one(*divided):
@@ -89,13 +91,15 @@ def _check_parallel(kernel: Operation, loops: Sequence[SharedLoop]) -> None:
 
 
 def _are_one(*divided: tuple[int, SharedLoop]) -> bool:
-    """Return whether these are two nested loops that can be divided together."""
+    """Return whether ``divided`` consists of two loops, one directly inside the other, that threads
+    can divide as one."""
     (outer, loop), (inner, _) = divided[0], divided[-1]
     return len(divided) == 2 and inner == outer + 1 and loop.step == loop.parallel == 1
 
 
 def _check_step(op: ContractOp, names: Sequence[str]) -> None:
-    """Check that a result lives in a step of one of the statement's shared loops, or in memory."""
+    """Raise VerifyException if the result of a statement lives in a step of an index that is not
+    among ``names``, over which the shared loops run."""
     if op.storage is not None and op.storage.data.step not in names:
         raise VerifyException(
             f"tile.contract: expected a step of one of the indices [{', '.join(names)}] that "
@@ -104,8 +108,8 @@ def _check_step(op: ContractOp, names: Sequence[str]) -> None:
 
 
 def _check_storage(op: ContractOp, position: Positions) -> None:
-    """Check that a step has room for a result in it, and that its readers are in the same
-    iteration."""
+    """Raise VerifyException unless the storage of a result has room for the part that an iteration
+    writes, and all statements that read it run in the same iteration."""
     if op.storage is None:
         return
     storage, within = op.storage.data, lives_within(op.res)
@@ -127,7 +131,8 @@ def _is_less(room: Size, needed: Size) -> bool:
 
 
 def _is_in_step(op: ContractOp, use: Use, within: int, position: Positions) -> bool:
-    """Return whether the iteration that writes a tensor also contains this read of it."""
+    """Return whether ``use`` reads the result of a statement in the same iteration of shared loops
+    that writes it."""
     reader = use.operation
     if not isinstance(reader, ContractOp) or use.index >= len(reader.accesses) - 1:
         return False
@@ -135,7 +140,8 @@ def _is_in_step(op: ContractOp, use: Use, within: int, position: Positions) -> b
 
 
 def _check_reads(op: ContractOp, position: Positions) -> None:
-    """Check that results of other statements of an iteration are read in the same iteration."""
+    """Raise VerifyException if a statement reads elements of a result that another iteration of a
+    shared loop writes."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if not isinstance(writer, ContractOp):

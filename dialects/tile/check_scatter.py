@@ -1,4 +1,5 @@
-"""Checks of indexed writes: statements whose bodies yield where their values go."""
+"""Checks of indexed writes: statements with a body that yields the coordinates to which each value
+goes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tessella.support.conditions import decided
 
 
 def verify_scatter(op: ContractionOp) -> None:
-    """Raise VerifyException unless scattered indices occur exactly in indexed writes."""
+    """Raise VerifyException if an indexed write is invalid, or if a statement without scattered
+    indices yields or checks coordinates."""
     rules = _rules(op) if op.is_scatter else _plain_rules(op)
     broken = next((rule for rule, holds in rules if not holds), None)
     if broken is not None:

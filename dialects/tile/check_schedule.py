@@ -1,4 +1,5 @@
-"""Checks that a schedule names the indices of its statement, with numbers that code can have."""
+"""Checks that a schedule names the indices of its statement, and that its numbers are in valid
+ranges."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from tessella.dialects.tile.products import ProductElements
 from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024
-"""Far more than is useful, and little enough for code generation to finish."""
+"""The limits on the lanes, the vectors of a tile and the unrolled points of a schedule: far above
+useful values, and low enough for code generation to finish."""
 
 
 def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str]) -> None:
-    """Raise VerifyException if a schedule does not match its indices; ``shared`` run in a kernel's
-    shared loops."""
+    """Raise VerifyException if a schedule does not match the indices of its statement. ``shared``
+    are the indices over which the kernel's shared loops run."""
     rules = chain(_name_rules(s, indices, shared), _number_rules(s))
     broken = next((rule for rule, holds in rules if not holds), None)
     if broken is not None:
@@ -28,8 +30,8 @@ def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str
 
 
 def check_dot(s: Schedule, factors: ProductElements | None) -> None:
-    """Raise VerifyException if a schedule's dot product does not fit the products that a statement
-    sums."""
+    """Raise VerifyException if the dot product instruction of a schedule does not fit ``factors``,
+    the products that the statement sums."""
     if s.dot is None:
         return
     row = INSTRUCTIONS.get(s.dot.instruction)
@@ -91,7 +93,8 @@ def _name_rules(
 
 
 def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str, bool]]:
-    """Yield rules of indexed writes: all indices that are not scattered are loops of the order."""
+    """Yield the rules for schedules of indexed writes, each with whether it holds. All indices that
+    are not scattered must be loops of ``order``."""
     inward = [index.name for index in indices if index.reduced and index.name in s.order]
     yield (
         f"loops in the order of the points [{', '.join(inward)}]",
@@ -109,7 +112,8 @@ def _scatter_rules(s: Schedule, indices: Sequence[Index]) -> Iterator[tuple[str,
 
 
 def _running_rules(s: Schedule, running: str | None) -> Iterator[tuple[str, bool]]:
-    """Yield rules for the index that an aggregation runs along."""
+    """Yield the rules for the running index of a schedule, each with whether it holds; none without
+    a running index."""
     if running is None:
         return
     yield (
@@ -134,15 +138,16 @@ def _names(indices: Sequence[Index]) -> str:
 
 
 def _are_all(named: Sequence[str], indices: Sequence[Index], shared: Collection[str]) -> bool:
-    """Return whether a schedule names each index once, except those with one value in an
-    iteration."""
+    """Return whether the names in a schedule are distinct, are names of ``indices``, and include
+    each index with several values that is not in ``shared``."""
     known = {index.name for index in indices}
     needed = {index.name for index in indices if index.range != 1} - {*shared}
     return len({*named}) == len(named) and needed <= {*named} <= known
 
 
 def _number_rules(s: Schedule) -> Iterator[tuple[str, bool]]:
-    """Yield rules on numbers. Later rules may rely on earlier ones."""
+    """Yield the rules for the numbers in a schedule, each with whether it holds. Later rules may
+    rely on earlier ones."""
     pairs = [*s.blocks, *(each for each in (s.partial, s.parallel) if each is not None)]
     yield (
         "numbers above 0",

@@ -1,4 +1,5 @@
-"""The parts of a `tile.contract` and the questions that passes ask about it."""
+"""The operands and properties of a `tile.contract`, and the properties of statements that passes
+query."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ from tessella.support.sizes import Size
 
 
 class ContractionOp(IRDLOperation):
-    """Base of ``ContractOp``, without its text and its checks."""
+    """Base of ``ContractOp``, which adds the assembly format and the verifier."""
 
     inputs = var_operand_def(base(TensorType))
     post_inputs = var_operand_def(base(TensorType))
@@ -63,14 +64,16 @@ class ContractionOp(IRDLOperation):
     constraints = opt_prop_def(WhereAttr)
     default = opt_prop_def(Attribute)
     parts = opt_prop_def(IntegerAttr[I64])
-    """The number of values in a partial sum, if it is smaller than usual because rounding errors
-    are amplified later."""
+    """The number of values in a partial sum. It is set if later ops amplify rounding errors, so
+    that partial sums must be shorter than usual."""
     checked = opt_prop_def(UnitAttr)
-    """Whether a coordinate outside the range of its scattered index is an error."""
+    """Set if a coordinate outside the range of its scattered index is an error of the call. Without
+    it, the point is dropped."""
     at = opt_prop_def(AtAttr)
-    """The indices that the shared loops of the kernel run over."""
+    """The indices of the statement over which the shared loops of the kernel run."""
     storage = opt_prop_def(StorageAttr)
-    """The storage of the result, if not memory."""
+    """The storage of the result within a step of shared loops; absent if the result is in
+    memory."""
     schedule = opt_prop_def(ScheduleAttr)
     combine = region_def("single_block")
     post = region_def()
@@ -80,22 +83,23 @@ class ContractionOp(IRDLOperation):
 
     @property
     def loop_list(self) -> tuple[Index, ...]:
-        """The indices that loops run over and schedules name: merged ones, not their digits."""
+        """The indices over which loops run, and which schedules name. A merged index is listed
+        itself, not its digits."""
         return self.indices.data
 
     @property
     def index_list(self) -> tuple[Index, ...]:
-        """The indices that accesses name: for merged ones, their digits."""
+        """The indices that accesses name. A merged index is replaced by its digits."""
         return self.indices.parts
 
     @property
     def ranges(self) -> Mapping[str, Size]:
-        """The ranges of the indices by name."""
+        """The ranges of the indices that accesses name, by name."""
         return self.indices.ranges
 
     @property
     def at_list(self) -> tuple[At, ...]:
-        """The indices that shared loops run over, outermost first."""
+        """The indices of the statement over which shared loops run, outermost loop first."""
         return self.at.data if self.at is not None else ()
 
     @property
@@ -148,23 +152,24 @@ class ContractionOp(IRDLOperation):
 
     @property
     def scattered(self) -> tuple[Index, ...]:
-        """The indices whose values the body yields, in the order in which it does."""
+        """The scattered indices, in the order in which the body yields their values."""
         return self.indices.scattered
 
     @property
     def running_index(self) -> Index | None:
-        """The index that the aggregation runs along, if there is one."""
+        """The running index, along which the aggregation is cumulative; None if there is none."""
         return self.indices.running
 
     @property
     def accumulates(self) -> str:
-        """The aggregation of values in registers; empty for an indexed write, whose totals are in
-        memory."""
+        """The name of the aggregation of values in registers; empty for an indexed write, which
+        aggregates in memory."""
         return "" if self.is_scatter else self.aggregation.data
 
     @property
     def factors(self) -> ProductElements | None:
-        """The elements of the products that the statement sums, if it does nothing else."""
+        """The element types of the products that the statement sums; None if its body does anything
+        else."""
         return factors(self.accumulates, self.combine.block)
 
     @property
@@ -174,13 +179,15 @@ class ContractionOp(IRDLOperation):
 
     @property
     def is_multiply_add(self) -> bool:
-        """Whether the statement sums products of two float operands, possibly widened."""
+        """Whether the statement only sums products of its two operands, as floats; the operands may
+        be widened first."""
         found = self.factors
         return found is not None and found.accumulated.is_float
 
     @property
     def summed_product(self) -> arith.MulfOp | None:
-        """The float product that the statement sums with fused multiply-adds, if there is one."""
+        """The float multiplication at the end of the body, if the statement sums its results with
+        fused multiply-adds; otherwise None."""
         last = yielded(self.combine.block).owner
         if self.accumulates != "+" or not isinstance(last, arith.MulfOp):
             return None
@@ -188,9 +195,10 @@ class ContractionOp(IRDLOperation):
 
     @property
     def greatest_number(self) -> arith.MaxnumfOp | None:
-        """The op that replaces NaN by -inf, if the statement finds the greatest number.
+        """The op of the body that replaces NaN by -inf, if the statement computes a maximum that
+        ignores NaN; otherwise None.
 
-        One comparison then suffices; a maximum that propagates NaN takes two.
+        The maximum then takes one comparison; a maximum that propagates NaN takes two.
         """
         last = yielded(self.combine.block).owner
         if self.accumulates != ">" or not isinstance(last, arith.MaxnumfOp):

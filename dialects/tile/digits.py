@@ -18,7 +18,8 @@ from tessella.support.sizes import Size
 
 
 def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | None:
-    """A digit of a form over indices with these ranges; None if it is not affine."""
+    """Return the digit ``piece`` of a form over indices with these ranges; None if the digit is not
+    affine."""
     parts = _divided(form, piece.div, ranges)
     if parts is None or not piece.mod:
         return parts and parts[0]
@@ -29,7 +30,8 @@ def digit(form: Linear, piece: Piece, ranges: Mapping[str, Size]) -> Linear | No
 def _divided(
     form: Linear, divisor: int, ranges: Mapping[str, Size]
 ) -> tuple[Linear, Linear] | None:
-    """``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low < divisor``."""
+    """Return the forms ``(high, low)`` with ``form = divisor * high + low`` and ``0 <= low <
+    divisor``; None if the terms of the form do not separate in this way."""
     whole, rest = form.constant // divisor, form.constant % divisor
     high = Linear(tuple((n, c // divisor) for n, c in form.terms if c % divisor == 0), whole)
     low = Linear(tuple((n, c) for n, c in form.terms if c % divisor), rest)
@@ -38,8 +40,8 @@ def _divided(
 
 
 def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, int] | None:
-    """The indices to split, each with its block size, that make the digits of a form at a divisor
-    affine; None if no split does."""
+    """Return the indices to split, each with its block size, so that the digits of a form at
+    ``divisor`` become affine. None if no split makes them affine."""
     found: dict[str, int] = {}
     greatest = form.constant % divisor
     for name, c in form.terms:
@@ -55,7 +57,8 @@ def cuts(form: Linear, divisor: int, ranges: Mapping[str, Size]) -> dict[str, in
 
 
 def nested(widths: Iterable[int]) -> tuple[int, ...] | None:
-    """The widths from the largest to the smallest if each is a multiple of the next."""
+    """Return the widths from the largest to the smallest if each is a multiple of the next;
+    otherwise None."""
     ordered = sorted(set(widths), reverse=True)
     whole = all(a % b == 0 for a, b in pairwise(ordered))
     return tuple(ordered) if whole else None

@@ -1,7 +1,6 @@
-"""The semantics of a statement: all points of its index space at once, in NumPy. Schedules do not
-matter.
+"""The semantics of a statement in NumPy: all points of its index space are computed at once.
 
-Sums of floats are computed in float64 and rounded once.
+Schedules do not matter. Sums of floats are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -26,13 +25,14 @@ from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError
 
 _MOST = 1 << 22
-"""The most points that are computed at once."""
+"""The maximum number of elements of an array that is computed at once."""
 
 Arrays = Mapping[SSAValue, Array]
 Spans = Mapping[str, tuple[int, int]]
-"""The beginning and the end of each index."""
+"""The first value and the end, exclusive, of each index in a block of the index space."""
 Points = Mapping[str, Array]
-"""The values of each index, along an axis of its own."""
+"""The values of each index in an array that has a separate axis for each index, so that the arrays
+broadcast."""
 
 _AGGREGATIONS = {"+": np.add, "*": np.multiply, ">": np.maximum, "<": np.minimum}
 
@@ -59,7 +59,8 @@ class _Statement:
         self.total_kind = np.dtype(np.float64) if sums else self.kind
 
     def _limited(self) -> Mapping[str, int]:
-        """The ranges of indices that end at computed elements: up to the greatest of these."""
+        """Return the ranges of the indices, where an index with limits (`limits.py`) ends at the
+        greatest of its limits. Empty if no index has limits, or if the index space is empty."""
         if not (found := limits(self.op)) or not all(self.ranges.values()):
             return {}
         block, points = self.op.combine.block, grid({**self.free, **dict.fromkeys(found, (0, 1))})
@@ -89,8 +90,8 @@ class _Statement:
         return self._stored(np.broadcast_to(totals, shape), inside)
 
     def _scattered(self) -> Array:
-        """Return the init with the values of all points aggregated at their coordinates, in
-        order."""
+        """Return the result of an indexed write: the init, with the values of all points aggregated
+        at their coordinates, in order."""
         op, points = self.op, grid({n: (0, size) for n, size in self._loops.items()})
         assert op.init is not None
         result = np.array(self.arrays[op.init])
@@ -116,12 +117,13 @@ class _Statement:
 
     @property
     def _loops(self) -> Mapping[str, int]:
-        """Return the ranges of the indices of points, reduced ones last."""
+        """The ranges of the indices that are not scattered, reduced indices last."""
         scattered = {index.name for index in self.op.scattered}
         return {n: size for n, size in self.ranges.items() if n not in scattered}
 
     def _stored(self, totals: Array, reads: Array) -> Array:
-        """Return the output, with totals stored where the post operands are in bounds."""
+        """Return the output: the init or zeros, with ``totals`` stored at the points in bounds at
+        which ``reads`` is true."""
         op, shape = self.op, shape_of(self.op.res)
         result = np.zeros(shape, dtype_of(op.res.type))
         if op.init is not None:
@@ -132,7 +134,7 @@ class _Statement:
         return result
 
     def _totals(self) -> Array:
-        """Return the aggregate for each point of the free indices."""
+        """Return the aggregate over the reduced indices, for each point of the free indices."""
         shape = [stop for _, stop in self.free.values()]
         totals = np.full(shape, self._identity(), self.total_kind)
         for spans in self._blocks({name: (0, size) for name, size in self.ranges.items()}):
@@ -144,7 +146,8 @@ class _Statement:
         return totals
 
     def _along(self, totals: Array) -> Array:
-        """Return the aggregates along the running index, from those at each of its values."""
+        """Return the cumulative aggregates along the running index, given the aggregate at each of
+        its values. Without a running index, return ``totals``."""
         index = self.op.running_index
         if index is None or index.running is None:
             return totals
@@ -158,7 +161,8 @@ class _Statement:
         return np.flip(result, axis) if index.running.reverse else result
 
     def _identity(self) -> Any:
-        """Return the initial value of an element."""
+        """Return the value of an element before any point is aggregated: the identity of the
+        aggregation, or the default of an assignment."""
         op, kind = self.op, self.kind
         if op.is_map:
             default = op.default
@@ -172,7 +176,7 @@ class _Statement:
         return kind.type(low if op.aggregation.data == ">" else high)
 
     def _blocks(self, spans: Spans) -> Iterator[Spans]:
-        """Yield blocks of the index space that fit into memory."""
+        """Yield blocks of the index space, each with at most ``_MOST`` elements per array."""
         sizes = {name: stop - start for name, (start, stop) in spans.items()}
         if not all(sizes.values()):
             return
@@ -186,14 +190,16 @@ class _Statement:
         yield from self._blocks({**spans, name: (middle, stop)})
 
     def _weight(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of elements that a block takes; for a product, those of each factor."""
+        """Return the number of elements of the largest array that a block computes: all points, or
+        for a sum of products only the factors and the result."""
         if not self.op.is_multiply_add:
             return math.prod(sizes.values())
         names = [{n for form in forms for n, _ in form.terms} for forms in self.op.input_accesses]
         return max(math.prod(sizes[name] for name in group) for group in [*names, set(self.free)])
 
     def _counting(self, points: Points) -> tuple[list[Array], Array]:
-        """Return the operands' elements at points, and which points are valid."""
+        """Return the elements of the operands at the points, and a boolean array that tells which
+        points are valid."""
         elements, inside = self._elements(self.op.inputs, self.op.input_accesses, points)
         for form, extent in self.op.where_list:
             value = _value(form, points)
@@ -201,7 +207,8 @@ class _Statement:
         return elements, inside
 
     def _block(self, spans: Spans) -> Array:
-        """Return the aggregate over one block, for its free indices."""
+        """Return the aggregate over the reduced indices of one block, for each point of its free
+        indices."""
         points = grid(spans)
         elements, inside = self._counting(points)
         shape = [stop - start for start, stop in spans.values()]
@@ -219,7 +226,7 @@ class _Statement:
         return aggregate.reduce(combined, axis=axes, dtype=self.total_kind)
 
     def _product(self, elements: Sequence[Array], inside: Array, shape: Sequence[int]) -> Array:
-        """Return a sum of products by NumPy's einsum."""
+        """Return the sums of products in a block of the index space, computed by NumPy's einsum."""
         a, b = (x.astype(np.float64) for x in elements)
         a = a if inside.all() else np.where(inside, a, 0.0)
         axes = [[d for d, size in enumerate(x.shape) if size > 1] for x in (a, b)]
@@ -240,7 +247,8 @@ class _Statement:
     def _elements(
         self, values: Sequence[SSAValue], accesses: Sequence[Access], points: Points
     ) -> tuple[list[Array], Array]:
-        """Return the elements that are read, and the points at which all of them are in bounds."""
+        """Return the elements that the accesses read at the points, and a boolean array that tells
+        at which points all accesses are in bounds."""
         elements: list[Array] = []
         inside = np.asarray(True)
         for value, forms in zip(values, accesses, strict=True):
@@ -265,7 +273,7 @@ def body_values(block: Block, arguments: Sequence[Array], points: Points, arrays
 def _values(
     block: Block, arguments: Sequence[Array], points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
-    """All values of a body for the elements of all points."""
+    """Return all values that a body computes, given its arguments at all points."""
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     return values_of(block.ops, values, points, arrays)
 
@@ -273,7 +281,8 @@ def _values(
 def values_of(
     ops: Iterable[Operation], elements: Arrays, points: Points, arrays: Arrays
 ) -> Mapping[SSAValue, Array]:
-    """The values of ops of a body at all points, and the elements that they are computed from."""
+    """Return the values that the ops of a body compute at all points, together with ``elements``,
+    the values from which they are computed."""
     values: dict[SSAValue, Array] = dict(elements)
     for op in ops:
         if isinstance(op, YieldOp):
@@ -305,7 +314,7 @@ def _out_of_range(coordinate: Array, extent: int) -> ExecutionError:
 
 
 def grid(spans: Spans) -> Points:
-    """Return the points of these spans of indices."""
+    """Return the points in a block of the index space: all values of each index in ``spans``."""
     rank = len(spans)
     return {
         name: np.arange(*span).reshape([-1 if d == axis else 1 for d in range(rank)])
@@ -319,8 +328,8 @@ def _value(form: Linear, points: Points) -> Array:
 
 
 def positions(forms: Access, shape: Sequence[int], points: Points) -> tuple[Array, Array]:
-    """Return the offsets of elements in a row-major array, and the points at which they are in
-    bounds."""
+    """Return the offsets of the elements that an access reads in a row-major array, and a boolean
+    array that tells at which points the access is in bounds. Offsets are clipped to the array."""
     rank = next((x.ndim for x in points.values()), 0)
     position, inside = np.zeros([1] * rank, np.int64), np.ones([1] * rank, bool)
     for form, extent in zip(forms, shape, strict=True):

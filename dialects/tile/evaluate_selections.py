@@ -55,7 +55,7 @@ def suppressed(op: SuppressOp, arrays: Arrays) -> list[Array]:
 def _kept(
     op: SuppressOp, keys: Array, items: Sequence[Array], most: int, arrays: Arrays
 ) -> list[Any]:
-    """Yield the positions that are selected of a row, one after the other."""
+    """Return the positions that a greedy selection keeps of one row, best key first."""
     _, order = topk(keys, k=len(keys), axis=0, largest=True)
     kept: list[Any] = []
     for place in order[keys[order] == keys[order]]:
@@ -68,7 +68,8 @@ def _kept(
 
 
 def joined(places: Array, counts: Array) -> list[Array]:
-    """Return the results of a join."""
+    """Return the results of a `tile.join`: the rows of the concatenated values, and their
+    number."""
     order: Array = np.arange(int(places.shape[-1]))
     is_value: Array = np.less(order, counts[..., None])
     rows = np.zeros((places.size, places.ndim), np.int64)
@@ -79,7 +80,7 @@ def joined(places: Array, counts: Array) -> list[Array]:
 
 
 def _keys(op: SortOp | SuppressOp, arrays: Arrays) -> tuple[Array, Points]:
-    """Return the key of each value of each row, and their points."""
+    """Return the key of each value of each row, and the points of the index space."""
     sizes = {index.name: int(index.range) for index in (*op.free, op.along)}
     points = grid({name: (0, size) for name, size in sizes.items()})
     elements = _elements(op.inputs, op.input_accesses, points, arrays)
@@ -90,7 +91,7 @@ def _keys(op: SortOp | SuppressOp, arrays: Arrays) -> tuple[Array, Points]:
 def _elements(
     values: Sequence[SSAValue], accesses: Sequence[Access], points: Points, arrays: Arrays
 ) -> list[Array]:
-    """Return the operands' elements at points."""
+    """Return the elements of the operands that the accesses read at the points."""
     return [
         arrays[value].reshape(-1)[positions(forms, known_all(shape_of(value)), points)[0]]
         for value, forms in zip(values, accesses, strict=True)

@@ -35,30 +35,28 @@ class FlatAccess(Generic[S_co]):
     elements."""
 
     strides: Mapping[str, S_co]
-    """Elements per step of each index; for a split dimension, per whole tile."""
+    """The distance in elements per step of each index; for an index of a split dimension, per whole
+    tile."""
     offset: S_co
     size: S_co
-    """Elements in memory."""
+    """The number of elements of the operand in memory."""
     lanes: Mapping[str, S_co]
-    """Elements per step within a tile, for the indices of split dimensions."""
+    """The distance in elements per step within a tile, for each index of a split dimension."""
     room: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
-    """Contiguous elements of memory from the index's first value on, or from that of each tile.
-
-    Given for indices of split dimensions.
-    """
+    """The number of contiguous elements from the first value of an index on, or from its first
+    value in each tile, for indices of split dimensions."""
     inner: Mapping[str, S_co] = field(default_factory=dict[str, S_co])
-    """Elements per step of the indices over which no loop runs.
-
-    They are digits of merged indices, and indices with one value in each iteration of shared loops.
-    """
+    """The distance in elements per step of each index over which no loop runs: digits of merged
+    indices, and indices with one value in each iteration of shared loops."""
     element: Element = ELEMENTS["f32"]
-    """The element in memory."""
+    """The element type in memory."""
 
     def stride(self, name: str) -> S_co | int:
         return self.strides[name] if name in self.strides else self.inner.get(name, 0)
 
     def along(self, loops: Sequence[Index]) -> FlatAccess[S_co]:
-        """Return the access with the strides of these indices."""
+        """Return the access with ``strides`` only for the indices in ``loops``. The strides of all
+        others move to ``inner``."""
         known = {**self.inner, **self.strides}
         last = {index.name: index.parts[-1].name for index in loops}
         strides = {name: known[part] for name, part in last.items() if part in known}
@@ -68,18 +66,20 @@ class FlatAccess(Generic[S_co]):
         )
 
     def is_one(self, indices: Iterable[Index]) -> bool:
-        """Return whether one step of each index equals a full run of the next one."""
+        """Return whether the indices traverse the operand with a single stride: one step of each
+        index equals a full run of the next one."""
         return all(
             self.stride(outer.parts[-1].name) == self.stride(inner.parts[-1].name) * inner.range
             for outer, inner in pairwise(indices)
         )
 
     def lane_stride(self, name: str) -> S_co | int:
-        """Return the stride in elements within one tile of the index."""
+        """Return the stride in elements of an index within one tile; its plain stride if it has no
+        tiles."""
         return self.lanes.get(name, self.stride(name))
 
     def with_sizes(self, of: Callable[[Size], N]) -> FlatAccess[N]:
-        """Return the access with every size replaced."""
+        """Return the access with every size replaced by the result of ``of``."""
         strides, lanes, room, inner = (
             {name: of(size) for name, size in sizes.items()}
             for sizes in (self.strides, self.lanes, self.room, self.inner)
@@ -89,26 +89,26 @@ class FlatAccess(Generic[S_co]):
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint: a point counts only if ``0 <= form < extent``."""
+    """A constraint of a statement: a point is valid only if ``0 <= form < extent``."""
 
     form: Linear
     extent: Size
     operands: tuple[int, ...] = ()
-    """The operands whose accesses would otherwise leave their tensors."""
+    """The numbers of the operands that would be accessed out of bounds without the constraint;
+    empty if only `where` requires it."""
 
     def with_sizes(self, of: Callable[[Size], Size]) -> Constraint:
-        """The constraint with every size replaced."""
+        """Return the constraint with every size replaced by the result of ``of``."""
         return Constraint(self.form.with_sizes(of), of(self.extent), self.operands)
 
     def is_of_results(self, inputs: int) -> bool:
-        """Return whether it keeps the result, or the post body's operands, in bounds."""
+        """Return whether the constraint keeps the access to the result or to a post operand in
+        bounds. ``inputs`` is the number of inputs."""
         return any(operand >= inputs for operand in self.operands)
 
     def interior(self, name: str, ranges: Mapping[str, Size]) -> tuple[Size, Size]:
-        """Return the half-open range of an index for which the constraint is satisfied.
-
-        It is satisfied for all values of the other indices. The index has a positive coefficient.
-        """
+        """Return the half-open range of the index ``name`` in which the constraint holds for all
+        values of the other indices. The coefficient of the index must be positive."""
         scale = self.form.coefficient(name)
         rest = self.form.substitute({name: Linear()})
         least, greatest = rest.bounds(ranges)
@@ -117,18 +117,20 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Flat(Generic[S_co]):
-    """A flattened statement. ``accesses`` lists the inputs, the post inputs, and the output."""
+    """A flattened statement: each access is an offset and strides. ``accesses`` lists the inputs,
+    the post inputs, and the output."""
 
     indices: tuple[Index[S_co], ...]
-    """The indices that loops run over: none with a single value, unless the value is read."""
+    """The indices over which loops run. An index with a single value is listed only if the
+    statement uses the value."""
     accesses: tuple[FlatAccess[S_co], ...]
     inputs: int
     constraints: tuple[Constraint, ...]
     pinned: frozenset[str]
-    """Indices that keep their names: a body or constraint uses their values, or they are
-    running."""
+    """The indices that cannot be merged: a body or constraint uses their values, or they are
+    scattered or running."""
     floating: frozenset[str] = frozenset()
-    """Indices of shared loops that a constraint uses: an iteration begins at any of their
+    """The indices of shared loops that a constraint uses. An iteration may begin at any of their
     values."""
 
     @cached_property
@@ -137,7 +139,8 @@ class Flat(Generic[S_co]):
 
     @cached_property
     def scattered(self) -> tuple[str, ...]:
-        """The indices whose values the body of an indexed write yields: no loop runs over them."""
+        """The scattered indices of an indexed write. Its body yields their values, and no loop runs
+        over them."""
         return tuple(i.name for i in self.indices if i.scattered)
 
     @cached_property
@@ -153,7 +156,7 @@ class Flat(Generic[S_co]):
 
     @cached_property
     def running(self) -> str | None:
-        """The index that the aggregation runs along."""
+        """The running index, along which the aggregation is cumulative; None if there is none."""
         return next((i.name for i in self.indices if i.running is not None), None)
 
     @property
@@ -161,7 +164,7 @@ class Flat(Generic[S_co]):
         return self.accesses[-1]
 
     def with_sizes(self, of: Callable[[Size], N]) -> Flat[N]:
-        """Return the statement with every size replaced."""
+        """Return the flattened statement with every size replaced by the result of ``of``."""
         indices = tuple(i.with_sizes(of) for i in self.indices)
         accesses = tuple(a.with_sizes(of) for a in self.accesses)
         constraints = tuple(c.with_sizes(of) for c in self.constraints)
@@ -169,10 +172,8 @@ class Flat(Generic[S_co]):
 
 
 def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
-    """Return a value's layout, or that of the place in which it is to be packed.
-
-    It is row-major without a place.
-    """
+    """Return the layout of a value, or of the place into which it is to be packed. A value without
+    a place is row-major."""
     if packed is not None and packed.layout != ANY_LAYOUT:
         return packed.layout
     place = _packed(value) or place_of(value.type)
@@ -180,15 +181,15 @@ def layout_of(value: SSAValue, packed: PlaceAttr | None = None) -> Layout:
 
 
 def stored_element(value: SSAValue, packed: PlaceAttr | None = None) -> Element:
-    """Return a value's element, or that of the place in which it is to be packed."""
+    """Return the element type of a value, or of the place into which the value is to be packed."""
     place = packed or _packed(value)
     element = element_of(value.type)
     return element if place is None else ELEMENTS.get(place.precision.data, element)
 
 
 def _packed(value: SSAValue) -> PlaceAttr | None:
-    """Return the place in which a kernel's schedules read an argument, until the argument has
-    it."""
+    """Return the place in which a kernel's schedules read an argument. None once the argument has
+    that place, and for any other value."""
     if not isinstance(value, BlockArgument):
         return None
     kernel = value.block.parent_op()
@@ -201,7 +202,7 @@ def _packed(value: SSAValue) -> PlaceAttr | None:
 
 
 def strides_of(value: SSAValue) -> dict[int, Size]:
-    """Return the strides of a tensor in elements, by dimension.
+    """Return the stride of each dimension of a tensor, in elements.
 
     Raises InvalidModelError if the layout splits a dimension.
     """
@@ -219,7 +220,8 @@ def flatten_access(
     ranges: Mapping[str, Size],
     element: Element = ELEMENTS["f32"],
 ) -> FlatAccess:
-    """Return the address of an access to a tensor of this shape and layout.
+    """Return the address of an access to a tensor of this shape and layout, as a function of the
+    indices.
 
     Raises InvalidModelError for a form whose digits in the layout are not affine.
     """
@@ -253,7 +255,12 @@ def _walk_tiles(
     room: dict[str, Size],
     layout: Layout,
 ) -> None:
-    """Return the index that runs in tiles of the layout's width."""
+    """Add the strides of a form that runs in tiles of the layout's width to ``strides``, ``lanes``
+    and ``room``.
+
+    Raises InvalidModelError unless the form is a single index, and the piece is the highest or the
+    lowest digit.
+    """
     name = form.single
     if name is None or (piece.mod and piece.div > 1):
         raise _misfit(f"the access {form}", layout)
@@ -283,7 +290,8 @@ def _constraints(op: ContractOp, ranges: Mapping[str, Size]) -> list[Constraint]
 
 
 def flatten(op: ContractOp, packed: Mapping[int, PlaceAttr] | None = None) -> Flat:
-    """Flatten a statement, or its part in one iteration of its kernel's shared loops.
+    """Flatten a statement: return its accesses as offsets and strides. In shared loops, the result
+    describes the part of the statement that one iteration runs.
 
     ``packed`` overrides the places of operands, by number. Raises InvalidModelError if a tensor is
     not traversed along a merged index with a single stride.
@@ -318,7 +326,8 @@ def _read_at(
 
 
 def _in_step(index: Index, ranges: Mapping[str, Size]) -> Index:
-    """Return an index with the range that it, and its digits, have in an iteration."""
+    """Return an index with its range in an iteration of shared loops, and the same for its
+    digits."""
     if not index.digits:
         extent = ranges[index.name]
         return index if extent is index.range else replace(index, range=extent)

@@ -67,12 +67,13 @@ from tessella.dialects.tile.selection import SelectionOp
 from tessella.support.elements import widens
 
 CONSTANT = "tile.constant"
-"""The attribute of a kernel's argument for which every caller passes a weight."""
+"""The name of the attribute that marks a kernel's argument as constant: every caller passes a
+weight."""
 
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """The results of a kernel or segment."""
+    """The terminator of a kernel or segment, with the values that it returns."""
 
     name = "tile.return"
     values = var_operand_def(base(TensorType))
@@ -84,7 +85,8 @@ class ReturnOp(IRDLOperation):
 
 
 class _TensorFunction(IRDLOperation):
-    """A name, arguments, and a block that ends in `tile.return`."""
+    """Base of kernels and segments on tensors: a name, arguments, and a block that ends in
+    `tile.return`."""
 
     sym_name = prop_def(StringAttr)
     function_type = prop_def(FunctionType)
@@ -93,7 +95,7 @@ class _TensorFunction(IRDLOperation):
 
     @property
     def returned(self) -> ReturnOp:
-        """Return the terminator. Raises VerifyException if it is another op."""
+        """The terminator of the function. Raises VerifyException if it is not a `tile.return`."""
         last = self.body.block.last_op
         if not isinstance(last, ReturnOp):
             raise VerifyException(f"{self.name} ends in tile.return")
@@ -112,7 +114,8 @@ class _TensorFunction(IRDLOperation):
         self._verify_tensors()
 
     def _verify_tensors(self) -> None:
-        """Check that arguments and results are stored at their places, all on one device."""
+        """Raise VerifyException unless the arguments and results have valid places in memory, all
+        on one device."""
         types = (*self.function_type.inputs, *self.function_type.outputs)
         for type in types:
             verify_place(type)
@@ -129,16 +132,17 @@ class _TensorFunction(IRDLOperation):
 
     @property
     def selections(self) -> list[SelectionOp]:
-        """The statements that select values of rows. They share no loops with others."""
+        """The statements of the function that select values of rows. They are never in shared
+        loops."""
         return [op for op in self.body.block.ops if isinstance(op, SelectionOp)]
 
     @property
     def all_statements(self) -> list[ContractOp | SelectionOp]:
-        """The statements of all kinds, in text order."""
+        """The statements of the function of all kinds, in text order."""
         return [op for op in self.body.block.ops if isinstance(op, ContractOp | SelectionOp)]
 
     def marks(self, argument: int) -> DictionaryAttr:
-        """The attributes of an argument."""
+        """Return the attributes of an argument."""
         return DictionaryAttr({})
 
     def print(self, printer: Printer) -> None:
@@ -192,11 +196,11 @@ class KernelOp(_TensorFunction):
     name = "tile.kernel"
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     code = opt_prop_def(IntegerAttr[I64])
-    """The status that its failed checks write."""
+    """The status that failed checks of the kernel write."""
     nodes = opt_prop_def(ArrayAttr[StringAttr])
-    """The names of the nodes that it computes."""
+    """The names of the nodes that the kernel computes."""
     nest = opt_prop_def(NestAttr)
-    """The loops that its statements share."""
+    """The loops that the statements of the kernel share."""
 
     def __init__(
         self,
@@ -228,12 +232,14 @@ class KernelOp(_TensorFunction):
         return CONSTANT in self.marks(argument).data
 
     def packed(self, argument: int) -> PlaceAttr | None:
-        """Return the place in which the schedules read this argument, until it has it."""
+        """Return the place in which the kernel's schedules read an argument; None if the argument
+        already has it, or no place is set."""
         place = self.marks(argument).data.get(PACKED)
         return place if isinstance(place, PlaceAttr) else None
 
     def pack(self, argument: int, place: PlaceAttr | None) -> None:
-        """Set the place in which the schedules read an argument; None once it has it."""
+        """Set the place in which the kernel's schedules read an argument. None removes it, once the
+        argument has that place."""
         marks = [dict(self.marks(i).data) for i in range(len(self.body.block.args))]
         marks[argument].pop(PACKED, None)
         if place is not None:
@@ -242,7 +248,8 @@ class KernelOp(_TensorFunction):
 
     @property
     def taken(self) -> Mapping[int, int]:
-        """The number of the argument that a result overwrites, by the number of the result."""
+        """The number of the argument that each result overwrites, by the number of the result.
+        Results in other memory are not listed."""
         found: dict[int, int] = {}
         for i, value in enumerate(self.returned.values):
             root = init_root(value)
@@ -287,7 +294,8 @@ class KernelOp(_TensorFunction):
 
 @irdl_op_definition
 class SegmentOp(_TensorFunction):
-    """A native stretch of the program, run by `rt.launch`: weights, ops, calls and views."""
+    """A part of the program that runs as native code, by `rt.launch`: weights, ops, calls and
+    views."""
 
     name = "tile.segment"
     brief = opt_prop_def(UnitAttr)
@@ -319,22 +327,25 @@ class _CallsKernel(SymbolUserOpInterface):
 
 @irdl_op_definition
 class CallOp(TensorCall):
-    """Run a kernel: `%y = tile.call @conv(%x, %w) : tensor<1x8xf32>`."""
+    """A call that runs a kernel: `%y = tile.call @conv(%x, %w) : tensor<1x8xf32>`."""
 
     name = "tile.call"
     traits = traits_def(Pure(), _CallsKernel())
 
     def source(self, result: OpResult) -> SSAValue | None:
-        """Return the operand in whose memory a result is; None if it has memory of its own."""
+        """Return the operand that a result of the call overwrites; None if the result has memory of
+        its own."""
         taken = callee_of(self, self.callee, KernelOp).taken.get(result.index)
         return None if taken is None else self.arguments[taken]
 
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
-    """A tensor in the memory of another: `%v = tile.view %x : tensor<2x3xf32> -> tensor<6xf32>`.
+    """A tensor that shares the memory of another tensor: `%v = tile.view %x : tensor<2x3xf32> ->
+    tensor<6xf32>`.
 
-    The elements are the same in row-major order, as in `nn.reshape`, and each has the same address.
+    Both tensors have the same elements in row-major order, as in `nn.reshape`, and each element has
+    the same address in both.
     """
 
     name = "tile.view"
@@ -364,8 +375,8 @@ def check_order(what: str, type: Attribute) -> None:
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors with equally many elements have equal offsets, in row-major
-    order."""
+    """Return whether two tensor types with the same number of elements have the same element type
+    and place their elements, in row-major order, at equal offsets."""
     if a.element_type != b.element_type:
         return False
     (first, rows), (second, columns) = (
@@ -375,15 +386,16 @@ def same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def through_views(value: SSAValue) -> SSAValue:
-    """Return the tensor that holds a value's memory."""
+    """Return the tensor that a chain of `tile.view` ops starts from; any other value is returned
+    unchanged."""
     while isinstance(value.owner, ViewOp):
         value = value.owner.source
     return value
 
 
 def origin(value: SSAValue) -> SSAValue:
-    """Return the tensor of a segment that first had a value's memory: an argument, or the result
-    of an op in memory of its own."""
+    """Return the tensor of a segment that first used the memory of a value: an argument, or the
+    result of an op that does not overwrite an operand."""
     value = through_views(value)
     while isinstance(value, OpResult) and isinstance(value.op, CallOp):
         source = value.op.source(value)
@@ -394,10 +406,10 @@ def origin(value: SSAValue) -> SSAValue:
 
 
 def can_take(call: CallOp, operand: int, result: int) -> bool:
-    """Return whether a call may overwrite an operand, whose memory one of its results then has.
+    """Return whether a call may overwrite an operand with one of its results.
 
-    The operand is a tensor that the segment makes, or a carried argument whose next value is that
-    result, and nothing reads it later.
+    The operand must be a tensor that the segment computes, or a carried argument with that result
+    as its next value. Nothing may read it later.
     """
     root = through_views(call.arguments[operand])
     if isinstance(root.owner, WeightOp) or not _is_read_last(root, call, operand):
@@ -428,7 +440,7 @@ def _is_read_last(root: SSAValue, call: CallOp, operand: int) -> bool:
 
 
 def taken_arguments(segment: SegmentOp) -> frozenset[int]:
-    """Return the numbers of the arguments of a segment that its calls overwrite."""
+    """Return the numbers of the arguments of a segment that calls in the segment overwrite."""
     found: set[int] = set()
     for call in segment.body.block.ops:
         if isinstance(call, CallOp):
@@ -439,6 +451,7 @@ def taken_arguments(segment: SegmentOp) -> frozenset[int]:
 
 
 def weight_of(value: SSAValue) -> WeightOp | None:
-    """Return the weight that a value is, in any shape; None for a computed value."""
+    """Return the `nn.weight` op that produces a value, directly or through views; None for any
+    other value."""
     owner = through_views(value).owner
     return owner if isinstance(owner, WeightOp) else None

@@ -1,12 +1,14 @@
-"""Tensors of which several statements each write a part.
+"""Tensors that several statements write, each a part of the tensor.
 
     %e = tile.empty : tensor<4xf32>
     %r = tile.contract = [i: 2] (%x[i]) init %e -> [i] ...
     %s = tile.contract = [i: 2] (%y[i]) init %r -> [i + 2] ...
 
 All three values are one buffer. A statement with an `init` writes into the buffer of that value and
-ends its lifetime: nothing may read the value afterwards. The init may be an argument of the kernel.
-One result is then in the memory of that argument, and nothing may read it after the call.
+ends its lifetime: nothing may read the value afterwards.
+
+The init may be an argument of the kernel. One result is then in the memory of that argument, and
+nothing may read the argument after the call.
 """
 
 from __future__ import annotations
@@ -22,25 +24,28 @@ from tessella.dialects.tile.selection import SelectionOp
 
 
 def overwriter(value: SSAValue) -> ContractOp | None:
-    """Return the statement that overwrites a tensor, as it has it as its `init`."""
+    """Return the statement that has a tensor as its `init`, and so overwrites it; None if there is
+    none."""
     return next((op for use in value.uses if (op := _overwriter(use)) is not None), None)
 
 
 def init_root(value: SSAValue) -> SSAValue:
-    """Return the tensor that owns the buffer of a tensor of a kernel."""
+    """Return the tensor that first had the buffer of a value in a kernel, before statements
+    overwrote it through `init`."""
     while isinstance(value.owner, ContractOp) and value.owner.init is not None:
         value = value.owner.init
     return value
 
 
 def reads(op: ContractOp | SelectionOp) -> Iterator[SSAValue]:
-    """Yield the tensors whose elements a statement reads."""
+    """Yield the tensors that a statement reads elements of, by accesses or by `tile.extract`."""
     yield from op.reads if isinstance(op, SelectionOp) else op.tensors[:-1]
     yield from (x.source for x in op.walk() if isinstance(x, ExtractOp))
 
 
 def check_inits(block: Block) -> None:
-    """Raise VerifyException if a tensor is used after a statement has overwritten it."""
+    """Raise VerifyException if a tensor is used after a statement has overwritten it, or if an
+    `init` is invalid."""
     order = {op: i for i, op in enumerate(block.ops)}
     for op in order:
         if not isinstance(op, ContractOp) or (init := op.init) is None:
@@ -71,7 +76,7 @@ def _overwriter(use: Use) -> ContractOp | None:
 
 
 def _outermost(op: Operation, block: Block) -> Operation:
-    """Return the op of a block that is, or contains, an op."""
+    """Return the op directly in ``block`` that is ``op``, or contains it."""
     found = block.find_ancestor_op_in_block(op)
     assert found is not None, "a kernel is isolated from above"
     return found

@@ -33,21 +33,22 @@ from tessella.dialects.tile.ops import ContractOp
 from tessella.support.conditions import UndecidedSizeError
 
 _WIDE = (IndexType(), i32, i64)
-"""Integer types that hold every index."""
+"""The integer types that can represent every value of an index."""
 _BELOW = {"slt": 0, "sle": 1}
-"""For each predicate, the number ``more`` with which it means left < right + more."""
+"""The number ``more`` for each predicate that means left < right + more."""
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge"}
 _NEGATED = {"sgt": "sle", "sge": "slt", "slt": "sge", "sle": "sgt"}
 _WIDENING = {"arith.extf": "+*><", "arith.extsi": "+", "arith.extui": "+"}
-"""Conversions that preserve neutral values, by the aggregations for which they do."""
+"""The conversions that preserve neutral values, each with the aggregations for which it preserves
+them."""
 
 USUAL = 4
-"""The assumed number of values of an index that ends at a computed element, if no tensor has
-elements along it. Detectors sample regions at grids of 1 to 8 points."""
+"""The assumed number of values of an index that ends at a computed element, if no tensor has a
+dimension along the index. Object detectors sample regions at grids of 1 to 8 points."""
 
 
 Comparison = tuple[SSAValue, str, SSAValue]
-"""Two integers and a predicate that holds for them."""
+"""Two integers, with the predicate between them that is known to be true."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,18 @@ class Limit:
     """An exclusive upper bound of an index, ``value + more``."""
 
     value: SSAValue
-    """An integer that the ops ``needed`` of the combine body compute."""
+    """The integer that determines the limit. The ops ``needed`` of the combine body compute it."""
     more: int
     needed: frozenset[Operation]
     arguments: tuple[BlockArgument, ...]
-    """The elements that determine it."""
+    """The arguments of the combine body, elements of operands, from which ``value`` is computed."""
     indices: frozenset[str]
-    """The indices that determine it."""
+    """The names of the indices on which ``value`` depends."""
 
 
 def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
-    """Return the limits of the reduced indices of a statement, by name."""
+    """Return the limits of each reduced index of a statement, by the name of the index. Indices
+    without limits are not listed."""
     if op.is_map or op.is_scatter or op.running_index is not None:
         return {}
     shared, found = shared_loops(op), dict[str, list[Limit]]()
@@ -80,8 +82,8 @@ def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
 
 
 def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
-    """Return whether a reduction has a limit once the elementwise statement that makes this operand
-    is inlined: the statement compares one of these indices."""
+    """Return whether a reduction has a limit after the elementwise statement that computes its
+    operand ``operand`` is inlined: that statement compares one of ``indices``."""
     if op.is_map or op.is_scatter or op.running_index is not None:
         return False
     value, writer = yielded(op.combine.block), op.inputs[operand].owner
@@ -94,14 +96,15 @@ def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
 
 
 def usual(op: ContractOp) -> Mapping[str, int]:
-    """Return the assumed number of values of reduced indices that end at computed elements, if no
-    tensor has elements along them."""
+    """Return the assumed number of values of each reduced index that ends at a computed element, if
+    no tensor has a dimension along the index."""
     along = {n for forms in op.input_accesses for form in forms for n, _ in form.terms}
     return {name: USUAL for name in limits(op) if name not in along}
 
 
 def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
-    """Yield the comparisons that hold wherever a value contributes."""
+    """Yield the comparisons `slt` and `sle` that are true at all points at which a value is not
+    neutral in the aggregation ``kind``."""
     for a, predicate, b in _comparisons(kind, value):
         for x, each, y in ((a, predicate, b), (b, _SWAPPED.get(predicate, ""), a)):
             if each in _BELOW:
@@ -109,7 +112,8 @@ def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
 
 
 def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
-    """Yield comparisons that hold wherever a value is not neutral."""
+    """Yield comparisons that are true at all points at which a value is not neutral in the
+    aggregation ``kind``."""
     if (parts := _operands(value, "arith.select")) is not None:
         condition, chosen, other = parts
         if _is_neutral(kind, other):
@@ -121,7 +125,8 @@ def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
 
 
 def _inner(kind: str, value: SSAValue) -> SSAValue | None:
-    """Return the operand of a select or of a conversion that contributes; None for other ops."""
+    """Return the operand that determines the result of an op if it is not neutral: of a select
+    between it and a neutral value, or of a conversion. None for any other op."""
     if (parts := _operands(value, "arith.select")) is not None:
         _, chosen, other = parts
         return chosen if _is_neutral(kind, other) else other if _is_neutral(kind, chosen) else None
@@ -170,7 +175,8 @@ def _compared(condition: SSAValue) -> Iterator[Comparison]:
 
 
 def _index(value: SSAValue) -> str | None:
-    """Return the index that a value is equal to, in a type that holds every index."""
+    """Return the name of the index that an integer value equals, if its type can represent all
+    values of the index; otherwise None."""
     owner = value.owner
     while isinstance(owner, Operation) and owner.name in ("arith.index_cast", "arith.extsi"):
         if value.type not in _WIDE:
@@ -181,8 +187,8 @@ def _index(value: SSAValue) -> str | None:
 
 
 def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Limit | None:
-    """Return the limit that a value is; None if it may differ between points of the reduction, or
-    cannot be computed outside the reduction."""
+    """Return the limit ``value + more`` of an index. None if the value may differ between points of
+    the reduction, cannot be computed outside it, or is a constant or a size."""
     if not isinstance(value.type, IntegerType | IndexType):
         return None
     ops, arguments = set[Operation](), dict[BlockArgument, None]()
@@ -209,7 +215,8 @@ def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Lim
 
 
 def _is_inside(op: ContractOp, operand: int) -> bool:
-    """Return whether an operand is in bounds at all points."""
+    """Return whether an input of a statement is in bounds at all points. False if that depends on
+    the values of symbols."""
     try:
         shape = shape_of(op.inputs[operand])
         return stays_inside(op.input_accesses[operand], shape, op.ranges)

@@ -1,11 +1,11 @@
-"""Merging of indices of a statement that traverse all of its tensors as one.
+"""Merging of indices of a statement if they traverse each of its tensors with a single stride.
 
     %y = tile.contract = [n: 1, c: 64, y: 56, x: 56] (%x[n, c, y, x]) -> [n, c, y, x] ...
     ->
     %y = tile.contract = [c_y_x(c: 64, y: 56, x: 56)] (%x[0, c, y, x]) -> [0, c, y, x] ...
 
-One step of ``c`` is a full run of ``y``, and one of ``y`` a full run of ``x``, in the memory of all
-tensors. Accesses go on to name the digits of the merged index.
+In the memory of all tensors, one step of ``c`` is a full run of ``y``, and one step of ``y`` is a
+full run of ``x``. Accesses still name the digits of the merged index.
 """
 
 from __future__ import annotations
@@ -48,22 +48,25 @@ def merge_indices(op: ContractOp) -> None:
 
 
 def _whole(index: Index, known: Sequence[Index]) -> Index:
-    """Return an index of an iteration with its whole range."""
+    """Return an index with its whole range instead of its range in an iteration of shared loops.
+    ``known`` are the indices with their whole ranges."""
     parts = [next(i for i in known if i.name == part.name) for part in index.parts]
     return Index.merged(index.name, parts) if index.digits else parts[0]
 
 
 def with_places(op: ContractOp, places: Mapping[int, PlaceAttr]) -> Flat:
-    """Return the flattened statement with operands packed in other places, by number.
+    """Return the flattened and merged statement as if the operands in ``places``, by number, were
+    packed at these places.
 
-    More indices may merge in their layouts.
+    More indices may be mergeable in the packed layouts.
     """
     flat = flatten(op, places)
     return merged(flat) if places else flat
 
 
 def merged(flat: Flat) -> Flat:
-    """Merge pairs of indices until none can be merged."""
+    """Return a flattened statement in which pairs of indices are merged until no pair can be
+    merged."""
     while (pair := _mergeable(flat)) is not None:
         outer, inner = pair
         new = Index.merged(f"{outer.name}_{inner.name}", pair)
@@ -74,11 +77,12 @@ def merged(flat: Flat) -> Flat:
 
 
 def _mergeable(flat: Flat) -> tuple[Index, Index] | None:
-    """Return (outer, inner) such that one step of outer equals a full run of inner in all
-    accesses."""
+    """Return a pair of indices (outer, inner) that can be merged: one step of outer equals a full
+    run of inner in all accesses. None if there is none."""
     kept = flat.pinned.union(*(a.lanes for a in flat.accesses))
     loops = [index for index in flat.indices if index.name not in kept]
-    # the points of an indexed write keep their order
+    # reduced indices of an indexed write merge only if they are adjacent, so that the order of the
+    # points stays
     in_turn = {*pairwise(i.name for i in flat.indices if i.reduced)} if flat.scattered else None
     for outer, inner in permutations(loops, 2):
         if outer.kind != inner.kind or not all(a.is_one((outer, inner)) for a in flat.accesses):

@@ -4,22 +4,25 @@
       %m = tile.contract > [i: 4096 | j: 1024] (%x[i, j]) -> [i] at [i] in a step of i: 4 ...
       %e = tile.contract = [i: 4096, j: 1024] (%x[i, j], %m[i]) -> [i, j] at [i] ...
 
-The statements keep their full ranges. Each step of the shared loops runs statements in turn, on a
-part of the indices that ``at`` names. A statement that names fewer indices than there are loops is
-in the outer ones alone: between two runs of the inner ones, before or after them, as statements
-need each other's results (``order.py``).
+The statements keep their full ranges. Each step of the shared loops runs the statements one after
+the other, on the part of the indices that ``at`` names. A statement may name fewer indices than
+there are loops. It is then in the outer loops only, and runs before or after the inner loops, as
+the dependences between statements require (``order.py``).
 
-A result lives in memory, as a whole, or in a step of some of the loops, with room for what one step
-writes, if only statements of that step read it: `in a step of i: 4`.
+A result lives in memory as a whole, or in a step of some of the loops: `in a step of i: 4`. In a
+step, the result has room for the part that one step writes, and only statements of that step read
+it.
 
-An index that counts blocks of a loop's values is in it too. So a sum over a shared loop is one of
-each block, which steps make, and then one over the blocks:
+A shared loop may also run over an index that enumerates blocks of the loop's values. A sum over the
+values of the loop is then split into two statements: the steps compute the sum of each block, and a
+later statement sums the blocks:
 
     %p = tile.contract + [c: 64, j: 8 | i: 64] (%x[64*c + i, j]) -> [c, j] at [c] ...
     %s = tile.contract + [j: 8 | c: 64] (%p[c, j]) -> [j] ...
 
-A statement whose result lives within a step may run more of an index than others count, as its
-readers look at neighbours. What two steps need is then computed in both:
+If the result of a statement lives within a step, the statement may run more values of an index than
+other statements do, because its readers read neighbouring elements. Elements that two steps need
+are then computed in both:
 
     %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10]
            in a step of y: 10 x 56 ...
@@ -47,28 +50,30 @@ from tessella.support.sizes import Size, ceil_div, estimated
 
 @dataclass(frozen=True)
 class Steps:
-    """The values of an index that the iterations of a shared loop run."""
+    """The values of an index of a statement that the iterations of a shared loop run."""
 
     loop: SharedLoop
     extent: Size
-    """The index's range."""
+    """The number of values of the index."""
     window: Window | None = None
 
     @property
     def block(self) -> int:
-        """The number of the loop's values for each value of an index without a window."""
+        """The number of values of the loop for each value of the index; 1 for an index with a
+        window."""
         if self.window is not None or not self.loop.counts(self.extent):
             return 1
         return known(self.loop.extent // self.extent)
 
     @property
     def step(self) -> int:
-        """The number of values that an iteration runs."""
+        """The number of values of the index that an iteration runs."""
         return self.loop.step // self.block if self.window is None else self.window.size
 
     @property
     def advance(self) -> int:
-        """The distance between the first values of consecutive iterations, within the range."""
+        """The distance between the first values of the index in consecutive iterations, if the ends
+        of its range do not move them."""
         scale = 1 if self.window is None else self.window.scale
         return scale * self.loop.step // self.block
 
@@ -78,8 +83,8 @@ class Steps:
 
     @property
     def parallel(self) -> int:
-        """The grain by which threads divide the values; 0 for a loop that each thread runs
-        completely."""
+        """The grain by which threads divide the values of the index; 0 for a loop that each thread
+        runs completely."""
         return self.loop.parallel // self.block
 
     @property
@@ -88,7 +93,8 @@ class Steps:
 
     @property
     def is_moved(self) -> bool:
-        """Whether a window begins before the index's range in some iteration, or ends after it."""
+        """Whether the window begins before the range of the index in some iteration, or ends after
+        it, so that it is moved into the range."""
         if self.window is None:
             return False
         last = self.window.scale * (self.loop.extent - self.loop.step) + self.window.offset
@@ -96,7 +102,7 @@ class Steps:
         return decided(low < 0) or decided(high > self.extent - self.step)
 
     def first(self, number: int) -> Size:
-        """Return the first value in an iteration."""
+        """Return the first value of the index in the iteration ``number``."""
         start = decided_min(number * self.loop.step, self.loop.extent - self.loop.step)
         if self.window is None:
             return start // self.block
@@ -105,7 +111,7 @@ class Steps:
 
 
 def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
-    """Return the shared loops of a statement, by index."""
+    """Return the shared loops around a statement, by the name of its index, outermost first."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
     if op.at is None or not isinstance(nest, NestAttr):
@@ -116,7 +122,7 @@ def shared_loops(op: ContractOp) -> Mapping[str, Steps]:
 
 
 def asks_ahead(op: ContractOp) -> bool:
-    """Return whether the iterations of its kernel's shared loops prefetch a statement's
+    """Return whether the iterations of the shared loops around a statement prefetch its
     operands."""
     kernel = op.parent_op()
     nest = kernel.properties.get("nest") if kernel is not None else None
@@ -124,17 +130,19 @@ def asks_ahead(op: ContractOp) -> bool:
 
 
 def depth(op: Operation | None) -> int:
-    """Return the number of its kernel's shared loops around a statement."""
+    """Return the number of shared loops around a statement; 0 for any other op."""
     return len(op.at_list) if isinstance(op, ContractOp) else 0
 
 
 def steps(op: ContractOp) -> int:
-    """Return how many times the shared loops run a statement, for costs."""
+    """Return the number of iterations of the shared loops in which a statement runs, for cost
+    estimates."""
     return estimated(prod(loop.trips for loop in shared_loops(op).values()))
 
 
 def lives_within(value: SSAValue) -> int:
-    """Return in how many shared loops' iterations a tensor lives; 0 if it lives in memory."""
+    """Return the number of shared loops, from the outermost, in which a tensor lives only within an
+    iteration; 0 if it lives in memory."""
     op = value.owner
     if not isinstance(op, ContractOp) or op.storage is None:
         return 0
@@ -142,8 +150,8 @@ def lives_within(value: SSAValue) -> int:
 
 
 def memory_shape(value: SSAValue) -> tuple[Size, ...]:
-    """Return the shape of a tensor in memory: that of one iteration's part if it lives in a
-    step."""
+    """Return the shape of the memory of a tensor: of one iteration's part if the tensor lives in a
+    step of shared loops, otherwise of the whole tensor."""
     op = value.owner
     if isinstance(op, ContractOp) and op.storage is not None:
         return op.storage.data.shape
@@ -151,7 +159,8 @@ def memory_shape(value: SSAValue) -> tuple[Size, ...]:
 
 
 def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
-    """Return the shape of what a statement writes in one iteration of this many shared loops."""
+    """Return the shape of the part of its result that a statement writes in one iteration of its
+    outermost ``within`` shared loops."""
     shape: list[Size] = list(shape_of(op.res))
     for name, loop in list(shared_loops(op).items())[:within]:
         for dim, form in enumerate(op.out_access):
@@ -161,8 +170,8 @@ def written_shape(op: ContractOp, within: int) -> tuple[Size, ...]:
 
 
 def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None:
-    """Return the length of the blocks that an index enumerates in a form; None if it enumerates
-    none.
+    """Return the length of the blocks of values of ``form`` that the index ``name`` enumerates;
+    None if it does not enumerate blocks.
 
     All other indices are within a block: the length is 8 for ``8*c + i`` if ``i`` has 8 values.
     """
@@ -180,8 +189,8 @@ def blocks_of(form: Linear, name: str, ranges: Mapping[str, Size]) -> int | None
 
 
 def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
-    """Return the index that enumerates blocks of a dimension, and their length: 1 if it is
-    alone."""
+    """Return the index that enumerates blocks of the values of ``form``, and the length of a block:
+    1 if the form is a single index. None if no index enumerates blocks."""
     if form.single is not None:
         return form.single, 1
     lengths = ((name, blocks_of(form, name, ranges)) for name, _ in form.terms)
@@ -189,9 +198,11 @@ def counted(form: Linear, ranges: Mapping[str, Size]) -> tuple[str, int] | None:
 
 
 def can_share(op: ContractOp, name: str) -> bool:
-    """Return whether a loop over a free index may be shared.
+    """Return whether a loop over an index of a statement may be shared with other statements.
 
-    Each iteration must write a part of the output that the index enumerates.
+    The index must be free, and each iteration must write a part of the result that the index
+    enumerates. The statement must not have an `init`, nor extract elements from results of other
+    statements.
     """
     ranges = op.ranges
     free = any(index.name == name and not index.reduced for index in op.index_list)
@@ -203,9 +214,10 @@ def can_share(op: ContractOp, name: str) -> bool:
 
 
 def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size]) -> bool:
-    """Return whether an index enumerates all blocks of one dimension of the result.
+    """Return whether an index enumerates all blocks of one dimension of the result, and occurs in
+    no other dimension.
 
-    The part of the last block beyond the dimension is not written.
+    The last block may extend beyond the dimension; that part of it is not written.
     """
     found = [
         (blocks_of(form, name, ranges), extent)
@@ -219,8 +231,8 @@ def _is_written_in_blocks(op: ContractOp, name: str, ranges: Mapping[str, Size])
 
 
 def can_divide(kernel: Operation, number: int) -> bool:
-    """Return whether threads can divide a shared loop: each must read only what it has written
-    itself."""
+    """Return whether threads can divide the shared loop ``number`` of a kernel: each thread must
+    read only results that it has written itself."""
     statements = [op for op in kernel.regions[0].block.ops if isinstance(op, ContractOp)]
     inside = [op for op in statements if depth(op)]
     position = positions(statements)

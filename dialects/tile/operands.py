@@ -21,7 +21,7 @@ from tessella.dialects.tile.access import Access, parse_access, print_access
 def print_operands(
     printer: Printer, values: Sequence[SSAValue], accesses: Sequence[Access]
 ) -> None:
-    """Print `(%x[n, k], %w[k, m])`."""
+    """Print operands with their accesses: `(%x[n, k], %w[k, m])`."""
     printer.print_string("(")
     for i, (value, forms) in enumerate(zip(values, accesses, strict=True)):
         printer.print_string(", " if i else "")
@@ -31,17 +31,15 @@ def print_operands(
 
 
 def parse_operands(parser: Parser) -> list[tuple[SSAValue, Access]]:
-    """Parse the output of ``print_operands``."""
+    """Parse operands with their accesses, as ``print_operands`` prints them."""
     return parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: (parse_operand(parser), parse_access(parser))
     )
 
 
 def verify_operand(statement: str, value: SSAValue, forms: Access, known: Container[str]) -> None:
-    """Raise VerifyException unless an access has its tensor's rank and names known indices.
-
-    The tensor's layout must be a memory order.
-    """
+    """Raise VerifyException unless an access has one form for each dimension of its tensor, uses
+    only the indices in ``known``, and the tensor's layout is a memory order."""
     verify_place(value.type)
     text, rank, place = print_access(forms), len(shape_of(value)), place_of(value.type)
     if len(forms) != rank:

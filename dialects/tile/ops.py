@@ -61,7 +61,8 @@ from tessella.support.sizes import Size
 
 @irdl_op_definition
 class EmptyOp(IRDLOperation):
-    """A tensor whose elements are written by later statements that have it as `init`."""
+    """A tensor of arbitrary elements. Later statements that have it as `init` write its
+    elements."""
 
     name = "tile.empty"
     res = result_def(base(TensorType))
@@ -77,20 +78,22 @@ class ContractOp(ContractionOp):
     """A statement: an aggregation over an index space.
 
     For every point of the index space at which all accesses stay inside their tensors, and the
-    constraints of `where` hold, the scalar `combine` body is applied to the operands' elements and
-    aggregated into the output's element. A running index is reduced and occurs in the output's
-    access: the element at one of its values is the aggregate over all values up to it. Then `post`
-    maps the aggregated value and the elements of the post operands, which are accessed by the
-    indices of the output only. Output elements without valid points
-    hold `default` (for `=`) or the aggregation's identity, before `post`. Elements that no point
-    reaches, or for which a post operand would be read outside of its tensor, keep the values of
-    `init`, whose buffer the statement writes into (`inits.py`).
+    constraints of `where` hold, the scalar `combine` body is applied to the operands' elements, and
+    its value is aggregated into the output's element. A running index is reduced and occurs in the
+    output's access: the element at one of its values is the aggregate over all values up to it.
 
-    A point at which the body chooses what changes no aggregate, by a comparison of a reduced index
-    with an element, need not be computed (`limits.py`).
+    Then `post` maps the aggregated value and the elements of the post operands, which are accessed
+    by the indices of the output only. Output elements without valid points hold `default` (for `=`)
+    or the aggregation's identity, before `post`. A statement with an `init` writes into the buffer
+    of that value (`inits.py`). Elements that no point reaches, or for which a post operand would be
+    read outside of its tensor, keep the values of `init`.
 
-    A statement with scattered indices is an indexed write: its body yields their values beside the
-    element's, and the value is aggregated into the element of `init` that is there.
+    A point need not be computed if the body compares a reduced index with an element, and selects a
+    value that does not change the aggregate (`limits.py`).
+
+    A statement with scattered indices is an indexed write: its body yields the values of the
+    scattered indices beside the value of the element. The value is aggregated into the element of
+    `init` at these coordinates.
 
         %O = tile.contract + [j: 64 | i: 100 | r: 1000] (%idx[i], %U[i, j]) init %D -> [r, j] {
         ^bb0(%row: i64, %u: f32):
@@ -98,9 +101,10 @@ class ContractOp(ContractionOp):
           tile.yield %u at %at : f32
         }
 
-    Points go to an element in the order of the reduced indices, of which the first counts slowest;
-    with `=`, the last value stays. Points whose coordinates are outside the ranges of the scattered
-    indices are left out; where the write is `checked`, they are an error of the call.
+    The values of several points go to one element in the order of the reduced indices, where the
+    first index counts slowest; with `=`, the last value stays. A point with a coordinate outside
+    the range of its scattered index is dropped; if the write is `checked`, it is an error of the
+    call.
     """
 
     name = "tile.contract"
@@ -241,7 +245,8 @@ class ContractOp(ContractionOp):
 
 
 def _parse_storage(parser: Parser) -> StorageAttr | None:
-    """`in a step of m: 4 x 1024`."""
+    """Parse the storage of a result: `in a step of m: 4 x 1024`. None if the next word is not
+    `in`."""
     if parser.parse_optional_keyword("in") is None:
         return None
     for word in ("a", "step", "of"):
@@ -250,9 +255,9 @@ def _parse_storage(parser: Parser) -> StorageAttr | None:
 
 
 def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
-    """Return the float products of a body that fuse with a sum, by the sum.
+    """Return the float multiplications of a body that fuse with an addition, by the addition.
 
-    Nothing else reads them, and they are not added to another product.
+    Only the addition reads the product, and its other operand is not a product.
     """
     found: dict[Operation, arith.MulfOp] = {}
     for op in block.ops:
@@ -264,5 +269,5 @@ def fused_products(block: Block) -> Mapping[Operation, arith.MulfOp]:
 
 
 def identity_access(rank: int, prefix: str = "d") -> Access:
-    """The access ``[d0, d1, ...]``."""
+    """Return the access ``[d0, d1, ...]`` with one index for each of ``rank`` dimensions."""
     return tuple(Linear.of(f"{prefix}{i}") for i in range(rank))

@@ -25,7 +25,7 @@ Position = tuple[int, ...]
 for itself. Even numbers count runs of the next loop; odd numbers are positions between runs."""
 
 Positions = Mapping[Statement, Position]
-"""The positions of a kernel's statements."""
+"""The position of each statement of a kernel."""
 
 
 def positions(statements: Sequence[Statement]) -> Positions:
@@ -37,7 +37,7 @@ def positions(statements: Sequence[Statement]) -> Positions:
 
 
 def in_order(statements: Sequence[Statement]) -> list[Statement]:
-    """Return the statements of a kernel by position. Statements in one step of the same loops keep
+    """Return the statements of a kernel, sorted by position. Statements with equal positions keep
     their text order."""
     position = positions(statements)
     return sorted(statements, key=position.__getitem__)
@@ -54,7 +54,8 @@ def steps_in_common(first: Position, second: Position) -> int:
 
 
 def _place(ops: Sequence[Statement], found: dict[Statement, Position]) -> None:
-    """Assign positions to statements in a step of the loops around them, in text order."""
+    """Assign positions to statements in one step of the loops around them, in text order, as an
+    additional number in ``found``."""
     if not ops:
         return
     outer = len(found[ops[0]])

@@ -1,4 +1,4 @@
-"""The products that statements sum, by their combine bodies."""
+"""Recognition of statements that sum products, by their combine bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ WIDENINGS = ("arith.extf", "arith.extui", "arith.extsi")
 
 
 class ProductElements(NamedTuple):
-    """The elements of a sum of products of two operands, as they are read and added up."""
+    """The element types of a sum of products: of the two operands as they are read, and of the
+    sum."""
 
     a: Element
     b: Element
@@ -23,8 +24,8 @@ class ProductElements(NamedTuple):
 
 
 def factors(aggregation: str, combine: Block) -> ProductElements | None:
-    """The elements of a statement that sums products of its two operands, possibly widened; None
-    for any other statement."""
+    """Return the element types of the products that a statement sums: the body only multiplies its
+    two operands, possibly widened. None for any other statement."""
     ops = [op for op in combine.ops if not _widens_argument(op)]
     if aggregation != "+" or len(ops) != 2:
         return None
@@ -48,7 +49,8 @@ def _widens_argument(op: Operation) -> bool:
 
 
 def _argument(value: SSAValue) -> SSAValue:
-    """The argument that a value is, directly or widened."""
+    """Return the body argument that a value equals, or is a widening of; any other value is
+    returned unchanged."""
     owner = value.owner
     if isinstance(owner, Operation) and _widens_argument(owner):
         return owner.operands[0]

@@ -33,16 +33,16 @@ from tessella.support.decisions import decided_max, known
 from tessella.support.sizes import estimated
 
 GRANULE = 128
-"""Steps end at a multiple of this number of values, or at the end of the index. Tiles divide it, so
-all statements of a step end at the same value."""
+"""The granule of a step's end: the end is a multiple of this number of values, or the end of the
+index. Tiles divide the granule, so that all statements of a step end at the same value."""
 
 SAMPLED = 64
-"""The maximum number of steps that the estimate of a share samples."""
+"""The maximum number of steps of each loop that ``Reach.share`` samples."""
 
 _AT_MOST = IntegerAttr(3, i64)
-"""The predicate `sle`."""
+"""The predicate `sle` (at most) of an `arith.cmpi`."""
 _WIDE = (IndexType(), i32, i64)
-"""Integer types that hold every index."""
+"""The integer types that can represent every value of an index."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
 """The neutral value of each aggregation."""
 
@@ -51,12 +51,14 @@ Value = TypeVar("Value", int, AffineExpr)
 
 @dataclass(frozen=True)
 class Reach:
-    """An inclusive upper bound of an index, as a form of shared indices."""
+    """The reach of an index: ``last``, a form of the indices of shared loops, is the last value of
+    the index that is needed."""
 
     last: Linear
 
     def share(self, op: ContractOp, name: str) -> float:
-        """Return the share of an index's values within the bound, averaged over the steps."""
+        """Return the fraction of an index's values that are within the bound, averaged over the
+        steps of the shared loops."""
         extent = next(estimated(index.range) for index in op.index_list if index.name == name)
         loops, first = shared_loops(op), estimated(self.last.constant)
         values = [[k * v for v in _lasts(loops[shared], k)] for shared, k in self.last.terms]
@@ -64,13 +66,14 @@ class Reach:
         return sum(max(0, min(extent, end)) for end in ends) / (len(ends) * extent)
 
     def end(self, last: Value) -> Value:
-        """Return the end of the index in a step in which the form is at most ``last``."""
+        """Return the end of the index, exclusive and rounded up to ``GRANULE``, in a step in which
+        the form is at most ``last``."""
         return (last + GRANULE) // GRANULE * GRANULE
 
 
 def _lasts(loop: Steps, factor: int) -> Iterator[int]:
-    """Yield the index value of each step at which a form is greatest, or of a sample of the
-    steps."""
+    """Yield the value of a shared loop's index at which a form is greatest, for each step of the
+    loop or a sample of the steps. ``factor`` is the coefficient of the index in the form."""
     shared = replace(loop.loop, extent=estimated(loop.loop.extent))
     loop = replace(loop, loop=shared, extent=estimated(loop.extent))
     trips = known(loop.trips)
@@ -80,7 +83,8 @@ def _lasts(loop: Steps, factor: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Outside:
-    """The value that a statement writes where an index exceeds a form of others."""
+    """The constant ``fill`` that a statement writes at all points at which ``index`` exceeds the
+    form ``last`` of other indices."""
 
     index: str
     last: Linear
@@ -88,8 +92,8 @@ class _Outside:
 
 
 def reaches(op: ContractOp) -> Mapping[str, Reach]:
-    """Return the bounds of the indices that do not run over their full ranges in a step of the
-    shared loops."""
+    """Return the reach of each index of a statement that need not run over its full range in a step
+    of the shared loops, by name."""
     found: dict[str, Reach] = {}
     loops = shared_loops(op)
     block = op.parent_block()
@@ -124,7 +128,8 @@ def _as_read(op: ContractOp, name: str) -> Reach | None:
 
 
 def _renamed(form: Linear, names: Mapping[str | None, str | None]) -> Linear | None:
-    """Return a form with renamed indices; None if an index has no new name."""
+    """Return a form with its indices renamed as in ``names``; None if an index has no new name
+    there."""
     found = [(names.get(name), k) for name, k in form.terms]
     terms = tuple((name, k) for name, k in found if name is not None)
     return Linear(terms, form.constant) if len(terms) == len(found) else None
@@ -135,7 +140,8 @@ def _is_among(form: Linear, names: Collection[str]) -> bool:
 
 
 def _as_needed(op: ContractOp, name: str) -> Reach | None:
-    """Return the reach of a free index: the last value that any statement reads."""
+    """Return the reach of a free index of a statement: the last value that any statement reads.
+    None if a reader needs the full range, or the readers' bounds cannot be combined."""
     dims = [dim for dim, form in enumerate(op.out_access) if form.single == name]
     within = lives_within(op.res)
     if len(dims) != 1 or not within:
@@ -144,7 +150,7 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
     for use in op.res.uses:
         reader = use.operation
         assert isinstance(reader, ContractOp)
-        if use.index >= len(reader.access_list) - 1:  # it goes on writing the tensor
+        if use.index >= len(reader.access_list) - 1:  # the reader writes more of the tensor
             return None
         if any(at.window is not None for each in (op, reader) for at in each.at_list):
             return None
@@ -165,7 +171,8 @@ def _as_needed(op: ContractOp, name: str) -> Reach | None:
 
 
 def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
-    """Return whether points at which an operand has this value are neutral."""
+    """Return whether points at which an operand has the value ``fill`` do not change the aggregate
+    of a statement."""
     if op.is_multiply_add:
         return fill == 0.0
     number = op.greatest_number
@@ -174,8 +181,8 @@ def _is_neutral(op: ContractOp, operand: int, fill: float) -> bool:
 
 
 def _outside(op: ContractOp) -> _Outside | None:
-    """Return what a statement writes beyond a diagonal, if its last body is ``select(i <= j +
-    offset, value, fill)``."""
+    """Return the constant that a statement writes beyond a diagonal, with the diagonal, if its last
+    body is ``select(i <= j + offset, value, fill)``; otherwise None."""
     is_last = op.is_map and op.default is None
     block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
@@ -192,7 +199,8 @@ def _outside(op: ContractOp) -> _Outside | None:
 
 
 def _form(value: SSAValue) -> Linear | None:
-    """Return an integer value as a form of indices."""
+    """Return an integer value of a body as an affine form of indices; None if it is not known to be
+    one."""
     if (number := _constant(value)) is not None:
         return Linear((), int(number))
     if (name := _index(value)) is not None:
@@ -218,7 +226,8 @@ def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[S
 
 
 def _index(value: SSAValue) -> str | None:
-    """Return the index that a value is equal to, in a type that holds every index."""
+    """Return the name of the index that an integer value equals, if its type can represent all
+    values of the index; otherwise None."""
     if value.type not in _WIDE:
         return None
     cast = _operands(value, "arith.index_cast")

@@ -25,7 +25,8 @@ Cast = Callable[[Array, np.dtype[Any]], Array]
 
 
 def evaluate(op: Operation, operands: list[Array]) -> Array:
-    """The result of an op of `arith` or `math` on arrays that broadcast."""
+    """Return the result of an op of `arith` or `math`, given its operands as arrays that broadcast.
+    Raises InternalError for any other op."""
     if op.name == ConstantOp.name:
         return _constant(op)
     if op.name in _PREDICATES:
@@ -40,7 +41,7 @@ def evaluate(op: Operation, operands: list[Array]) -> Array:
 
 
 def scalar_dtype(type: Attribute) -> np.dtype[Any]:
-    """The dtype of a scalar in a body."""
+    """Return the NumPy dtype that represents a scalar type in a body; `index` is int64."""
     return np.dtype(np.int64) if isinstance(type, IndexType) else dtype_of(type)
 
 
@@ -54,12 +55,14 @@ def _constant(op: Operation) -> Array:
 
 
 def _as(kind: str, x: Array) -> Array:
-    """Return the same bits as signed or unsigned integers."""
+    """Return a view of an integer array as signed integers (``kind`` is "i") or unsigned ones
+    ("u"). Booleans are returned unchanged."""
     return x if x.dtype.kind == "b" else x.view(f"{kind}{x.dtype.itemsize}")
 
 
 def _of(kind: str, function: Function) -> Function:
-    """Return a function of signed or unsigned integers."""
+    """Return a version of ``function`` that interprets its operands as signed ("i") or unsigned
+    ("u") integers."""
 
     def apply(a: Array, b: Array) -> Array:
         result = function(_as(kind, a), _as(kind, b))
@@ -83,7 +86,8 @@ def _ceil_quotient(a: Array, b: Array) -> Array:
 
 
 def _shift(function: Function) -> Function:
-    """Return a shift that gives 0 if the amount is at least the type's width."""
+    """Return a version of the unsigned shift ``function`` that gives 0 if the amount is at least
+    the width of the type."""
 
     def apply(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
@@ -105,7 +109,7 @@ def _absolute(x: Array) -> Array:
 
 
 def _wide(function: Callable[..., Array]) -> Function:
-    """Return a function that computes in float64 and rounds once."""
+    """Return a version of ``function`` that computes in float64 and rounds the result once."""
 
     def apply(*arrays: Array) -> Array:
         wide = (x.astype(np.float64) for x in arrays)
@@ -240,7 +244,8 @@ _PREDICATES = {op.name: op.PREDICATES for op in (CmpiOp, CmpfOp)}
 
 
 def _whole(kind: str) -> Cast:
-    """Convert floats to integers: rounded towards zero and saturated; NaN gives 0."""
+    """Return a conversion from floats to signed ("i") or unsigned ("u") integers. It rounds towards
+    zero and saturates; NaN gives 0."""
 
     def apply(x: Array, to: np.dtype[Any]) -> Array:
         info = np.iinfo(f"{kind}{to.itemsize}")

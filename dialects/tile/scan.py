@@ -49,8 +49,8 @@ class _RunsSegment(SymbolUserOpInterface):
 
 @irdl_op_definition
 class ScanOp(TensorCall, LoopOp):
-    """Run a segment for each element of row-major sequences, or while a condition is true: see
-    ``LoopOp``."""
+    """A loop that runs a segment for each element of row-major sequences, or while a condition is
+    true: see ``LoopOp``."""
 
     name = "tile.scan"
     traits = traits_def(Pure(), _RunsSegment())
@@ -63,7 +63,7 @@ class ScanOp(TensorCall, LoopOp):
 
     @property
     def sequences(self) -> Sequence[SSAValue]:
-        """The input and the output sequences."""
+        """The input sequences, followed by the output sequences."""
         loop = self.loop
         return (*self.arguments[loop.carried :][: loop.scanned], *self.res[loop.carried :])
 
@@ -72,7 +72,8 @@ class ScanOp(TensorCall, LoopOp):
         return shape_of(self.sequences[0])[0] if self.loop.scanned else None
 
     def check_counts(self) -> None:
-        """Raise VerifyException unless sequences have one length, and carried values exist."""
+        """Raise VerifyException unless all sequences have the same nonzero length and are
+        row-major, and the operands and results fit the loop signature."""
         reason = why_invalid(self.loop, len(self.arguments), len(self.res))
         if reason is not None:
             raise VerifyException(f"tile.scan: {reason}")
@@ -89,6 +90,6 @@ class ScanOp(TensorCall, LoopOp):
 
 
 def _element(value: SSAValue) -> Tensor:
-    """Return the type of a sequence's element."""
+    """Return the tensor type of one element of a sequence."""
     type = tensor_type(value)
     return Tensor(type.element_type, dims(shape_of(type)[1:]), type.encoding)

@@ -26,41 +26,41 @@ from tessella.support.sizes import Size, product
 class SelectionOp(IRDLOperation):
     """Base of the statements that select values of rows.
 
-    They share no loops with others; threads may divide the rows.
+    They are never in shared loops. Threads may divide the rows.
     """
 
     @property
     def reads(self) -> tuple[SSAValue, ...]:
-        """The tensors whose elements it reads."""
+        """The tensors that the statement reads elements of."""
         return tuple(self.operands)
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """The tensors that it reads, then its results."""
+        """The tensors that the statement reads, followed by its results."""
         return (*self.reads, *self.results)
 
     @property
     def bodies(self) -> tuple[Region, ...]:
-        """The scalar bodies that run at each point."""
+        """The scalar bodies of the statement."""
         return ()
 
     @property
     def points(self) -> Size:
-        """The number of values that it selects from."""
+        """The number of values from which the statement selects."""
         raise NotImplementedError
 
     @property
     def units(self) -> Size:
-        """The units that threads can divide: rows, or groups of rows."""
+        """The number of units that threads can divide: rows, or groups of rows."""
         return 1
 
     @property
     def parallel(self) -> int | None:
-        """The number of units in a thread's grain, if threads divide them."""
+        """The grain by which threads divide the units; None if they do not divide them."""
         return None
 
     def divide(self, units: int) -> None:
-        """Divide the units among threads by a grain."""
+        """Set the grain by which threads divide the units."""
         raise NotImplementedError
 
 
@@ -69,12 +69,13 @@ class RowSchedule:
     """The schedule of a selection of rows."""
 
     lanes: int
-    """Values of a row, or adjacent rows, that one instruction processes."""
+    """The number of values of a row, or of adjacent rows, that one instruction processes."""
     parallel: int | None = None
-    """Rows, or groups of them, in a thread's grain, if threads divide them."""
+    """The grain by which threads divide the rows, or groups of rows; None if they do not divide
+    them."""
 
     def text(self, detail: str = "") -> str:
-        """Return the schedule as text, with the detail of one kind of selection."""
+        """Return the schedule as text. ``detail`` is additional text for one kind of selection."""
         parallel = "" if self.parallel is None else f" parallel {self.parallel}"
         return f"lanes {self.lanes}{detail}{parallel}"
 
@@ -92,18 +93,18 @@ class RowScheduleAttr(Data[S_co]):
         printer.print_string(f"<{self.data}>")
 
     def dividing(self, units: int) -> Self:
-        """Return the schedule with units divided by a grain."""
+        """Return the schedule with ``units`` as the grain by which threads divide the units."""
         return type(self)(replace(self.data, parallel=units))
 
 
 def parse_lanes(parser: AttrParser) -> int:
-    """`lanes 8`."""
+    """Parse the number of lanes: `lanes 8`."""
     parser.parse_keyword("lanes")
     return parser.parse_integer()
 
 
 def parse_parallel(parser: AttrParser) -> int | None:
-    """`parallel 4`, or nothing."""
+    """Parse the grain of threads: `parallel 4`. None if the next word is not `parallel`."""
     found = parser.parse_optional_keyword("parallel")
     return None if found is None else parser.parse_integer()
 
@@ -113,12 +114,12 @@ class RowsOp(SelectionOp):
 
     indices = prop_def(IndicesAttr)
     accesses = prop_def(ArrayAttr[AccessAttr])
-    """The accesses of the operands; in a sort, followed by that of both results."""
+    """The accesses of the operands. In a sort, the access of both results follows."""
     first = size_def()
 
     @property
     def count(self) -> Size:
-        """The most values that are selected of each row."""
+        """The maximum number of values that are selected of each row."""
         return size_of(self.first)
 
     @property
@@ -136,12 +137,12 @@ class RowsOp(SelectionOp):
 
     @property
     def free(self) -> tuple[Index, ...]:
-        """The indices of the rows, outermost first."""
+        """The free indices, which enumerate the rows, outermost first."""
         return tuple(index for index in self.index_list if not index.reduced)
 
     @property
     def along(self) -> Index:
-        """The index of a row's values."""
+        """The reduced index, which enumerates the values of a row."""
         return next(index for index in self.index_list if index.reduced)
 
     @property
@@ -169,14 +170,14 @@ class RowsOp(SelectionOp):
 
     @property
     def row_schedule(self) -> RowScheduleAttr[RowSchedule] | None:
-        """The schedule, whatever its kind."""
+        """The schedule of the selection; None if it has none."""
         raise NotImplementedError
 
     def verify_rows(self, count: Size) -> None:
-        """Raise VerifyException unless the indices are valid and ``count`` values can be selected
-        of a row.
+        """Raise VerifyException unless the indices are valid, and ``count`` is at most the number
+        of values in a row.
 
-        One index is reduced, and each is declared once.
+        One index must be reduced, and each must be declared once.
         """
         if sum(index.reduced for index in self.index_list) != 1:
             raise VerifyException(f"{self.name}: expected one index after the bar, that of a row")
@@ -193,8 +194,8 @@ class RowsOp(SelectionOp):
     ) -> Attribute:
         """Return the type that a scalar body yields.
 
-        Raises VerifyException unless it takes these types, and has ops on scalars and these
-        indices.
+        Raises VerifyException unless the body takes arguments of the types ``expected``, contains
+        only ops on scalars, and names only the indices ``indices``.
         """
         verify_arguments(self.name, block, expected)
         for op in block.ops:

@@ -1,4 +1,4 @@
-"""Selection along an index: the first values of each row by a key, with their places.
+"""Sorting along an index: the first values of each row in the order of a key, with their positions.
 
 %values, %places = tile.sort first 5 descending [r: 64 | i: 1000] (%x[r, i]) -> [r, i]
     {^bb0(%e: f32): tile.yield %e : f32}
@@ -55,14 +55,15 @@ METHODS = (INSERTION, INTERLEAVED, RADIX)
 class Sorting(RowSchedule):
     """The schedule of a sort.
 
-    ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that are all worse
-    than the last of them. ``interleaved`` does so for several rows, one in each lane, that are
-    adjacent along the last free index. ``radix`` sorts all keys of a row by digits.
+    The method ``insertion`` keeps the best keys of a row in order, and skips blocks of keys that
+    are all worse than the last of them. ``interleaved`` does the same for several rows at a time,
+    one in each lane, that are adjacent along the last free index. ``radix`` sorts all keys of a row
+    by digits.
     """
 
     method: str
     digit: int = 0
-    """Bits of a digit, for ``radix``."""
+    """The number of bits of a digit, for the method ``radix``; otherwise 0."""
 
     def __str__(self) -> str:
         detail = f" digit {self.digit}" if self.method == RADIX else ""
@@ -71,7 +72,8 @@ class Sorting(RowSchedule):
 
 @irdl_attr_definition
 class SortingAttr(RowScheduleAttr[Sorting]):
-    """`#tile.sorting<insertion lanes 8 parallel 4>`, or `#tile.sorting<radix lanes 8 digit 11>`."""
+    """The attribute with the schedule of a sort: `#tile.sorting<insertion lanes 8 parallel 4>`, or
+    `#tile.sorting<radix lanes 8 digit 11>`."""
 
     name = "tile.sorting"
 
@@ -89,13 +91,13 @@ class SortingAttr(RowScheduleAttr[Sorting]):
 
 @irdl_op_definition
 class SortOp(RowsOp):
-    """The first values of each row by a key, in order, and their positions.
+    """A sort of rows: the keys of the first values of each row, in order, and their positions.
 
     The free indices enumerate the rows, the reduced index the values of a row. The body computes
     the key of each point from the operands' elements. The results have the keys and the positions
-    of the ``first`` least values, or of the greatest if ``descending``. In their access, the
-    reduced index enumerates these. Equal keys keep their order. NaN is greater than all numbers; -0
-    equals 0.
+    of the ``first`` least keys, or of the greatest if ``descending``; in the access of the results,
+    the reduced index counts these keys. Equal keys keep their order. NaN is greater than all
+    numbers; -0 equals 0.
     """
 
     name = "tile.sort"

@@ -37,18 +37,19 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size, ceil_div
 
 Widths = dict[str, tuple[int, ...]]
-"""The indices to split, and the combined steps, in descending order."""
+"""The indices to split, each with its block sizes, in descending order."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of an index's range as digits: the index is the form ``value`` of the new
-    ``indices``."""
+    """A part of the range of an index, enumerated by digits: the index equals the form ``value`` of
+    the new ``indices``."""
 
     value: Linear
     indices: tuple[Index, ...]
     bound: Size | None = None
-    """The bound of the value; 0 if it is implied."""
+    """The upper bound, exclusive, of ``value`` as a constraint of the statement; None if the ranges
+    of the digits imply it."""
 
 
 def is_split(op: ContractOp) -> bool:
@@ -57,8 +58,8 @@ def is_split(op: ContractOp) -> bool:
 
 
 def unreadable(op: ContractOp) -> str | None:
-    """Return why a statement does not match the layouts of its tensors, as a sentence; None if it
-    does."""
+    """Return why a statement cannot access its tensors in their layouts, even with split indices,
+    as a sentence. None if it can."""
     found = _widths(op)
     return found if isinstance(found, str) else None
 
@@ -66,7 +67,7 @@ def unreadable(op: ContractOp) -> str | None:
 def split_indices(op: ContractOp) -> None:
     """Split the indices of a statement, in place, as the layouts of its tensors require.
 
-    Raises InvalidModelError if it does not match them.
+    Raises InvalidModelError if no split makes the statement fit the layouts.
     """
     widths = _widths(op)
     if isinstance(widths, str):
@@ -90,11 +91,12 @@ def split_indices(op: ContractOp) -> None:
     Rewriter.erase_op(op)
 
 
-# ** which indices **
+# ** the indices to split **
 
 
 def _widths(op: ContractOp) -> Widths | str:
-    """Return the indices to split, or the reason why no split helps."""
+    """Return the indices of a statement to split, each with its block sizes, or the reason why no
+    split makes it fit the layouts of its tensors."""
     ranges = op.ranges
     found: dict[str, set[int]] = {}
     values = op.tensors
@@ -121,7 +123,8 @@ def _widths(op: ContractOp) -> Widths | str:
 
 
 def _divided(layout: Layout, forms: Access) -> Iterator[tuple[Linear, int]]:
-    """Yield the forms of dimensions that a layout splits, and the block sizes."""
+    """Yield the form of each dimension that a layout splits, once for each of the block sizes, and
+    the block size."""
     for piece in layout.order(len(forms)):
         for divisor in {piece.div, piece.div * piece.mod} - {0, 1}:
             yield forms[piece.dim], divisor
@@ -136,7 +139,8 @@ def _extracts(op: ContractOp) -> Iterator[ExtractOp]:
 
 
 def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
-    """Yield the parts of an index's range that are whole digits; for a reduced index, all of it."""
+    """Yield the parts of an index's range that whole digits enumerate. A reduced index has a single
+    part, which may be larger than the range and has a bound."""
     if not widths:
         yield Stretch(Linear.of(index.name), (index,))
     elif index.reduced:
@@ -148,7 +152,8 @@ def _stretches(index: Index, widths: Sequence[int]) -> Iterator[Stretch]:
 
 
 def _whole_digits(index: Index, widths: Sequence[int], start: Size = 0) -> Iterator[Stretch]:
-    """Yield the part in digits of the first width, then the remainder in digits of the next."""
+    """Yield the part of an index's range from ``start`` on that blocks of the first width cover,
+    then the remainder in blocks of the next width, and so on."""
     width = widths[0] if widths else 1
     count, rest = divmod(index.range - start, width)
     if not decided_zero(count):
@@ -159,7 +164,8 @@ def _whole_digits(index: Index, widths: Sequence[int], start: Size = 0) -> Itera
 
 
 def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
-    """Return a number of blocks of the first width, with all their digits."""
+    """Return ``count`` blocks of the first width as digits of an index: one digit for the blocks,
+    and one for each smaller width."""
     weights = (*widths, 1)
     ranges = (count, *(a // b for a, b in pairwise(weights)))
     digits = [
@@ -172,7 +178,8 @@ def _digits(index: Index, widths: Sequence[int], count: Size) -> Stretch:
 
 
 def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> ContractOp:
-    """Return the statement over one stretch of each index."""
+    """Return a copy of a statement that computes one stretch of each index, and writes into
+    ``init``."""
     values = {i.name: s.value for i, s in zip(op.index_list, part, strict=True)}
     accesses = [tuple(form.substitute(values) for form in forms) for forms in op.access_list]
     inputs, count = list(zip(op.inputs, accesses, strict=False)), len(op.inputs)
@@ -196,8 +203,8 @@ def _part(op: ContractOp, part: Sequence[Stretch], init: SSAValue | None) -> Con
 
 
 def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
-    """Return a copy of a body that computes indices from others, such as split ones from their
-    digits."""
+    """Return a copy of a body in which each index is computed from other indices by its form in
+    ``values``, for example a split index from its digits."""
     copy = region.clone()
     for inner in list(copy.walk()):
         if isinstance(inner, IndexOp) and values[inner.index.data].single != inner.index.data:
@@ -208,7 +215,8 @@ def body_at(region: Region, values: Mapping[str, Linear]) -> Region:
 
 
 def _computed(form: Linear, before: Operation) -> SSAValue:
-    """Return the value of a form as ops in a body."""
+    """Insert ops that compute the value of a form into a body, before the op ``before``, and return
+    the value."""
 
     def add(op: Operation) -> SSAValue:
         Rewriter.insert_op(op, InsertPoint.before(before))
@@ -228,7 +236,8 @@ def _computed(form: Linear, before: Operation) -> SSAValue:
 
 
 def constant_layouts(op: ContractOp, constants: Sequence[int]) -> dict[int, Layout]:
-    """Return, by number, layouts of constant inputs with the digits of the split indices.
+    """Return layouts for constant inputs, by operand number, that have the digits of the split
+    indices.
 
     High digits are outermost, in loop order; low digits are innermost, reduced ones first.
     """

@@ -1,12 +1,12 @@
-"""Greedy selection: the best values of each row, without those that a better one rules out; and
-rows of several lengths, one after the other.
+"""Greedy selection: the best values of each row, without values that a better value suppresses; and
+the concatenation of rows of different lengths.
 
-%places, %counts = tile.suppress first 100 [c: 80 | i: 8400] (%scores[c, i])
-    items (%boxes[i, 0], %boxes[i, 1], %boxes[i, 2], %boxes[i, 3]) limit (%most[])
-    {^bb0(%score: f32): tile.yield %score : f32}
-    rules_out {^bb0(%a: f32, .., %b: f32, ..): .. tile.yield %overlap : i1}
-    : tensor<80x100xi64>, tensor<80xi64>
-%rows, %count = tile.join %places, %counts : tensor<8000x2xi64>, tensor<i64>
+    %places, %counts = tile.suppress first 100 [c: 80 | i: 8400] (%scores[c, i])
+        items (%boxes[i, 0], %boxes[i, 1], %boxes[i, 2], %boxes[i, 3]) limit (%most[])
+        {^bb0(%score: f32): tile.yield %score : f32}
+        rules_out {^bb0(%a: f32, .., %b: f32, ..): .. tile.yield %overlap : i1}
+        : tensor<80x100xi64>, tensor<80xi64>
+    %rows, %count = tile.join %places, %counts : tensor<8000x2xi64>, tensor<i64>
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from tessella.dialects.tile.selection import (
 from tessella.support.sizes import Size, product
 
 KEY_BITS = 32
-"""The most bits of a key, which is compared as one integer with its position of equal width."""
+"""The maximum number of bits of a key. It is compared as one integer together with its position,
+which has the same width."""
 
 Operand = tuple[SSAValue, Access]
 
@@ -70,13 +71,15 @@ class SweepAttr(RowScheduleAttr[RowSchedule]):
 
 @irdl_op_definition
 class SuppressOp(RowsOp):
-    """The values of each row that no earlier value suppresses, by falling keys.
+    """A greedy selection: the values of each row in descending order of their keys, without values
+    that an already selected value suppresses.
 
-    The first body computes the key of each point. A value whose key is NaN is dropped; equal keys
-    keep their order; -0 equals 0. A later value is selected unless the second body is true for a
-    selected one and it: the body takes the items of the former, then those of the latter. At most
-    ``first`` values of a row are selected, and at most its limit. The results are their positions,
-    in order, and their number. Further positions of a row are arbitrary.
+    The first body computes the key of each point. A value with a NaN as its key is dropped; equal
+    keys keep their order; -0 equals 0. A value is selected unless the second body is true for it
+    and a value selected before. The arguments of that body are the items of the selected value,
+    followed by those of the new value. The number of values selected of a row is at most ``first``,
+    and at most the row's limit. The results are the positions of the selected values, in order, and
+    their number. Further positions of a row are arbitrary.
     """
 
     name = "tile.suppress"
@@ -219,11 +222,11 @@ class SuppressOp(RowsOp):
 
 @irdl_op_definition
 class JoinOp(SelectionOp):
-    """The concatenated values of several rows.
+    """The concatenation of the first values of several rows.
 
-    The first ``counts`` values of each row of ``places`` are concatenated. Each becomes a row of
-    the first result: the coordinates of its row of ``places``, then the value. The second result is
-    the number of these rows; all other rows of the first result are 0.
+    The first ``counts`` values of each row of ``places`` are concatenated. Each value becomes a row
+    of the first result, which holds the coordinates of its row in ``places``, then the value. The
+    second result is the number of these rows; all other rows of the first result are 0.
     """
 
     name = "tile.join"
@@ -272,7 +275,8 @@ class JoinOp(SelectionOp):
 
 
 def _verify_integers(statement: str, value: SSAValue, shape: Sequence[Size]) -> None:
-    """Raise VerifyException unless a tensor holds i64 in this shape, row-major."""
+    """Raise VerifyException unless a tensor has elements of i64 and this shape, and is
+    row-major."""
     place = place_of(value.type)
     verify_place(value.type)
     ordered = place is None or not place.layout.pieces

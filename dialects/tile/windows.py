@@ -1,12 +1,12 @@
-"""Windows: the range of a tensor that a step of shared loops computes for the statements that read
-it in the step.
+"""Windows: the ranges of tensors that a step of shared loops computes, because statements of that
+step read them.
 
     %t = tile.contract = [y: 56, x: 56] (%x[y, x]) -> [y, x] at [y: step - 1 by 10] ...
     %d = tile.contract + [y: 56, x: 56 | i: 3] (%t[y + i - 1, x]) -> [y, x] at [y] ...
 
-Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 rows of the first.
-Windows move into the range at its ends: the first step runs rows 0 to 9, the last one rows 46 to
-55.
+Under `nest = #tile.nest<[56 by 8]>`, 8 rows of the second statement need 10 rows of the first
+statement. At the ends of the range, a window is moved into the range: the first step runs rows 0 to
+9, the last step runs rows 46 to 55.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tessella.support.sizes import Expr, Size
 
 @dataclass(frozen=True)
 class ReadRange:
-    """The elements of a dimension that an iteration of a shared loop reads.
+    """The elements of a dimension of a tensor that an iteration of a shared loop reads.
 
-    They range from ``factor * first + low`` to ``factor * last + high``, for the values that it
-    runs.
+    They range from ``factor * first + low`` to ``factor * last + high``, if ``first`` and ``last``
+    are the first and the last value of the reader's index in the iteration.
     """
 
     dim: int
@@ -40,12 +40,14 @@ class ReadRange:
     low: Size
     high: Size
     block: int
-    """The writer's elements for each value that it runs."""
+    """The number of elements of the dimension that the writer writes for each value of its
+    index."""
 
 
 def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> ReadRange | None:
-    """Return the elements that a reader's iteration needs of a tensor; None if they are no window
-    of one dimension."""
+    """Return the elements of the writer's result that an iteration of the shared loop ``number``
+    needs when ``reader`` accesses it by ``access``. None if they are not a range of one
+    dimension that moves forward with the loop, or if the layout splits that dimension."""
     moved, _ = _nth(writer, number)
     name, _ = _nth(reader, number)
     dim = next(d for d, form in enumerate(writer.out_access) if form.coefficient(moved))
@@ -58,7 +60,8 @@ def needed(writer: ContractOp, reader: ContractOp, access: Access, number: int) 
 
 
 def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
-    """Return whether each iteration of a shared loop reads only what it writes itself."""
+    """Return whether each iteration of the shared loop ``number`` reads only elements of the
+    writer's result that the same iteration writes."""
     if _reads_same(writer, reader, access, number):
         return True
     need = needed(writer, reader, access, number)
@@ -70,7 +73,8 @@ def reads_own(writer: ContractOp, reader: ContractOp, access: Access, number: in
 
 @lru_cache(maxsize=1024)
 def _covers(theirs: Steps, own: Steps, need: ReadRange, extent: int) -> bool:
-    """Return whether each iteration writes all that it needs of a dimension."""
+    """Return whether each iteration of a shared loop writes all elements of a dimension that it
+    reads. ``theirs`` is the loop over the writer's index, ``own`` that over the reader's."""
     trips = own.trips
     if isinstance(trips, Expr):
         return False
@@ -85,7 +89,8 @@ def _covers(theirs: Steps, own: Steps, need: ReadRange, extent: int) -> bool:
 
 
 def infer_windows(statements: Sequence[ContractOp]) -> None:
-    """Give statements the windows that later ones need, where they share loops."""
+    """Set the windows of statements in shared loops, so that each iteration computes all elements
+    that later statements read in it."""
     for op in reversed(statements):
         ats = op.at_list
         if ats:
@@ -94,9 +99,10 @@ def infer_windows(statements: Sequence[ContractOp]) -> None:
 
 
 def _window(op: ContractOp, number: int) -> Window | None:
-    """Return the window of a statement in a shared loop that its readers need.
+    """Return the window that a statement must have in a shared loop for its readers.
 
-    None if it enumerates the loop as they do, or if no window is sufficient.
+    None if the result does not live within an iteration of the loop, if each iteration reads the
+    elements that it writes without a window, or if no window is sufficient.
     """
     readers = list(_readers(op))
     if lives_within(op.res) <= number or not readers:
@@ -128,8 +134,9 @@ def _readers(op: ContractOp) -> Iterator[tuple[ContractOp, Access]]:
 def _asked(
     writer: ContractOp, reader: ContractOp, access: Access, number: int
 ) -> tuple[Size, Size, Size] | None:
-    """Return the elements that a reader moves per value of the loop, and the ends of its first
-    iteration."""
+    """Return the range of elements that ``reader`` reads per iteration, as three numbers: the
+    distance by which it moves per value of the loop, and its first element and its end in the
+    first iteration. None if there is no moving range."""
     need = needed(writer, reader, access, number)
     _, own = _nth(reader, number)
     if need is None or need.factor % own.block:
@@ -144,16 +151,17 @@ def _nth(op: ContractOp, number: int) -> tuple[str, Steps]:
 
 
 def _reads_same(writer: ContractOp, reader: ContractOp, access: Access, number: int) -> bool:
-    """Return whether iterations read as much of each dimension as they write, and share nothing."""
+    """Return whether each iteration reads as many elements of each dimension as it writes, and
+    iterations share no elements."""
     written = _parts(writer, writer.out_access, number)
     return None not in written and written == _parts(reader, access, number)
 
 
 def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
-    """Return the elements of each dimension that an iteration accesses.
+    """Return the number of elements of each dimension that an iteration accesses, 0 for a dimension
+    through which the loop does not move.
 
-    All iterations together access each element once; 0 if the loop does not move through a
-    dimension.
+    The number is None for a dimension in which iterations may access the same elements.
     """
     name, loop = _nth(op, number)
     ranges = op.ranges
@@ -166,7 +174,7 @@ def _parts(op: ContractOp, access: Access, number: int) -> list[Size | None]:
 
 
 def _is_split(op: ContractOp, dim: int) -> bool:
-    """Return whether the layout of a result splits a dimension."""
+    """Return whether the layout of a statement's result splits the dimension ``dim``."""
     place, rank = place_of(op.res.type), len(shape_of(op.res))
     pieces = place.layout.order(rank) if place is not None else ()
     return sum(piece.dim == dim for piece in pieces) > 1

@@ -15,9 +15,10 @@ __all__ = ["EagerOp", "ops"]
 
 
 class Ops:
-    """The ops by name; the name of a Python keyword gets an underscore, as in ``and_``.
+    """The ops of the `nn` dialect as attributes, by name.
 
-    They are those in the dialect at the time of the access.
+    An op whose name is a Python keyword has an underscore after it, as in ``and_``. The attributes
+    are the ops that the dialect has at the time of the access.
     """
 
     def __init__(self, options: CheckedOptions | None = None) -> None:
@@ -25,7 +26,8 @@ class Ops:
 
     @cached_property
     def _options(self) -> CheckedOptions:
-        # the defaults are those of this machine, which importing tessella does not ask about
+        # importing tessella does not query this machine, so its default options are determined at
+        # the first access
         return self._given or make_options()
 
     def with_options(self, **options: Unpack[CompileOptions]) -> Ops:
@@ -57,7 +59,7 @@ class Ops:
             )
             raise AttributeError(text, name=name, obj=self)
         op = EagerOp(name, known[name], self._options)
-        self.__dict__[name] = op  # Python looks here first
+        self.__dict__[name] = op  # the next access finds the op here, not by __getattr__
         return op
 
     def __dir__(self) -> list[str]:

@@ -33,20 +33,21 @@ from tessella.support import deadline
 from tessella.support.errors import ShapeError
 
 MAX_OPS = 256
-"""The most cached programs, over all ops. The least recently used one is dropped."""
+"""The maximum number of cached programs, over all ops. The least recently used program is
+dropped."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The program for operands of given shapes and dtypes, and given settings."""
+    """The compiled program of an op, for one set of operand shapes, dtypes and settings."""
 
     op: type[NnOp]
     program: Program
     converted: Sequence[tuple[int, DType]]
-    """Operands, by number, that are first converted to a dtype."""
+    """The operands that are first converted to a dtype: the index and the dtype of each."""
 
     def run(self, operands: list[Any], threads: int) -> Any:
-        """Return the result, or a tuple of results."""
+        """Run the program on operands; return its result, or a tuple of its results."""
         for i, dtype in self.converted:
             operands[i] = convert(self.op, operands[i], dtype)
         results = self.program.run(operands, threads)
@@ -59,12 +60,12 @@ _PREPARED: ProgramTable[_Prepared] = ProgramTable(MAX_OPS)
 class EagerOp:
     """An op of the `nn` dialect as a function of arrays.
 
-    Operands are arrays or Python numbers, by position or by name; an optional one may be None.
-    Settings are given by name. The result is a new array, or a tuple of them.
+    Operands are arrays or Python numbers, by position or by name; an optional operand may be None.
+    Settings are given by name. The result is a new array, or a tuple of new arrays.
 
     Raises InputError for an operand that is not an array, OptionError for unknown or missing
-    settings, ShapeError if operands and settings do not fit together, and ExecutionError if the
-    values cannot be computed with.
+    settings, ShapeError if operands and settings do not fit together, and ExecutionError if the op
+    is not defined for the values of the operands.
     """
 
     def __init__(self, name: str, kind: type[NnOp], options: CheckedOptions) -> None:
@@ -77,7 +78,7 @@ class EagerOp:
         self.__doc__ = f"{name}{self.__signature__}\n\n{getdoc(kind)}"
 
     def __call__(self, *operands: Any, **settings: Any) -> Any:
-        """Return the op's result."""
+        """Run the op on operands; return its result, or a tuple of its results."""
         values = self._bound(operands, settings)
         arrays, key = self._operands.read(values)
         given = self._settings.convert(settings)
@@ -95,14 +96,14 @@ class EagerOp:
         return Lowered(FixedProgram(graph), self._options)
 
     def explain(self, *operands: Any, **settings: Any) -> Explanation:
-        """Return which kernel a call with these arguments runs, where and why."""
+        """Explain which kernel a call with these arguments runs, at which place, and why."""
         return self.lower(*operands, **settings).explain()
 
     def __repr__(self) -> str:
         return f"tessella.ops.{self.__name__}"
 
     def _bound(self, operands: Sequence[Any], settings: dict[str, Any]) -> Sequence[Any]:
-        """Return the operands by position; those given by name are removed from the settings."""
+        """Return the operands by position. Operands given by name are removed from ``settings``."""
         if not settings or self._operands.names.isdisjoint(settings):
             return operands
         named = {name: settings.pop(name) for name in self._operands.names & settings.keys()}
@@ -124,7 +125,7 @@ class EagerOp:
     def _graph(
         self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
     ) -> tuple[Graph, Sequence[DType]]:
-        """Return the op alone as a program, and the dtypes of its inputs."""
+        """Return a program that consists of this op, and the dtypes of its inputs."""
         self._operands.check(values)
         failed: ShapeError | None = None
         for dtypes in readings(operands):

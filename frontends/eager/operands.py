@@ -22,13 +22,14 @@ Operand = Array | bool | int | float
 _NUMBERS: dict[Any, DType] = {
     bool: np.dtype(np.bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
 }  # fmt: skip
-"""The dtypes of Python numbers among themselves, as in NumPy."""
+"""The dtypes of Python numbers by their type, as NumPy has them. An operation on Python numbers
+alone uses these."""
 _MOST_READINGS = 64
-"""The most combinations of operand dtypes that are tried."""
+"""The maximum number of combinations of operand dtypes that are tried."""
 
 
 class Operands:
-    """The operands that an op takes."""
+    """The operands that an op takes, from the definition of its class."""
 
     def __init__(self, op: type[NnOp]) -> None:
         definition = op.get_irdl_definition().operands
@@ -45,7 +46,7 @@ class Operands:
         """The names of operands that may be passed by name."""
 
     def parameters(self) -> list[Parameter]:
-        """Return their signature parameters."""
+        """Return the operands as parameters of the op's Python signature."""
         return [
             Parameter(name, kind, default=None if name in self._optional else Parameter.empty)
             for name, kind in self._kinds.items()
@@ -60,7 +61,7 @@ class Operands:
         return [*values, *(named.get(name) for name in rest)]
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raise InputError unless their number is right."""
+        """Raise InputError unless the number of operands is one that the op accepts."""
         if self._variadic:
             return
         given = [*values, *[None] * (len(self._kinds) - len(values))]
@@ -75,9 +76,10 @@ class Operands:
             )
 
     def read(self, values: Sequence[Any]) -> tuple[list[Operand], list[Hashable]]:
-        """Return the operands that are not None, as contiguous arrays and numbers.
+        """Return the operands that are not None as contiguous arrays and numbers, and the part of a
+        program's cache key that depends on them.
 
-        Also returns the part of a program's key that depends on them. Raises InputError.
+        Raises InputError for an operand that is not an array or a number.
         """
         operands: list[Operand] = []
         key: list[Hashable] = []
@@ -111,10 +113,10 @@ class Operands:
 
 
 def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
-    """Yield the dtypes that the operands may have, the likeliest first.
+    """Yield combinations of dtypes for the operands, the most likely combination first.
 
-    A Python number takes the dtype of an array beside it if NumPy would keep that for both, or its
-    own.
+    A Python number takes the dtype of an array among the operands if NumPy's promotion of the two
+    keeps that dtype; its last candidate is the dtype that NumPy gives the number alone.
     """
     arrays = dict.fromkeys(_native(x.dtype) for x in values if isinstance(x, np.ndarray))
     each = [
@@ -142,7 +144,8 @@ def convert(op: type[NnOp], value: Operand, dtype: DType) -> Array:
 
 
 def tensor_type_of(op: type[NnOp], value: Operand, dtype: DType) -> Tensor:
-    """Return the type of an operand. Raises InputError for an unsupported dtype."""
+    """Return the tensor type of an operand converted to ``dtype``. Raises InputError for an
+    unsupported dtype."""
     try:
         return tensor(element_type(dtype), np.shape(value))
     except ShapeError as error:

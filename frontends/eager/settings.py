@@ -34,7 +34,8 @@ from tessella.support.errors import InternalError, OptionError, ShapeError
 from tessella.support.names import did_you_mean
 
 _AXES = ("axis", "axes")
-"""Settings that name dimensions of the first operand, and may count from the back."""
+"""Names of settings that select dimensions of the first operand; negative values count from the
+back."""
 
 
 def _bool(value: Any) -> bool:
@@ -69,19 +70,20 @@ def _floats(value: Any) -> tuple[float, ...]:
 
 def _dtype(value: Any) -> str:
     dtype = np.dtype(value)
-    element_type(dtype)  # names of other dtypes are ambiguous
+    element_type(dtype)  # raises for other dtypes, whose names are ambiguous
     return dtype.name
 
 
 @dataclass(frozen=True)
 class SettingKind:
-    """A type of setting: how users give it, and what the property looks like."""
+    """A kind of setting: the Python type that users pass, and the attribute that stores it as a
+    property."""
 
     type: Any
     sample: Attribute
     convert: Callable[[Any], Any]
-    """Converts to a value whose text is unambiguous. Raises TypeError, ValueError or
-    OverflowError."""
+    """A function that converts a user's value to one whose text is unambiguous. Raises TypeError,
+    ValueError or OverflowError."""
     attribute: Callable[[Any], Attribute] = to_attribute
 
 
@@ -94,7 +96,8 @@ _KINDS = (
     SettingKind(str, StringAttr(""), _str),
     SettingKind(np.dtype, f32, _dtype, element_type),
 )
-"""A property is of the first kind whose sample it accepts."""
+"""The kinds of settings. A property has the first kind whose sample attribute satisfies the
+property's constraint."""
 
 
 def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> SettingKind:
@@ -105,7 +108,7 @@ def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> SettingKind:
 
 
 class Settings:
-    """The settings of an op."""
+    """The settings of an op, from the property definitions of its class."""
 
     def __init__(self, op: type[NnOp]) -> None:
         self._op = op
@@ -116,7 +119,7 @@ class Settings:
         }
 
     def parameters(self) -> list[Parameter]:
-        """Return their signature parameters, which are keywords."""
+        """Return the settings as keyword parameters of the op's Python signature."""
         return [
             Parameter(
                 name,
@@ -189,7 +192,7 @@ class Settings:
 
 
 def _from_front(value: Any, rank: int) -> PyValue:
-    """Count an axis, or several, from the front."""
+    """Convert an axis, or a sequence of axes, to nonnegative numbers."""
     if isinstance(value, tuple):
         return tuple(normalise_axis(axis, rank) for axis in cast("tuple[int, ...]", value))
     return normalise_axis(value, rank)

@@ -1,5 +1,5 @@
-"""States of a Loop that its steps only append to: each step returns what it appends, and one concat
-follows the loop.
+"""Loop states that iterations only append to. The rewritten body returns the appended pieces, and
+one Concat after the loop joins them.
 
     tokens, h = Loop(trips, go, tokens0, h0) {
       body(i, c, t, h): .. next, k ..; all = Concat(t, next, axis=1)
@@ -12,7 +12,7 @@ follows the loop.
     }
     tokens = Concat(tokens0, *nexts, axis=1)
 
-The concat is the body's only use of the state.
+The Concat must be the only use of the state in the body.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _appended(
 
 
 def without(body: Graph, appended: tuple[Appended, ...]) -> Graph:
-    """Return the body without these states. The last outputs of the new body are what each
-    iteration appends to them."""
+    """Return the loop body without these states. Its last outputs are the pieces that an iteration
+    appends to each state."""
     numbers, concats = {each.number for each in appended}, {each.concat for each in appended}
 
     def nodes() -> Iterator[Node]:

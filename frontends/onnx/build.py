@@ -22,11 +22,11 @@ from tessella.support.sizes import Size, Symbol, bounds_of
 
 __all__ = ["Array", "Builder", "arguments_read", "check_size", "passes_sizes_to", "symbols_read"]
 
-_MOST_MADE = 1 << 26  # elements
+_MOST_MADE = 1 << 26  # maximum number of elements of constants that are computed at import
 
 
 class Builder(Emitter):
-    """Appends ops to a block. Each op carries the name of the ONNX node being converted.
+    """An emitter of `nn` ops whose location is the ONNX node being converted.
 
     Raises ResourceError for a tensor of more than ``max_bytes``.
     """
@@ -38,7 +38,8 @@ class Builder(Emitter):
         self._constants = Constants(self.weights, sizes=True)
 
     def append(self, op: nn.NnOp) -> tuple[Value, ...]:
-        """Append an existing op and return its results."""
+        """Append an existing op and return its results. Raises ResourceError for a result that is
+        too large."""
         try:
             for result in op.results:
                 self.check_size(shape_of(result), dtype_of(result.type))
@@ -50,33 +51,34 @@ class Builder(Emitter):
     def splat(
         self, value: float, shape: Sequence[Size] = (), dtype: npt.DTypeLike = np.float32
     ) -> Value:
-        """Return a tensor of equal elements; with symbolic sizes, it is a scalar that is
-        expanded."""
+        """Return a tensor whose elements all equal ``value``. If sizes are symbolic, it is an
+        expanded scalar."""
         self.check_size(shape, dtype)
         if is_static(shape):
             return super().splat(value, shape, dtype)
         return super().splat(value, (), dtype).expand(shape)
 
     def tensor(self, source: Tensor, name: str = "") -> Value:
-        """Return a tensor of the model, whose elements are read now."""
+        """Return a tensor of the model as a constant. Its elements are read now."""
         self.check_size(source.shape, DTYPES[source.type])
         return self.constant(source.array, source.name or name)
 
     def static(self, value: Value) -> Array | None:
-        """Return the elements of a value that constants and sizes alone determine.
+        """Return the elements of a value if constants and sizes alone determine it, otherwise None.
 
-        The array is of objects if some elements are symbolic.
+        The array has the dtype ``object`` if some elements are symbolic.
         """
         return self._constants.value(value.ssa)
 
     def check_size(self, shape: Sequence[Size], dtype: npt.DTypeLike) -> None:
-        """Raise ResourceError for a tensor over the limit."""
+        """Raise ResourceError for a tensor of more than ``max_bytes`` bytes, the limit of this
+        builder."""
         check_size(shape, dtype, self._max_bytes)
 
     def limited(self, *shape: Size, copies: int = 1) -> tuple[int, ...]:
-        """Return the shape in numbers of a constant that is computed at import.
+        """Return a shape as integers, for a constant that is computed at import.
 
-        Raises ResourceError if ``copies`` arrays of this size exceed the limit, and
+        Raises ResourceError if ``copies`` arrays of this shape exceed the limit on elements, and
         UndecidedSizeError for a symbolic size.
         """
         most, numbers = _MOST_MADE // copies, known_all(shape)
@@ -119,13 +121,13 @@ def symbols_read(value: Value) -> frozenset[Symbol]:
 
 
 def passes_sizes_to(value: Value) -> bool:
-    """Return whether all ops that compute a value map sizes to sizes."""
+    """Return whether every op that ``value`` depends on maps symbolic sizes to symbolic sizes."""
     ops = (found.owner for found in _read(value.ssa))
     return all(passes_sizes(op) for op in ops if isinstance(op, nn.NnOp))
 
 
 def _read(value: SSAValue) -> list[SSAValue]:
-    """Return a value, and the values that it depends on."""
+    """Return a value and all values that it depends on, directly or through other ops."""
     seen: set[SSAValue] = set()
     queue, found = [value], list[SSAValue]()
     while queue:

@@ -36,13 +36,14 @@ from tessella.support.sizes import Size
 
 
 def _is_data(value: Value) -> bool:
-    """Return whether a value is a floating-point tensor or a table, not a scalar or a list of
-    sizes."""
+    """Return whether a value is data, not a shape: a tensor of rank 2 or more, or a vector of
+    floating-point numbers."""
     return value.rank > 1 or (value.rank == 1 and value.dtype.kind not in "iub")
 
 
 def front_axis(axis: int, rank: int) -> int:
-    """Count an axis from the front. Raises ShapeError for an axis out of range."""
+    """Return a nonnegative axis for one that may count from the back. Raises ShapeError for an axis
+    out of range."""
     if not -rank <= axis < rank:
         raise ShapeError(
             "an axis is out of range", expected=f"in [-{rank}, {rank})", found=f"{axis}"
@@ -62,7 +63,7 @@ class Call:
     input_names: Sequence[str]
     """The argument names of the function under construction."""
     branch: Callable[[Graph, Sequence[Known]], list[Known | None]]
-    """Converts a graph attribute in place.
+    """A function that emits the nodes of a graph attribute at the current position.
 
     It takes the values of the graph's inputs, and returns those of its outputs. Raises
     InvalidModelError.
@@ -100,12 +101,13 @@ class Call:
     # attributes
 
     def given(self, name: str) -> Any:
-        """Return the value that the node gives an attribute; None if it gives none."""
+        """Return the attribute's value in the node; None if the node does not have the
+        attribute."""
         self._read.add(name)
         return self.node.attributes.get(name)
 
     def attribute(self, name: str) -> Any:
-        """Return the value of an attribute, or its default; None without one."""
+        """Return the attribute's value in the node, or else its default; None if it has neither."""
         value = self.given(name)
         return self.defaults.get(name) if value is None else value
 
@@ -120,19 +122,23 @@ class Call:
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """Return an integer attribute."""
+        """Return the value of an integer attribute. Raises InvalidModelError if it is missing or of
+        another type."""
         return self._typed(name, int, default)
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a floating-point attribute."""
+        """Return the value of a floating-point attribute. Raises InvalidModelError if it is missing
+        or of another type."""
         return self._typed(name, float, default)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a string attribute."""
+        """Return the value of a string attribute. Raises InvalidModelError if it is missing or of
+        another type."""
         return self._typed(name, str, default)
 
     def choice(self, name: str, *values: str) -> str:
-        """Return a string attribute with one of these values; the first one is the default."""
+        """Return the value of a string attribute, which must be one of ``values``; the first of
+        them is the default."""
         value = self.text(name, values[0])
         if value not in values:
             raise InvalidModelError(
@@ -144,25 +150,29 @@ class Call:
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """Return an attribute that lists integers, or None."""
+        """Return the value of an attribute that lists integers; None if it is absent and has no
+        default."""
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """Return an attribute that lists floating-point numbers, or None."""
+        """Return the value of an attribute that lists floating-point numbers; None if it is absent
+        and has no default."""
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
     def graph(self, name: str) -> Graph:
-        """Return an attribute that is a graph."""
+        """Return the value of an attribute that is a graph. Raises InvalidModelError if it is
+        missing."""
         return self._typed(name, Graph, None)
 
     def tensor(self, name: str) -> Tensor | None:
-        """Return an attribute that is a tensor, or None."""
+        """Return the value of an attribute that is a tensor; None if it is absent."""
         return None if self.attribute(name) is None else self._typed(name, Tensor, None)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return an integer attribute that is 0 or 1."""
+        """Return the value of an integer attribute as a boolean. Raises InvalidModelError unless it
+        is 0 or 1."""
         value = self.integer(name, int(default))
         if value not in (0, 1):
             raise InvalidModelError(f"attribute {name!r} is neither 0 nor 1", found=str(value))
@@ -173,14 +183,15 @@ class Call:
         self._read.update(names)
 
     def check_read(self) -> None:
-        """Raise UnsupportedError for an attribute with a value other than its default that was not
-        read."""
+        """Raise UnsupportedError if the converter has not read an attribute whose value differs
+        from its default."""
         for name, value in self.node.attributes.items():
             if name not in self._read and value != self.defaults.get(name):
                 self.unsupported(f"attribute {name!r} is not supported here")
 
     def replaced(self, inputs: Mapping[int, Value | None] | None = None, **attributes: Any) -> Call:
-        """Return the node with other operands and attributes; None removes one."""
+        """Return this call with other operands and attributes; None removes an operand or an
+        attribute."""
         values = dict(enumerate(self.inputs)) | dict(inputs or {})
         every = {**self.node.attributes, **attributes}
         given = {name: value for name, value in every.items() if value is not None}
@@ -193,7 +204,8 @@ class Call:
     # values known at import
 
     def static(self, index: int, what: str) -> Array:
-        """Return the elements of an operand. Raises UnknownValueError if they are not known."""
+        """Return the elements of an operand. Raises UnknownValueError, which calls the operand
+        ``what``, if they are not known at import."""
         value = self.operand(index)
         array = self.build.static(value)
         if array is None:
@@ -201,9 +213,11 @@ class Call:
         return array
 
     def found(self, find: Find) -> list[Value]:
-        """Return results whose shapes depend on operand values, computed by a NumPy function.
+        """Return the results of the NumPy function ``find``, whose shapes depend on values of the
+        operands.
 
-        They are constants if all operands are; otherwise the program has a graph break here.
+        The results are constants if the values of all operands are known. Otherwise raises
+        CutError, which makes a graph break here.
         """
         values = [self.optional(i) for i in range(len(self.inputs))]
         arrays = [None if value is None else self.build.static(value) for value in values]
@@ -213,7 +227,7 @@ class Call:
         return [self.constant(array) for array in found]
 
     def unknown(self, value: Value, what: str) -> UnknownValueError:
-        """Return the error for a value that is not known at import.
+        """Return the error for a value that is not known at import, which messages call ``what``.
 
         Raises UndecidedSizeError for a value that symbols alone determine.
         """
@@ -240,23 +254,27 @@ class Call:
         return known_all(self.static_sizes(index, what))
 
     def static_element(self, index: int, what: str) -> float | Size:
-        """Return the only element of an operand, which may be symbolic."""
+        """Return the element of an operand that has one element, which may be symbolic. Raises
+        ShapeError for more elements."""
         array = self.static(index, what)
         if array.size != 1:
             raise ShapeError(f"{what} must be one number", found=f"{array.size} elements")
         return widened(array).reshape(-1).tolist()[0]
 
     def static_number(self, index: int, what: str) -> int | float:
-        """Return the only element of an operand. Raises UndecidedSizeError for a symbolic one."""
+        """Return the element of an operand that has one element. Raises UndecidedSizeError for a
+        symbolic element."""
         element = self.static_element(index, what)
         return element if isinstance(element, float) else known(element)
 
     def static_int(self, index: int, what: str) -> int:
-        """Return the only element of an operand, which must be an integer."""
+        """Return the element of an operand that has one element, an integer. Raises
+        UndecidedSizeError for a symbolic element."""
         return known(self.static_size(index, what))
 
     def static_size(self, index: int, what: str) -> Size:
-        """Return the only element of an operand, which must be an integer or symbolic."""
+        """Return the element of an operand that has one element, an integer or a symbolic size.
+        Raises ShapeError for a float."""
         element = self.static_element(index, what)
         if isinstance(element, float):
             raise ShapeError(f"{what} must be an integer", found=str(element))
@@ -277,12 +295,12 @@ class Call:
     # emission
 
     def constant(self, array: Array) -> Value:
-        """Return a tensor with these elements."""
+        """Return a tensor with the elements of an array."""
         return self.build.constant(array)
 
     def positions(self, count: Size, axis: int, rank: int) -> Value:
-        """Return 0, 1, 2... along one axis of a tensor of this rank, whose other dimensions
-        are 1."""
+        """Return a tensor with the positions 0, 1, 2... along ``axis``. It has ``rank`` dimensions;
+        all others have size 1."""
         shape = [count if d == axis else 1 for d in range(rank)]
         if not is_static(shape):
             return self.build.emit(nn.IotaOp, count=count)[0].reshape(shape)
@@ -292,7 +310,8 @@ class Call:
     # checks
 
     def axis(self, value: Value, default: int | None = None) -> int:
-        """Return the attribute ``axis``, counted from the front of the value's dimensions."""
+        """Return the attribute ``axis`` as a nonnegative dimension of ``value``. Raises ShapeError
+        if it is out of range."""
         return front_axis(self.integer("axis", default), value.rank)
 
     def check_ranks(self, *ranks: int) -> None:
@@ -305,5 +324,5 @@ class Call:
                 )
 
     def unsupported(self, reason: str) -> NoReturn:
-        """Raise UnsupportedError for this node."""
+        """Raise UnsupportedError for this node, with a reason."""
         raise UnsupportedError([Unsupported(self.node.title, self.node.name, reason)])

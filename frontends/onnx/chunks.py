@@ -1,14 +1,14 @@
-"""Loops that return elements of each step, as many as a condition lets run: native code runs them
-in chunks, each with room for some steps.
+"""Loops that return elements of each iteration, with a trip count or condition that is computed:
+native code runs them in chunks of a limited number of iterations.
 
     k, rows = Loop(trips, go, h) { body }
     ->
     step `chunks`, in Python: as long as the loop goes on, this subprogram
       going, following, k, rows = Loop(numbers, going, more, h) { body }   // a chunk
 
-A chunk has a step for each of ``numbers``, and ends where its condition does not hold, or where
-``more`` says that the trip count is reached. It returns as many rows as there are numbers, the
-number of the step that follows, and whether there is one.
+A chunk has one iteration for each of ``numbers``. It ends early when its condition is false, or
+when ``more`` tells that the trip count is reached. It returns as many rows as there are numbers,
+the number of the next iteration, and whether there is a next iteration.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _Type = tuple[np.dtype[Any], Sequence[Size | str]]
 
 
 def chunked(body: LoopBody, elements: Values) -> Find:
-    """Return how the results of a loop are computed whose iterations return these elements."""
+    """Return how a loop is computed in chunks. ``elements`` are the elements that an iteration
+    returns."""
     taken = list(_taken(body))
     inside = Inside(_graph(body, taken), taken, {_length(body): Bounds(FIRST_ROOM, MOST)})
     axes = tuple((each.number, _axis(body, each)) for each in body.appended)
@@ -48,8 +49,9 @@ def chunked(body: LoopBody, elements: Values) -> Find:
 
 
 def _taken(body: LoopBody) -> Iterator[ValueInfo]:
-    """Yield the inputs of a chunk: its numbers, whether it continues, the trip count's answer, and
-    the state."""
+    """Yield the inputs of a chunk: the iteration numbers, whether the loop goes on, for each
+    iteration whether the trip count allows another one (if there is a trip count), and the
+    state."""
     prefix, length = _prefix(body), _length(body)
     yield ValueInfo(f"{prefix}/numbers", "int64", (length,))
     yield ValueInfo(f"{prefix}/going", "bool", ())
@@ -59,7 +61,7 @@ def _taken(body: LoopBody) -> Iterator[ValueInfo]:
 
 
 def _prefix(body: LoopBody) -> str:
-    """Return a prefix for the names in a chunk that no name in the body has."""
+    """Return a prefix for the names in a chunk, with which no name in the loop body begins."""
     read, prefix = free_names(body.graph), body.call.node.name
     while any(name.startswith(f"{prefix}/") for name in read):
         prefix += "/chunk"
@@ -67,12 +69,12 @@ def _prefix(body: LoopBody) -> str:
 
 
 def _length(body: LoopBody) -> str:
-    """Return the name of a chunk's number of iterations."""
+    """Return the name of the symbolic size that is the number of iterations of a chunk."""
     return f"{_prefix(body)}/numbers:0"
 
 
 def _is_limited(body: LoopBody) -> bool:
-    """Return whether there is a trip count."""
+    """Return whether the Loop has a trip count."""
     return body.call.optional(0) is not None
 
 
@@ -81,7 +83,8 @@ def _axis(body: LoopBody, appended: Appended) -> int:
 
 
 def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
-    """Return a chunk. It returns the requested elements."""
+    """Return the graph of a chunk: a Loop marked as a chunk, with the inputs ``taken``. Its outputs
+    are the requested elements, among others."""
     node, prefix, states = body.call.node, _prefix(body), 1 + body.carried
     asked = [body.graph.outputs[states + i] for i in body.returned]
     inner = replace(body.graph, outputs=(*body.graph.outputs[:states], *asked))

@@ -39,7 +39,7 @@ from tessella.support.sizes import Size
 _TOO_DEEP = "the shape of its result depends on values, inside of a function"
 
 _OF_TENSORS = ("Loop", "Scan")
-"""Loops that become steps if they carry values that are no tensors."""
+"""Ops that become steps between subprograms if they carry values that are not tensors."""
 
 Results = Sequence[Known | None]
 
@@ -69,7 +69,8 @@ class OnnxScope:
     def __getitem__(self, name: str) -> Known | None:
         if name not in self._values:
             if name in self._tensors:
-                # at the node itself, not at its first reader
+                # emit the constant in the block of this scope, not in the block of the op that
+                # reads it first
                 with self._build.inside(self._block):
                     self[name] = self._build.tensor(self._tensors[name])
             elif self._outer is not None:
@@ -79,7 +80,7 @@ class OnnxScope:
         return self._values[name]
 
     def constant(self, name: str) -> Tensor | None:
-        """Return the value of a name if it is a constant."""
+        """Return the value of ``name`` as a tensor if it is a constant, otherwise None."""
         if name in self._tensors:
             return self._tensors[name]
         value = self[name]
@@ -102,7 +103,7 @@ class OnnxScope:
 
 
 class Conversion:
-    """The conversion of one model's graph into one block."""
+    """The conversion of the graph of one model into a block of `nn` ops."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class Conversion:
         self._source = source
         self._late = Late()
         self._made: dict[str, Node] = {}
-        """The nodes of the graph by their results."""
+        """The converted nodes of the main graph, by the names of their outputs."""
         self._put_off_for: UnknownValueError | None = None
         self._issues: list[Unsupported] = []
         self._unknown: list[UnknownValueError] = []
@@ -126,11 +127,11 @@ class Conversion:
     def run(
         self, arguments: Mapping[str, Known], constants: Mapping[str, Tensor]
     ) -> tuple[dict[str, Value], Rest[Subprogram] | None]:
-        """Return the values of the graph's outputs, and None.
+        """Return the values of the graph's outputs, and None. With a graph break, return the
+        results of the first subprogram, and the continuation.
 
-        With a graph break, return the results of the first subprogram, and the continuation. Raises
-        UnsupportedError, which lists all issues, and UnknownValueError, which lists all inputs
-        whose values are needed.
+        Raises UnsupportedError, which lists all issues, and UnknownValueError, which lists all
+        inputs whose values are needed.
         """
         graph = self._model.graph
         scope = OnnxScope(self._build, self._model.opsets, {**graph.tensors, **constants})
@@ -204,14 +205,15 @@ class Conversion:
     def _results(self, node: Node, scope: OnnxScope) -> Results:
         with located(node):
             inputs = [scope[name] if name else None for name in node.inputs]
-            # Skip what depends on an unsupported node, to report all of these nodes.
+            # A node with an operand from an unsupported node is skipped, so that all unsupported
+            # nodes are found.
             poisoned = any(
                 value is None and name for value, name in zip(inputs, node.inputs, strict=True)
             )
             return () if poisoned else self._node(node, inputs, scope)
 
     def _is_late(self, node: Node) -> bool:
-        """Return whether a node belongs to the continuation."""
+        """Return whether a node belongs to the continuation, and if it does, add it there."""
         if self._calls.nested or not self._late.depends(node):
             return False
         self._late.add(node)
@@ -220,12 +222,14 @@ class Conversion:
     def _put_off(
         self, node: Node, error: CutError | UnknownValueError, scope: OnnxScope
     ) -> Sequence[Node]:
-        """Turn a node into a step, or move it to the continuation.
+        """Turn a node into a step, or move it to the continuation, after ``error`` made a graph
+        break at it.
 
-        A function node is replaced by its nodes. Raises the error if that would gain nothing.
+        For a call of a function of the model, return the nodes of the function, which replace the
+        call. Raises ``error`` if a graph break would gain nothing.
         """
         if isinstance(error, CutError) and error.node is node:
-            # Native code of a step takes only tensors.
+            # The native code of a step takes only tensors.
             takes_held = any(map(scope.holds, names_inside(error.find)))
             find = None if takes_held else error.find
             self._late.add_step(_after(node, find, scope), find)
@@ -243,7 +247,8 @@ class Conversion:
         return ()
 
     def _called(self, node: Node) -> OnnxFunction | None:
-        """Return the model's function that a node calls, if its nodes can replace the call."""
+        """Return the model's function that a node calls; None if the function's nodes cannot
+        replace the call."""
         function = defined_in(self._model, node)
         has_opsets = function is not None and function.opsets.items() <= self._model.opsets.items()
         return function if has_opsets else None
@@ -326,7 +331,8 @@ class Conversion:
 
 
 def _after(node: Node, find: Find | None, scope: OnnxScope) -> Node:
-    """Return the node as a step, whose operands the program has computed."""
+    """Return a node whose inputs are the operands that the program has computed for its step, if
+    any."""
     if find is None or not find.computed:
         return node
     names = tuple(f"{node.outputs[0]} of {node.name}[{i}]" for i in range(len(find.computed)))
@@ -336,13 +342,14 @@ def _after(node: Node, find: Find | None, scope: OnnxScope) -> Node:
 
 
 def _typed_body(node: Node, opset: int, inputs: Results) -> OnnxFunction | None:
-    """Return the body of a function op for the types of tensors."""
+    """Return the body of a function op for these operand types; None if an operand is not a tensor,
+    or if there is no body."""
     tensors = [x for x in inputs if not isinstance(x, Held)]
     return typed_body(node, opset, tensors) if len(tensors) == len(inputs) else None
 
 
 def _set_hint(value: Value, name: str) -> None:
-    """Use the ONNX name in printed IR, as far as the syntax allows."""
+    """Give a value its ONNX name in printed IR, with characters that the syntax lacks replaced."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     if value.ssa.name_hint is None and text[:1].isalpha():
         value.ssa.name_hint = text

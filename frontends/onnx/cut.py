@@ -23,7 +23,7 @@ from tessella.support.errors import (
 from tessella.support.foreign import is_of_handler
 from tessella.support.sizes import Size
 
-# what a converter raises if its own code is at fault
+# exceptions that indicate a bug in a converter
 _BUGS = (
     ArithmeticError,
     AttributeError,
@@ -37,23 +37,25 @@ _BUGS = (
 
 @dataclass(frozen=True)
 class Inside:
-    """A graph that a step runs, and what is known of its own inputs before a run."""
+    """A graph that a step runs, with the types and bounds that are known of its own inputs before a
+    run."""
 
     graph: Graph
     types: Sequence[ValueInfo] = ()
     bounds: Mapping[str, Bounds] = field(default_factory=dict[str, Bounds])
-    """Bounds of sizes in the types that are no symbols of the program."""
+    """Bounds of those sizes in ``types`` that are not symbols of the program."""
 
 
 @dataclass(frozen=True)
 class Find:
-    """How a node's results are computed: by a function of `runtime.rest`."""
+    """The computation of a node's results by a step: a function of `runtime.rest`, with its
+    settings and the types of the results."""
 
     function: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     types: Sequence[tuple[np.dtype[Any], Sequence[Size | str]]] = ()
-    """The types of the first results. A text is a size found at run time; equal texts are one
-    size."""
+    """The element types and shapes of the first results. A string in a shape is a size that is
+    known only at run time; equal strings are equal sizes."""
     inside: Sequence[Inside] = ()
     """The graphs that the function runs."""
     outputs: Sequence[str] = ()
@@ -65,7 +67,8 @@ class Find:
 class CutError(Exception):
     """A graph break at a node whose result shapes depend on values.
 
-    ``find`` computes its results; None for control flow, which runs as subprograms.
+    ``find`` tells how a step computes the node's results. It is None for control flow, which runs
+    as subprograms.
     """
 
     def __init__(self, node: Node, find: Find | None = None) -> None:
@@ -76,7 +79,8 @@ class CutError(Exception):
 
 @contextmanager
 def located(node: Node) -> Generator[None]:
-    """Add the node to every error that leaves the block."""
+    """Add the node as the location of every error that leaves the block; errors of a converter's
+    own code become InternalError."""
     try:
         yield
     except (UnknownValueError, UnsupportedError):

@@ -1,4 +1,5 @@
-"""Tensor data in files beside the model, read only from inside the model's folder, and checked."""
+"""Tensor data in files beside the model. Only files inside the model's folder are read, after
+checks."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class DataLocation:
 
 
 def location(entries: Mapping[str, str], size: int, where: str) -> DataLocation:
-    """Parse a tensor's ``external_data``, for a tensor of ``size`` bytes."""
+    """Return the location that the entries of ``external_data`` give a tensor of ``size`` bytes.
+    Raises InvalidModelError."""
     path = entries.get("location", "")
     offset, length = (_number(entries, key, default, where) for key, default in _FIELDS)
     if length not in (-1, size):
@@ -54,22 +56,24 @@ def _number(entries: Mapping[str, str], key: str, default: int, where: str) -> i
 
 
 class ExternalFiles:
-    """The files that a model may name: those in the folder of the model's file, or none.
+    """The files that a model may read: those in the folder of the model's file, or none if
+    ``model`` is None.
 
-    If the model's path is a link, the folder of its target is allowed too: download caches store
-    all files there under other names.
+    If the model's path is a link, the folder of its target is allowed too, because download caches
+    store all files there under other names.
     """
 
     def __init__(self, model: Path | None) -> None:
         self._folder = model.parent.resolve() if model else None
         self._roots = (model.parent.resolve(), model.resolve().parent) if model else ()
         self.names: set[str] = set()
-        """The files that the model names, relative to its folder."""
+        """The paths of the files that the model refers to, relative to its folder."""
         self._states: dict[str, tuple[int, ...]] = {}
-        """The state of these files when they were checked."""
+        """The state of each file at its first check. If it has changed since, the contents may have
+        changed."""
 
     def check(self, place: DataLocation, where: str) -> None:
-        """Raise InvalidModelError unless the file holds the data."""
+        """Check a file, and raise InvalidModelError unless it has the bytes at this location."""
         self.names.add(place.path)
         descriptor = self._open(place, where)
         try:
@@ -78,10 +82,8 @@ class ExternalFiles:
             os.close(descriptor)
 
     def read(self, place: DataLocation, where: str) -> bytearray:
-        """Return the data.
-
-        Raises InvalidModelError if the file does not hold it, or has changed since it was checked.
-        """
+        """Return the bytes at a location. Raises InvalidModelError if the file does not have them,
+        or has changed since it was checked."""
         descriptor = self._open(place, where)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             file.seek(place.offset)

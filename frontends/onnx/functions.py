@@ -19,15 +19,16 @@ from tessella.frontends.onnx.tensors import element_code
 from tessella.support.errors import InvalidModelError, ResourceError
 
 _DEPTH = 64
-"""The deepest nesting of functions."""
+"""The maximum nesting depth of function calls and branches."""
 _MAX_NODES = 1 << 16
-"""The most nodes of a model after inlining."""
+"""The maximum number of nodes in functions and branches, after inlining."""
 
 
 class Calls:
-    """Depth and number of calls of functions and branches.
+    """Limits on the functions and branches of a model: their nesting depth, and the number of nodes
+    after inlining.
 
-    n functions that call each other can produce 2^n nodes.
+    Without limits, n functions that call each other can produce 2^n nodes.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,8 @@ class Calls:
         return self._depth > 0
 
     def count(self, node: Node) -> None:
-        """Count a node. Raises ResourceError for too many nodes in functions."""
+        """Count a node if it is in a function or branch. Raises ResourceError if these have too
+        many nodes."""
         self._nodes += self._depth > 0
         if self._nodes > _MAX_NODES:
             raise ResourceError(
@@ -51,7 +53,8 @@ class Calls:
 
     @contextmanager
     def within(self, node: Node) -> Generator[None]:
-        """Enter a call. Raises InvalidModelError if calls are nested too deeply."""
+        """Count the block as one more nesting level of functions and branches. Raises
+        InvalidModelError beyond the maximum depth."""
         if self._depth >= _DEPTH:
             raise InvalidModelError(
                 "functions or branches are nested too deeply",
@@ -66,13 +69,14 @@ class Calls:
 
 
 def defined_in(model: Model, node: Node) -> OnnxFunction | None:
-    """Return the model's function that the node calls."""
+    """Return the model's function that the node calls; None if it calls none."""
     return model.functions.get((node.domain, node.op, node.overload))
 
 
 @lru_cache(maxsize=256)
 def fixed_body(op: str, opset: int) -> OnnxFunction | None:
-    """Return the body that ONNX gives an op in an op set, if it does not depend on types."""
+    """Return the function by which ONNX defines an op of an op set, if it does not depend on
+    operand types, otherwise None."""
     found = schema(op, opset)
     body = found.fixed_body() if found else None
     if found is None or body is None:
@@ -81,7 +85,8 @@ def fixed_body(op: str, opset: int) -> OnnxFunction | None:
 
 
 def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> OnnxFunction | None:
-    """Return the body that ONNX gives the node for inputs of these types; None if there is none."""
+    """Return the function by which ONNX defines a node for inputs of these types; None if there is
+    none."""
     found, proto = schema(node.op, opset), _proto(node)
     body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None
     if found is None or body is None:
@@ -90,7 +95,8 @@ def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> OnnxFu
 
 
 def _proto(node: Node) -> onnx.NodeProto | None:
-    """Return the node as protobuf without its name; None for attributes of rare kinds."""
+    """Return the node as protobuf without its name; None if it has an attribute that is not a
+    number, string, tensor or tuple."""
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain)
     proto.input.extend(node.inputs)
     proto.output.extend(node.outputs)

@@ -1,4 +1,4 @@
-"""Values of a model that are no tensors: sequences, and empty optionals."""
+"""Values of a model that are not tensors: sequences and optionals."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class Handed(Held):
 
 
 Known = Value | Held
-"""What a name of a model stands for."""
+"""The value that a name in a model stands for."""

@@ -1,4 +1,4 @@
-"""A model as a source of programs: an `nn` graph for what is known of its inputs."""
+"""A model as a source of programs: it builds an `nn` graph for given input shapes and values."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MAX_BYTES = 16 << 30
 
 
 class OnnxSource:
-    """An ONNX model, from a path, bytes or ``ModelProto``.
+    """An ONNX model as a source of programs, from a path, bytes or ``ModelProto``.
 
     ``constants`` fixes the values of inputs, which are then no longer inputs; shapes may depend on
-    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError if this is not a
-    model, UnsupportedError with everything that is not supported, and InputError for constants that
-    do not match.
+    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError if ``origin`` is not
+    a valid model, UnsupportedError that lists everything unsupported, and InputError for constants
+    that do not match.
     """
 
     fingerprint: str | None = None
@@ -54,7 +54,7 @@ class OnnxSource:
     ) -> None:
         self._open(open_model(origin), max_bytes)
         self.files = self._model.files
-        """The other files that hold its tensors, relative to its own."""
+        """Files with data of the model's tensors, relative to the model's file."""
         issues = unsupported(self._model)
         if issues:
             raise UnsupportedError(issues)
@@ -103,11 +103,12 @@ class OnnxSource:
     def graph(
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
-        """Return the program for these shapes of the inputs, and values of some. See ``Source``.
+        """Return the program for these input shapes, which may be symbolic, and values of some
+        inputs. See ``Source``.
 
-        Raises UnsupportedError with everything that is not supported for these shapes, ShapeError
-        for shapes that do not match or cannot be determined, ResourceError for a tensor that is too
-        large, and UndecidedSizeError for symbols that have to be numbers.
+        Raises UnsupportedError that lists everything unsupported for these shapes, ShapeError for
+        shapes that do not match or cannot be determined, ResourceError for a tensor that is too
+        large, and UndecidedSizeError for symbols that must be numbers.
         """
         sizes = self._shapes(shapes)
         given = (np.reshape(value, -1) for value in (values or {}).values() if holds_sizes(value))
@@ -120,7 +121,7 @@ class OnnxSource:
         except (ShapeError, UnsupportedError) as error:
             if not symbols:
                 raise
-            # a mismatch of symbols may be none of numbers
+            # shapes that do not fit with symbols may fit with numbers
             undecided = UndecidedSizeError(error.what, (symbol.name for symbol in symbols))
             raise undecided.at(error.where or "the graph") from error
 
@@ -152,7 +153,7 @@ class OnnxSource:
                 arguments[value.name] = build.sizes_as(elements[value.name], DTYPES[value.type])
         conversion = Conversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
-        # a graph may return one value twice
+        # a graph may list one value as an output twice
         wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned
         finish_main(func, list(wanted), [returned[name].ssa for name in wanted])
         module = build.module(func)
@@ -182,7 +183,11 @@ def _info(value: GraphValue) -> ValueInfo:
 def _matched(
     value: GraphValue, shape: tuple[Size, ...], symbols: dict[str, Size]
 ) -> tuple[Size, ...]:
-    """Return the shape if it matches the input's declaration and equal symbols are equal."""
+    """Return ``shape`` if it matches the input's declared shape, otherwise raise ShapeError.
+
+    ``symbols`` maps the declared symbols to sizes, and gets those of this input: equal symbols must
+    have equal sizes.
+    """
     declared = value.shape or ()
     fits = len(shape) == len(declared) and all(
         size >= 0 and size == (dim if isinstance(dim, int) else symbols.setdefault(dim, size))

@@ -1,7 +1,7 @@
-"""Loading of models from a path, bytes or protobuf. The model may hold anything; none of it is ever
-run.
+"""Loading of models from a path, bytes or protobuf.
 
-Raises InvalidModelError if this is not an ONNX model, or breaks the rules of the format.
+The contents of a model are untrusted, and none of it is ever executed. Raises InvalidModelError for
+data that is not an ONNX model, or that breaks the rules of the format.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tessella.support.errors import InvalidModelError
 
 Origin = str | os.PathLike[str] | bytes | onnx.ModelProto
 
-_LARGEST = 2**31 - 1  # bytes in one protobuf message
+_LARGEST = 2**31 - 1  # maximum size in bytes of a protobuf message
 
 
 def open_model(origin: Origin) -> Model:
-    """Return the checked model. Its external data is checked now and read when used."""
+    """Return the model, after checks. External data is checked now, and read when it is used."""
     proto, files = _read(origin)
     return _checked(proto, files)
 
 
 def load_model(origin: Origin) -> onnx.ModelProto:
-    """Return the checked model as protobuf, with all external data read into it."""
+    """Return the model as protobuf, after checks, with all external data read into it."""
     proto, files = _read(origin)
     _checked(proto, files)
     reader = TensorReader(files)
@@ -86,7 +86,7 @@ def _contents(path: Path) -> bytes:
                 hint="larger models keep their tensors in a file beside them (external data)",
             )
         return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+    except (OSError, ValueError) as error:  # a path with a null character raises ValueError
         reason = error.strerror if isinstance(error, OSError) else None
         raise InvalidModelError(
             f"cannot read the model: {reason or error}", where=str(path)

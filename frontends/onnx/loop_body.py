@@ -1,4 +1,4 @@
-"""The bodies of ONNX's Loop and Scan, as functions on values."""
+"""The body of an ONNX Loop as a function on values, and helpers that Scan shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tessella.support.errors import InvalidModelError, UnsupportedError
 class LoopBody:
     """The body of a Loop, its initial state, and the states that iterations only append to.
 
-    An iteration returns a piece of each such state after all other elements.
+    The latter are not carried: the body returns the piece that an iteration appends to each of
+    them, after all other elements.
     """
 
     call: Call
@@ -30,7 +31,8 @@ class LoopBody:
 
     @staticmethod
     def of(call: Call, *, may_split: bool = True) -> LoopBody:
-        """Return the body of a Loop; unless it may be split, with all of its states."""
+        """Return the body of a Loop. Unless ``may_split``, all states are carried, including those
+        that iterations only append to."""
         graph, first = call.graph("body"), call.operands(2)
         appended = find_appended(graph, len(first)) if may_split else ()
         numbers = {each.number for each in appended}
@@ -44,32 +46,36 @@ class LoopBody:
 
     @property
     def elements(self) -> int:
-        """The number of elements that an iteration returns, pieces included."""
+        """The number of values other than the state that an iteration returns, appended pieces
+        included."""
         return max(0, len(self.graph.outputs) - 1 - self.carried)
 
     @property
     def returned(self) -> Sequence[int]:
-        """The indices of the requested elements, and of the pieces."""
+        """The indices, among the elements of an iteration, of those that the node's outputs use,
+        and of the appended pieces."""
         states, own = self.carried + len(self.appended), self.elements - len(self.appended)
         uses = self.call.node.uses
         return [i for i in range(self.elements) if i >= own or uses(states + i)]
 
     def run(self, number: Value, state: Values) -> tuple[Value, Values, Values]:
-        """Run one iteration: return whether another one follows, the next state, and elements."""
+        """Emit one iteration. Returns whether another iteration follows, the next state, and the
+        elements."""
         go = self.call.build.splat(True, (), np.bool_)
         condition, *made = converted(self.call, self.graph, [number, go, *state], 1 + self.carried)
         return condition, made[: self.carried], made[self.carried :]
 
     def is_true(self, condition: Value) -> bool:
-        """Return whether a condition is true. Raises UnknownValueError."""
+        """Return whether a condition that is known at import is true. Raises UnknownValueError for
+        another one."""
         known = self.call.build.static(condition)
         if known is None:
             raise self.call.unknown(condition, "the condition of Loop")
         return bool(known.all())
 
     def results(self, made: Values) -> Sequence[Value | None]:
-        """Return the Loop's results, from its last state and the elements of all iterations, if
-        present."""
+        """Return the Loop's results in order. ``made`` holds its last state, then the stacked
+        elements of all iterations, if there are any."""
         state, rows = iter(made[: self.carried]), [*made[self.carried :]]
         own = self.elements - len(self.appended)
         joined = self._joined(rows[own:])
@@ -77,7 +83,8 @@ class LoopBody:
         return [*(joined[i] if i in joined else next(state) for i in states), *rows[:own]]
 
     def _joined(self, pieces: Values) -> Mapping[int, Value | None]:
-        """Return the states that iterations append to, by number."""
+        """Return the final values of the states that iterations append to, by number; None for each
+        if there are no ``pieces``."""
         if not pieces:
             return {each.number: None for each in self.appended}
         pairs = zip(self.appended, pieces, strict=True)
@@ -93,13 +100,14 @@ class LoopBody:
 
 
 def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
-    """Return the outputs of a body, at least ``least`` of them."""
+    """Emit the nodes of a body and return its outputs. Raises CutError for an output that is not a
+    tensor, and InvalidModelError for fewer than ``least`` outputs."""
     made = call.branch(body, values)
     if any(isinstance(value, Held) for value in made):
         raise CutError(call.node)
     found = [value for value in made if isinstance(value, Value)]
     if len(found) < len(made):
-        raise UnsupportedError([])  # each was reported at its location
+        raise UnsupportedError([])  # the unsupported nodes in the body are already reported
     if len(found) < least:
         raise InvalidModelError(
             "a body has too few outputs", expected=f"at least {least}", found=str(len(found))

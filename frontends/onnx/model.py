@@ -28,12 +28,12 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
 """The dtypes of supported element types, by name."""
 
 _MOST_SHOWN = 256
-"""Characters of a name that an error shows."""
+"""The maximum number of characters of a node's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A constant. ``read`` returns its elements on demand; it raises InvalidModelError."""
+    """A constant tensor. ``read`` returns its elements on demand, or raises InvalidModelError."""
 
     name: str
     type: str
@@ -42,57 +42,57 @@ class Tensor:
 
     @property
     def supported(self) -> bool:
-        """Whether tessella supports its element type."""
+        """Whether tessella supports the element type of the tensor."""
         return self.type in DTYPES
 
     @cached_property
     def array(self) -> Array:
-        """Return its elements, which must not be modified."""
+        """The elements of the tensor, which must not be modified."""
         return self.read()
 
     @staticmethod
     def of(name: str, array: Array) -> Tensor:
-        """Return the tensor with this array."""
+        """Return a tensor with the elements of an array."""
         array = elements.tagged(array)
         return Tensor(name, elements.dtype_name(array.dtype), array.shape, lambda: array)
 
 
 @dataclass(frozen=True)
 class AttributeReference:
-    """An attribute's value inside a function: the attribute with this name of the function's
-    call."""
+    """The value of an attribute of a node in a function body that refers to an attribute of the
+    call: the one called ``name``."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """An attribute's value of a kind that no supported op has."""
+    """The value of an attribute whose kind no supported op has."""
 
     kind: str
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node. The empty string stands for an absent input or output."""
+    """A node of a graph. The empty string stands for an absent input or output."""
 
     op: str
     domain: str
     overload: str
     name: str
-    """The node's name; ``<OpType>_<index>`` without one."""
+    """The node's name, or ``<OpType>_<index>`` if the model gives none."""
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def title(self) -> str:
-        """The op with its domain, as messages name it."""
+        """The name of the op, after its domain if it has one, for messages."""
         return f"{self.domain}.{self.op}" if self.domain else self.op
 
     @property
     def where(self) -> str:
-        """The node's name in messages."""
+        """The node's name and op as a location in messages."""
         return f"node {self.name!r} ({self.title})"
 
     def uses(self, output: int) -> bool:
@@ -104,9 +104,10 @@ class Node:
         return input < len(self.inputs) and bool(self.inputs[input])
 
     def resolved(self, outer: Mapping[str, Any], prefix: str, absent: AbstractSet[str]) -> Node:
-        """Return the node within a call of its function.
+        """Return a node of a function body with the attributes and inputs of a call.
 
-        ``outer`` are the attributes of the call, ``absent`` its absent inputs.
+        ``outer`` are the attributes of the call, ``absent`` the names of the inputs that the call
+        leaves out. ``prefix`` is put before the node's name.
         """
         attributes = {
             key: outer.get(value.name) if isinstance(value, AttributeReference) else value
@@ -114,7 +115,8 @@ class Node:
         }
         name = f"{prefix}{self.name}"
         if len(name) > _MOST_SHOWN:
-            # Without it, names would grow without bounds, as functions call functions.
+            # Names are shortened, as functions that call functions would make them grow without
+            # bounds.
             name = f"{name[: _MOST_SHOWN // 2]}...{name[-_MOST_SHOWN // 2 :]}"
         return replace(
             self,
@@ -126,8 +128,8 @@ class Node:
 
 @dataclass(frozen=True)
 class GraphValue:
-    """An input or output. ``shape`` has symbols for unknown dimensions; None if it is not
-    declared."""
+    """An input or output of a graph. ``shape`` has symbols for unknown dimensions; it is None if it
+    is not declared."""
 
     name: str
     type: str
@@ -136,7 +138,7 @@ class GraphValue:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in execution order."""
+    """A graph: its nodes in execution order, inputs, outputs and constants."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -146,13 +148,14 @@ class Graph:
 
     @property
     def free_inputs(self) -> tuple[GraphValue, ...]:
-        """The inputs that a caller passes: IR version 3 also lists the initializers."""
+        """The inputs that a caller passes: those that are not initializers, which IR version 3 also
+        lists as inputs."""
         return tuple(value for value in self.inputs if value.name not in self.tensors)
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxFunction:
-    """A function's body: an op defined by nodes."""
+    """An op that is defined as a function: its body, inputs and outputs."""
 
     name: str
     inputs: tuple[str, ...]
@@ -172,4 +175,4 @@ class Model:
     """Functions by domain, op and overload."""
 
     files: tuple[str, ...] = ()
-    """The other files that hold its tensors, relative to its own."""
+    """Files with data of the model's tensors, relative to the model's file."""

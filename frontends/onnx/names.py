@@ -1,4 +1,4 @@
-"""Names that nodes and graphs read, and liveness."""
+"""Names that nodes and graphs read, and live nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tessella.frontends.onnx.model import Graph, Node
 
 
 def free_names(graph: Graph) -> set[str]:
-    """Return the names that a graph captures."""
+    """Return the names of the outer values that a graph reads or returns."""
     made = {value.name for value in graph.inputs} | graph.tensors.keys()
     made |= {name for node in graph.nodes for name in node.outputs}
     return ({v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))) - made
@@ -21,12 +21,13 @@ def graphs_of(node: Node) -> list[Graph]:
 
 
 def names_read(node: Node) -> set[str]:
-    """Return the names that a node reads, including its graphs' captures."""
+    """Return the names of the values that a node reads, including those that graphs in its
+    attributes capture."""
     return set(filter(None, node.inputs)).union(*map(free_names, graphs_of(node)))
 
 
 def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
-    """Return the nodes that the outputs depend on, in order."""
+    """Return the nodes that ``outputs`` depend on, in execution order."""
     wanted, live = set(outputs), list[Node]()
     for node in reversed(nodes):
         if wanted.intersection(filter(None, node.outputs)):

@@ -1,7 +1,7 @@
-"""Values that are computed like shapes: from a few integers, by ops that propagate symbols.
+"""Size-like values: values that ops which propagate symbols compute from a few integers.
 
-The continuation after a graph break recomputes them, so that each of the integers is one symbol
-there.
+The continuation after a graph break recomputes these values, so that each of the integers is a
+symbol there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from tessella.support.decisions import known_all
 def names_of_sizes(
     made: Mapping[str, Node], value_of: Callable[[str], Known | None]
 ) -> frozenset[str]:
-    """Return the results of nodes, in execution order, that are computed like sizes."""
+    """Return the names of the size-like values among the results of nodes. ``made`` maps results to
+    nodes, in execution order."""
     found: set[str] = set()
     for name, node in made.items():
         value = value_of(name) if name else None
@@ -36,10 +37,10 @@ def names_of_sizes(
 
 
 def _is_of_sizes(value: SSAValue, given: Mapping[SSAValue, str], found: set[str]) -> bool:
-    """Return whether a value is computed like a size from its node's operands.
+    """Return whether a value is computed from its node's operands, ``given`` by name, like a size.
 
-    Selecting some of several integers counts only if those are themselves ``found``: entries of a
-    table are data.
+    An op that selects some of several integers counts only if these are size-like themselves (in
+    ``found``): entries of a table are data.
     """
     queue, seen = [value], set[SSAValue]()
     while queue:

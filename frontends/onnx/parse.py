@@ -1,4 +1,5 @@
-"""From ``onnx.ModelProto`` to plain typed values: the only module that walks the protobuf."""
+"""The parser from ``onnx.ModelProto`` to plain typed values: the only module that walks the
+protobuf."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
-    """Return the model; tensors in ``files`` are checked now and read when used."""
+    """Return a model from protobuf. Tensors in ``files`` are checked now, and read when they are
+    used."""
     parser = _ModelParser(TensorReader(files))
     functions = [parser.function(f) for f in proto.functions]
     keys = [
@@ -142,7 +144,7 @@ class _ModelParser:
 
 
 def _repeated(items: Iterable[_K]) -> Iterator[_K]:
-    """Yield the items that occur a second time."""
+    """Yield each item that has occurred before."""
     seen: set[_K] = set()
     for item in items:
         if item in seen:
@@ -158,8 +160,8 @@ def _text(data: bytes, where: str) -> str:
 
 
 def type_of(proto: onnx.ValueInfoProto) -> str:
-    """Return the element type of a tensor, or the kind of another value; `UNKNOWN` without a
-    type."""
+    """Return the element type of a tensor, or the kind of a value that is not a tensor; `UNKNOWN`
+    if the model gives no type."""
     kind = proto.type.WhichOneof("value")
     if kind == "tensor_type":
         return element_name(proto.type.tensor_type.elem_type)
@@ -179,7 +181,7 @@ def _value(proto: onnx.ValueInfoProto) -> GraphValue:
 
 
 def _dim(proto: onnx.TensorShapeProto.Dimension, unknown: str) -> int | str:
-    """Return a dimension: its size, its symbol, or a symbol from the value's name and its index."""
+    """Return a dimension: its size, or its symbol, or else the symbol ``unknown``."""
     if proto.HasField("dim_value"):
         if proto.dim_value < 0:
             raise InvalidModelError(

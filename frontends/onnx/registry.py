@@ -1,11 +1,12 @@
-"""The table of ONNX ops: one function for each op and range of versions, registered by decorator.
+"""The registry of converters of ONNX ops: one function for each op and range of versions,
+registered by a decorator.
 
     @converts("Flatten", 1, 25)
     def flatten(call: Call) -> SSAValue: ...
 
-A version is a *since version*: the version of the op set that brought an op's definition. A range
-holds all since versions from the first to the last, which is the newest that the function is known
-to fit.
+A version is a *since version*: the version of the op set that introduced an op's definition. A
+range contains all since versions from the first to the last; the last is the newest for which the
+function is known to be correct.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _C = TypeVar("_C", bound=Converter)
 
 @dataclass(frozen=True)
 class Rule:
-    """A restriction: ``check`` returns why a node is not supported, from its attributes and
-    names."""
+    """A restriction of a converter: ``check`` returns why a node is not supported, or None, from
+    its attributes and names."""
 
     note: str
     check: Callable[[Node], str | None]
@@ -36,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class VersionedConverter:
-    """How an op is converted in versions ``first`` to ``last``."""
+    """The registered converter of an op for the versions ``first`` to ``last``."""
 
     op: str
     first: int
@@ -44,7 +45,7 @@ class VersionedConverter:
     convert: Converter
     rules: tuple[Rule, ...]
     note: str
-    """Its restrictions, for the documentation."""
+    """The restrictions of the converter, for the documentation."""
 
 
 _ENTRIES: dict[str, list[VersionedConverter]] = {}
@@ -55,18 +56,19 @@ DOMAIN = "com.microsoft"
 
 @dataclass(frozen=True)
 class Contributed:
-    """How an op of ONNX Runtime's domain, which has one version, is converted."""
+    """The registered converter of an op of ONNX Runtime's domain, which has one version."""
 
     convert: Converter
     defaults: Mapping[str, object]
-    """The defaults of attributes."""
+    """Default values of attributes by name."""
 
 
 _CONTRIBUTED: dict[str, Contributed] = {}
 
 
 def contributed(op: str, **defaults: object) -> Callable[[_C], _C]:
-    """Register the converter of an op of ONNX Runtime's domain."""
+    """Return a decorator that registers the converter of an op of ONNX Runtime's domain.
+    ``defaults`` are the attributes' default values."""
 
     def register(function: _C) -> _C:
         _CONTRIBUTED[op] = Contributed(function, defaults)
@@ -76,7 +78,8 @@ def contributed(op: str, **defaults: object) -> Callable[[_C], _C]:
 
 
 def find_contributed(node: Node) -> Contributed | None:
-    """Return the entry of a node of ONNX Runtime's domain."""
+    """Return the registry entry for a node of ONNX Runtime's domain; None for any other node or an
+    unknown op."""
     return _CONTRIBUTED.get(node.op) if node.domain == DOMAIN else None
 
 
@@ -86,7 +89,8 @@ def contributed_ops() -> list[str]:
 
 
 def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:
-    """Register the converter of an ONNX op in versions ``first`` to ``last``."""
+    """Return a decorator that registers the converter of an ONNX op for the versions ``first`` to
+    ``last``."""
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
@@ -99,12 +103,12 @@ def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Ca
 
 
 def entries() -> dict[str, list[VersionedConverter]]:
-    """Return all entries by op, in version order."""
+    """Return all registry entries of each op, in version order."""
     return {op: sorted(rows, key=lambda row: row.first) for op, rows in sorted(_ENTRIES.items())}
 
 
 def find(op: str, version: int) -> VersionedConverter | None:
-    """Return the entry of an op in a since version."""
+    """Return the registry entry of an op for a since version; None if it is not supported."""
     rows = (row for row in _ENTRIES.get(op, ()) if row.first <= version <= row.last)
     return next(rows, None)
 
@@ -115,7 +119,7 @@ def covers(op: str) -> bool:
 
 
 def refuse(reason: str, **values: object) -> Rule:
-    """Return a rule that refuses these attribute values."""
+    """Return a rule that refuses a node with any of these attribute values."""
 
     def check(node: Node) -> str | None:
         hit = any(node.attributes.get(key) == value for key, value in values.items())
@@ -136,7 +140,8 @@ def only(attribute: str, *values: object) -> Rule:
 
 
 def no_input(index: int, name: str) -> Rule:
-    """Return a rule that refuses this input."""
+    """Return a rule that refuses a node with the input at an index; ``name`` is the input's name in
+    messages."""
 
     def check(node: Node) -> str | None:
         return f"input {name} is given" if node.gives(index) else None

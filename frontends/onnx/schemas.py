@@ -23,27 +23,29 @@ def is_known(op: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """An op as defined by one op set version."""
+    """The definition of an op in one op set version."""
 
     since: int
     """The since version: the op set version that introduced this definition."""
     opset: int
     defaults: Mapping[str, Any]
     """Default values of attributes, as Python values."""
-    _raw: Any  # the stubs of onnx lack the methods about function bodies
+    _raw: Any  # the schema itself, whose methods on function bodies the stubs of onnx lack
 
     def fixed_body(self) -> bytes | None:
-        """Return the serialized function that defines the op for all types; None without one."""
+        """Return the serialized function that defines the op for all types; None if there is
+        none."""
         version = self._newest(self._raw.function_opset_versions)
         return None if version is None else self._raw.get_function_with_opset_version(version)
 
     @property
     def has_typed_body(self) -> bool:
-        """Return whether a function that depends on input types defines the op."""
+        """Whether a function that depends on input types defines the op."""
         return self._newest(self._raw.context_dependent_function_opset_versions) is not None
 
     def typed_body(self, node: onnx.NodeProto, types: Sequence[onnx.TypeProto]) -> bytes | None:
-        """Return the serialized function that defines the node for inputs of these types."""
+        """Return the serialized function that defines the node for inputs of these types; None if
+        there is none."""
         version = self._newest(self._raw.context_dependent_function_opset_versions)
         if version is None:
             return None
@@ -78,7 +80,7 @@ def _plain(value: Any) -> object:
 
 
 def op_names() -> list[str]:
-    """Return the ops of the ONNX op set that are not deprecated."""
+    """Return the names of the ops of the ONNX op set that are not deprecated."""
     return sorted(s.name for s in defs.get_all_schemas() if s.domain == "" and not s.deprecated)
 
 

@@ -1,4 +1,5 @@
-"""Nodes as steps between subprograms: NumPy functions, and loops and branches over subprograms."""
+"""Steps between subprograms, from nodes: NumPy functions, and loops and branches over
+subprograms."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ Settings = Mapping[str, Any]
 
 
 def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> Step:
-    """Return a node as a step.
+    """Return a node as a step. ``find`` tells how it is computed; it is None for a loop or branch.
 
-    ``subprogram`` creates numbered subprograms from the graphs of a loop or branch.
+    ``subprogram`` makes a subprogram of a graph that the step runs, and returns its number.
     """
     find = find or _control(node)
     inside = ((tuple(v.name for v in each.graph.inputs), each) for each in find.inside)
@@ -29,12 +30,12 @@ def step(node: Node, find: Find | None, subprogram: Callable[[Inside], int]) -> 
 
 
 def names_inside(find: Find | None) -> set[str]:
-    """Return the names that the graphs of a step capture."""
+    """Return the names of the outer values that the graphs of a step capture."""
     return set[str]().union(*(free_names(each.graph) for each in (find.inside if find else ())))
 
 
 def _control(node: Node) -> Find:
-    """Return a loop or branch over subprograms."""
+    """Return how a step runs a node as a loop or branch over subprograms."""
     _, names, function, settings = _CONTROL[node.op]
     return Find(function, settings(node), inside=[Inside(node.attributes[name]) for name in names])
 
@@ -80,7 +81,7 @@ def _declared(values: Sequence[GraphValue]) -> Declared:
 
 
 def _listed(node: Node, name: str, count: int) -> tuple[int, ...]:
-    """Return an attribute with a number for each array; zeros if it is absent."""
+    """Return an attribute that has ``count`` numbers, one for each array; zeros if it is absent."""
     numbers = tuple(node.attributes.get(name) or (0,) * count)
     if len(numbers) != count:
         raise InvalidModelError(
@@ -102,4 +103,5 @@ _CONTROL: Mapping[str, tuple[int, tuple[str, ...], str, Callable[[Node], Setting
     "SequenceMap": (17, ("body",), "sequence_map", _of_map),
     "Scan": (9, ("body",), "scan", _of_scan),
 }
-"""By op: its first op set as a step, its graphs, its function and its settings."""
+"""For each control flow op: the first op set in which it can be a step, the names of its graphs,
+its function of the runtime, and a function that returns the settings."""

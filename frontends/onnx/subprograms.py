@@ -1,7 +1,7 @@
-"""Programs with graph breaks: ops whose result shapes depend on values.
+"""Subprograms of programs with graph breaks, at ops whose result shapes depend on values.
 
-The ops that can be computed before are the first subprogram; the op is a step; the ops that depend
-on it are the continuation, which is imported once the step has run.
+The ops that can be computed before the break are the first subprogram. The op itself is a step. The
+ops that depend on it are the continuation, which is imported once the step has run.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from tessella.support.sizes import Size, symbols_of
 
 @dataclass
 class Late:
-    """The nodes that do not belong to the first subprogram of a program."""
+    """The nodes that do not belong to the first subprogram of a program: steps and the
+    continuation."""
 
     steps: list[tuple[Node, Find | None]] = field(default_factory=list[tuple[Node, Find | None]])
     nodes: list[Node] = field(default_factory=list[Node])
     """The nodes of the continuation."""
     names: set[str] = field(default_factory=set[str])
-    """The results of steps and of the continuation."""
+    """The names of the results of steps and of the continuation."""
     repeated: set[str] = field(default_factory=set[str])
-    """Results of the continuation that the first subprogram computes too."""
+    """The names of results of the continuation that the first subprogram computes too."""
     types: dict[str, ValueInfo] = field(default_factory=dict[str, ValueInfo])
     """The known types of steps' results.
 
@@ -51,7 +52,7 @@ class Late:
     """
 
     def depends(self, node: Node) -> bool:
-        """Return whether a node reads later results."""
+        """Return whether a node reads results of steps or of the continuation."""
         return bool(self.names) and not self.names.isdisjoint(names_read(node))
 
     def add(self, node: Node) -> None:
@@ -67,10 +68,11 @@ class Late:
             self.types |= _types(node, find)
 
     def repeat(self, made: Mapping[str, Node], is_size: Callable[[str], bool]) -> None:
-        """Recompute size-like values in the continuation and in steps, so that their sizes are
-        symbolic there.
+        """Add the nodes that compute size-like values to the continuation and to the graphs of
+        steps which read these values, so that their sizes are symbolic there.
 
-        ``made`` maps results to nodes.
+        ``made`` maps results to nodes of the first subprogram; ``is_size`` tells whether a value is
+        size-like.
         """
         order = {name: i for i, name in enumerate(made)}
 
@@ -90,7 +92,7 @@ class Late:
             graph, again = inside.graph, makers(free_names(inside.graph))
             own = {v.name for v in graph.inputs}.union(*(node.outputs for node in graph.nodes))
             if not own.isdisjoint(name for x in again for name in (*x.outputs, *names_read(x))):
-                return inside  # these names stand for other values there
+                return inside  # the graph defines one of these names itself
             return replace(inside, graph=replace(graph, nodes=(*again, *graph.nodes)))
 
         again = makers(set[str]().union(*map(names_read, self.nodes)) - self.names)
@@ -102,9 +104,9 @@ class Late:
         ]
 
     def pack(self, name: str, value: Held) -> Mapping[str, Value]:
-        """Add a step that assembles a value which is not a tensor.
+        """Add a step that assembles ``value``, a sequence or an optional.
 
-        Returns what the first subprogram returns for it.
+        Returns the tensors that the first subprogram must return for it, by name.
         """
         if isinstance(value, Handed):
             return {}
@@ -117,14 +119,15 @@ class Late:
         return parts
 
     def reads(self) -> set[str]:
-        """Return the first subprogram's results that these nodes read."""
+        """Return the names of the results of the first subprogram that steps or the continuation
+        read."""
         steps = set[str]().union(*(names_read(node) for node, _ in self.steps))
         steps.update(*(names_inside(find) for _, find in self.steps))
         nodes = set[str]().union(*map(names_read, self.nodes)) - self.repeated
         return (steps | nodes) - self.names
 
     def holds_all(self, graph: Graph) -> bool:
-        """Return whether the continuation computes everything that a graph computes."""
+        """Return whether the continuation computes all live nodes of a graph."""
         made = {node.outputs for node in self.nodes}
         return all(
             n.outputs in made for n in live_nodes(graph.nodes, [v.name for v in graph.outputs])
@@ -152,10 +155,11 @@ def _types(node: Node, find: Find) -> Mapping[str, ValueInfo]:
 
 
 class Cutter:
-    """Creates the subprograms of a model.
+    """A factory of the subprograms of a model: the continuation, and the graphs that steps run.
 
-    ``source`` creates the source of a model. ``constants`` are known values; ``types`` are those of
-    values that the first subprogram takes and returns; ``elements`` are those of size-like values.
+    ``source`` creates a source of programs from a model. ``constants`` are known values; ``types``
+    are the types of values that the first subprogram takes and returns; ``elements`` are the
+    elements of its size-like inputs.
     """
 
     def __init__(
@@ -176,7 +180,8 @@ class Cutter:
         self._bounds = {symbol.name: Bounds(symbol.low, symbol.high) for symbol in symbols}
 
     def rest(self, late: Late, returned: Iterable[str]) -> Rest[Subprogram]:
-        """Return the continuation after the first subprogram, which returns these values."""
+        """Return the continuation after the first subprogram, which returns the values
+        ``returned``."""
         whole = self._model.graph
         self._types |= late.types
         made = {name for node in late.nodes for name in node.outputs} - late.repeated
@@ -205,7 +210,7 @@ class Cutter:
         return array
 
     def _subprogram(self, inside: Inside) -> Subprogram:
-        """Return a graph as a subprogram, whose captures become its last inputs."""
+        """Return a graph as a subprogram. The values that it captures become its last inputs."""
         graph = inside.graph
         free = sorted(free_names(graph))
         known = {name: self._constants[name] for name in free if name in self._constants}
@@ -226,7 +231,8 @@ class Cutter:
 
 
 def inlined(function: OnnxFunction, call: Node) -> list[Node]:
-    """Return the nodes of a function's body that replace a call of it."""
+    """Return the nodes that replace a call of a function: those of its body, with renamed
+    values."""
     names = dict(zip(function.outputs, call.outputs, strict=False))
     names |= dict(zip(function.inputs, call.inputs, strict=False))
     nodes = called_nodes(function, call)
@@ -249,7 +255,8 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def _graph_renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
-    """Return a graph that captures values under other names."""
+    """Return a graph that captures the same values under other names. ``names`` maps old to new
+    names."""
     taken = {name: names[name] for name in free_names(graph) & names.keys()}
     outputs = tuple(replace(v, name=taken.get(v.name, v.name)) for v in graph.outputs)
     nodes = tuple(_renamed(node, taken) for node in graph.nodes)

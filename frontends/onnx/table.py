@@ -128,7 +128,7 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page `docs/operators.md`."""
     rows = [_row(op, entries) for op, entries in ops.entries().items()]
     others = [op for op in op_names() if not ops.covers(op)]
     functions = function_ops()
@@ -143,7 +143,8 @@ def page() -> str:
 
 
 def _runs() -> dict[str, str]:
-    """Return what runs each op of `nn`, from the kernel registry."""
+    """Return the ops of `nn` as text, grouped by their kernels: native code, native code for all
+    floats except float64, or NumPy."""
     kernels.load()
     found: dict[str, list[str]] = {"native": [], "wide": [], "numpy": []}
     for op in Nn.operations:
@@ -159,7 +160,7 @@ def _kind(elements: Sequence[str] | None) -> str:
 
 
 def function_ops() -> list[str]:
-    """Return the ops that are imported as functions."""
+    """Return the names of the ONNX ops that are imported as function bodies."""
     return [op for op in op_names() if not ops.covers(op) and _is_function(op)]
 
 
@@ -170,7 +171,8 @@ def _row(op: str, entries: Sequence[VersionedConverter]) -> str:
 
 
 def _is_function(op: str) -> bool:
-    """Return whether ONNX defines the op by supported ones, for all types alike."""
+    """Return whether ONNX defines the op as a function of supported ops, or as a function that
+    depends on types."""
     newest = newest_opset()
     body, found = fixed_body(op, newest), schema(op, newest)
     if body is None:

@@ -1,4 +1,4 @@
-"""Tensors of a model: their types, shapes and data, checked before decoding."""
+"""The reader of a model's tensors: types, shapes and data are checked before decoding."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tessella.support.errors import InvalidModelError
 _NAMES = {"float": "float32", "double": "float64"}
 
 _AS_BITS = ("float16", "bfloat16")
-"""Types whose elements are stored as unsigned integers of their bits."""
+"""Types that a tensor's field stores as unsigned integers with the same bits."""
 
-# The fields that hold the elements of a tensor without raw data.
+# The protobuf field that holds the elements of a tensor without raw data, by element type.
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
     "float32": lambda t: t.float_data,
     "float64": lambda t: t.double_data,
@@ -32,7 +32,8 @@ _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
 
 
 def element_name(code: int) -> str:
-    """Return NumPy's name of an ONNX element type, or ONNX's own name if NumPy has none."""
+    """Return NumPy's name of an ONNX element type, or ONNX's own name if NumPy does not have the
+    type."""
     try:
         name = onnx.TensorProto.DataType.Name(code).lower()
     except ValueError:
@@ -48,13 +49,14 @@ def element_code(dtype: np.dtype[Any]) -> int:
 
 
 class TensorReader:
-    """Creates ``Tensor`` values from one model's protobuf tensors."""
+    """The reader that creates ``Tensor`` values from the protobuf tensors of one model."""
 
     def __init__(self, files: ExternalFiles) -> None:
         self._files = files
 
     def tensor(self, proto: onnx.TensorProto, where: str) -> Tensor:
-        """Return the tensor. Raises InvalidModelError if shape and data do not match."""
+        """Return a tensor from protobuf. Raises InvalidModelError if its data does not match its
+        shape."""
         type, shape = element_name(proto.data_type), checked_shape(proto.dims, where)
         name = checked_name(proto.name)
         if proto.HasField("segment"):
@@ -64,7 +66,8 @@ class TensorReader:
         return Tensor(name, type, shape, self._reader(proto, type, shape, where))
 
     def sparse(self, proto: onnx.SparseTensorProto, where: str) -> Tensor:
-        """Return the dense form of a sparse tensor, computed when it is read."""
+        """Return a sparse tensor from protobuf in dense form, which is computed when the tensor is
+        read."""
         values = self.tensor(proto.values, where)
         indices = self.tensor(proto.indices, where)
         shape = checked_shape(proto.dims, where)
@@ -91,14 +94,15 @@ class TensorReader:
         field = _FIELDS[type](proto)
         _check_size(len(field), math.prod(shape), "elements", where)
         array = np.array(field, np.uint64 if type.startswith("u") else None)
-        # unsafe: int32_data holds small integers, which are in range in well-formed files
+        # an unsafe cast, as int32_data also stores smaller integers, which are in range in
+        # well-formed files
         stored = np.dtype(np.uint16) if type in _AS_BITS else DTYPES[type]
         decoded = array.astype(stored, casting="unsafe").view(DTYPES[type]).reshape(shape)
         return lambda: decoded
 
 
 def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of a graph, nested ones included, whose data is in files."""
+    """Yield the tensors of a graph, and of graphs in its nodes, whose data is in files."""
     tensors = list(graph.initializer)
     for attribute in (a for node in graph.node for a in node.attribute):
         tensors += [attribute.t, *attribute.tensors]
@@ -108,14 +112,16 @@ def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def checked_name(text: object) -> str:
-    """Return a protobuf text, which is bytes if it is not UTF-8."""
+    """Return a string of the protobuf. Raises InvalidModelError if it is not UTF-8, in which case
+    protobuf returns bytes."""
     if not isinstance(text, str):
         raise InvalidModelError("a name in the model is not UTF-8", found=repr(text)[:80])
     return text
 
 
 def checked_shape(dims: Any, where: str) -> tuple[int, ...]:
-    """Return the shape of a tensor. Raises InvalidModelError for a negative dimension."""
+    """Return a tensor's dimensions as a shape. Raises InvalidModelError for a negative
+    dimension."""
     shape = tuple(int(dim) for dim in dims)
     if any(dim < 0 for dim in shape):
         raise InvalidModelError("a dimension is negative", where=where, found=str(list(shape)))
@@ -134,7 +140,7 @@ def _check_size(found: int, expected: int, unit: str, where: str) -> None:
 
 def _from_bytes(data: bytes | bytearray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     if dtype.kind == "b":
-        # Any byte but 0 and 1 would be a bool that is neither true nor false.
+        # any byte other than 0 is true; NumPy's bool allows only 0 and 1
         return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
     array = np.frombuffer(data, dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="), copy=False)

@@ -1,4 +1,5 @@
-"""Everything in a model that is not supported, found at once before anything is built."""
+"""The check of a model for unsupported inputs, types and ops, which finds all of them before
+anything is built."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ from tessella.support.errors import Unsupported
 
 
 def check(origin: Origin) -> list[Unsupported]:
-    """Return everything in a model that is not supported; an empty list if it can be imported.
+    """Return everything in a model that is not supported; an empty list if the model can be
+    imported.
 
-    Raises InvalidModelError for anything that is no model. A restriction on shapes shows only when
-    the model is imported for shapes.
+    Raises InvalidModelError if ``origin`` is not a valid model. Restrictions on shapes are checked
+    only when the model is imported for given shapes.
     """
     return unsupported(open_model(origin))
 
@@ -76,7 +78,8 @@ def _replaced_by(node: Node, opsets: Mapping[str, int]) -> OnnxFunction | None:
 
 
 def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
-    """Return the live nodes of a function's body within a call of it."""
+    """Return the nodes of a function's body that the outputs of a call depend on, with the
+    attributes of the call."""
     outer = {**function.defaults, **call.attributes}
     absent = {name for i, name in enumerate(function.inputs) if not call.gives(i)}
     nodes = [node.resolved(outer, f"{call.name}/", absent) for node in function.nodes]
@@ -85,8 +88,8 @@ def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
 
 
 def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
-    """Yield why a node that calls no function of the model is not supported, from the node
-    alone."""
+    """Yield the reasons why a node is not supported that follow from the node alone. The node must
+    not call a function of the model."""
     if node.domain:
         if ops.find_contributed(node) is None:
             yield _foreign(node)

@@ -1,6 +1,7 @@
-"""Rewrites of nodes of old op sets to the newest form, the only one that converters support.
+"""Rewrites of nodes of old op sets to the newest form, which is the only form that converters
+support.
 
-Squeeze-1 (x) {axes = [0]}  ->  Squeeze-13 (x, [0])
+    Squeeze-1 (x) {axes = [0]}  ->  Squeeze-13 (x, [0])
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ Finish = Callable[[Call, Value], Value]
 
 @dataclass(frozen=True)
 class Upgrade:
-    """How nodes of earlier versions become nodes of this one."""
+    """The rewrite of nodes of versions below ``before`` to the form of version ``before``."""
 
     before: int
     rewrite: Rewrite
     finish: dict[int, Finish] | None = None
-    """Converts results by index, given the node before its rewrite."""
+    """Functions that convert results, by the index of the result; each also takes the node before
+    the rewrite."""
 
 
 def convert(call: Call, version: int, converter: Converter) -> Results:
-    """Return the results of a node of some version, by the converter of the newest form."""
+    """Return the results of a node of version ``version``, by upgrading it and applying the
+    converter of the newest form."""
     done: list[tuple[Upgrade, Call]] = []
     for upgrade in (*_OF_ALL, *_UPGRADES.get(call.node.op, ())):
         if version < upgrade.before:
@@ -68,7 +71,8 @@ def _finished(finish: dict[int, Finish], old: Call, results: Results) -> Results
 
 
 def _dropped(*names: str) -> Rewrite:
-    """Drop attributes that have no effect, or request the only current behaviour."""
+    """Return a rewrite that drops attributes which have no effect, or which request the only
+    current behaviour."""
 
     def rewrite(call: Call) -> Call:
         given = [name for name in names if name in call.node.attributes]
@@ -78,7 +82,7 @@ def _dropped(*names: str) -> Rewrite:
 
 
 def _integers(**inputs: int) -> Rewrite:
-    """Turn attributes that hold integers into inputs at these indices."""
+    """Return a rewrite that turns attributes with integers into inputs at these indices."""
 
     def rewrite(call: Call) -> Call:
         found = {index: call.attribute(name) for name, index in inputs.items()}
@@ -89,8 +93,8 @@ def _integers(**inputs: int) -> Rewrite:
 
 
 def _numbers(**inputs: int) -> Rewrite:
-    """Turn attributes that hold a number into inputs at these indices, in the first input's
-    type."""
+    """Return a rewrite that turns attributes with a number into inputs at these indices, with the
+    element type of the first input."""
 
     def rewrite(call: Call) -> Call:
         found = {index: call.attribute(name) for name, index in inputs.items()}
@@ -113,7 +117,8 @@ def _pads(call: Call) -> Call:
 
 
 def _tile(call: Call) -> Call:
-    """A number of copies along one axis; both have the data's type."""
+    """Rewrite a Tile that has a number of copies and an axis to one with the number of copies along
+    each axis."""
     rank = call.x.rank
     count, axis = (int(call.static_number(i, name)) for i, name in ((1, "tiles"), (2, "axis")))
     axis = front_axis(axis, rank)
@@ -122,7 +127,8 @@ def _tile(call: Call) -> Call:
 
 
 def _equal_parts(call: Call) -> Call:
-    """Equal parts, if no sizes are given."""
+    """Rewrite a Split without sizes to one into equal parts. Raises ShapeError if they are not
+    equal."""
     if call.optional(1) is not None:
         return call
     size, count = call.x.shape[call.axis(call.x, default=0)], len(call.node.outputs)
@@ -135,7 +141,8 @@ def _equal_parts(call: Call) -> Call:
 
 
 def _broadcast(call: Call) -> Call:
-    """The right operand is aligned to the left one at ``axis``, if given."""
+    """Rewrite an op with the attribute ``broadcast``: the right operand is aligned to the left one
+    at the attribute ``axis``, if given."""
     lhs, rhs = call.operand(0), call.operand(1)
     if not call.flag("broadcast"):
         if lhs.shape != rhs.shape:
@@ -161,7 +168,8 @@ def _slope_of_channels(call: Call) -> Call:
 
 
 def _parameters_of_groups(call: Call) -> Call:
-    """A scale and bias per group become those of its channels."""
+    """Rewrite a GroupNormalization with a scale and a bias for each group to one with a scale and a
+    bias for each channel."""
     x, groups = call.x, call.integer("num_groups")
     check_groups(x, groups)
     each = (groups, x.shape[1] // groups)
@@ -173,9 +181,10 @@ def _parameters_of_groups(call: Call) -> Call:
 
 
 def _flat(call: Call) -> Call:
-    """The axis and all after it are treated as one."""
+    """Rewrite an op along all dimensions from ``axis`` on, together, to an op along the second axis
+    of a matrix."""
     x, axis = call.x, call.integer("axis")
-    # one past the last axis is allowed here
+    # here the axis may be one past the last
     axis = axis if axis == x.rank else front_axis(axis, x.rank)
     if math.prod(x.shape[axis + 1 :]) == 1 and axis < x.rank:
         return call.replaced(axis=axis)
@@ -195,7 +204,8 @@ def _second_axis(call: Call) -> Call:
 
 
 def _scales_of_image(call: Call) -> Call:
-    """Two numbers become one for each dimension."""
+    """Rewrite an Upsample with scales of height and width to one with a scale for each
+    dimension."""
     image = (call.number("height_scale"), call.number("width_scale"))
     scales = (1.0,) * (call.x.rank - 2) + image
     return call.replaced(scales=scales, height_scale=None, width_scale=None)
@@ -228,13 +238,14 @@ def _first_resize(call: Call) -> Call:
 
 
 def _dropout(call: Call) -> Call:
-    """The training flag becomes an input."""
+    """Rewrite a Dropout with the attribute ``is_test`` to one with an input for the training
+    mode."""
     trains = np.array(not call.flag("is_test"))
     return call.replaced({2: call.constant(trains)}, is_test=None)
 
 
 def _mask(old: Call, value: Value) -> Value:
-    """The mask has the data's type."""
+    """Return the mask of a Dropout in the element type of the data, as old versions have it."""
     return value.cast(old.x.dtype)
 
 
@@ -245,8 +256,8 @@ def _tested(call: Call) -> Call:
 
 
 def _statistics_of_elements(call: Call) -> Call:
-    """Without ``spatial``, each element of an image has its own statistics and becomes a
-    channel."""
+    """Rewrite a BatchNormalization without ``spatial``, in which each element of an image has its
+    own statistics: each element becomes a channel."""
     if call.flag("spatial", True) or call.x.rank < 3:
         return call.replaced(spatial=None)
     count = math.prod(call.x.shape[1:])

@@ -20,11 +20,12 @@ from tessella.support.errors import InvalidModelError
 _FOREIGN = "tessella.unchecked"
 _ONNX = ("", "ai.onnx")
 _MANY = 4096
-"""The number of elements from which a Constant is checked like a weight."""
+"""The number of elements above which a Constant counts as a weight in checks."""
 
 
 def check_names(model: Model) -> None:
-    """Raise InvalidModelError unless every value is defined once, and before its uses."""
+    """Raise InvalidModelError unless every value is defined once and before its uses, and every
+    tensor input has a shape."""
     _check_graph(model.graph, frozenset())
     for value in model.graph.free_inputs:
         if value.shape is None and value.type in DTYPES:
@@ -119,10 +120,11 @@ def _reaches(start: Node, goal: Node, nodes: Sequence[Node]) -> bool:
 
 
 def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere.
+    """Run ``onnx.checker`` on the model without its weights, which are checked elsewhere, and
+    return that model.
 
-    Unknown ops pass, as they are reported with all other unsupported ones. Returns the checked
-    model.
+    Unknown ops pass this check, because they are reported with all other unsupported ops. Raises
+    InvalidModelError.
     """
     if proto.ir_version > onnx.IR_VERSION:
         warnings.warn(
@@ -144,7 +146,8 @@ def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
-    """Return the model; untyped outputs take the types that ``onnx.shape_inference`` infers."""
+    """Return the model with types for outputs that it gives none: those that
+    ``onnx.shape_inference`` infers from ``skeleton``."""
     outputs = model.graph.outputs
     untyped = {value.name for value in outputs if value.type == UNKNOWN}
     if not untyped:
@@ -162,8 +165,8 @@ def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
 
 
 def _large(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    """Return a large Constant's elements: copying and checking them takes as long as reading a
-    weight."""
+    """Return the elements of a node that is a large Constant, which take as long to copy and check
+    as a weight; None for any other node."""
     is_constant = node.op_type == "Constant" and node.domain in _ONNX
     if not is_constant or [each.name for each in node.attribute] != ["value"]:
         return None
@@ -172,7 +175,7 @@ def _large(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _without_weights(whole: onnx.GraphProto) -> onnx.GraphProto:
-    """Return the graph with an input for each weight."""
+    """Return a graph in which weights and large constants are inputs."""
     graph = onnx.GraphProto(name=whole.name or "graph")
     graph.input.extend(whole.input)
     graph.output.extend(whole.output)
@@ -200,14 +203,14 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         if output.type.WhichOneof("value") is None:
             output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if output.type.HasField("tensor_type"):
-            # the checker requires a type and a shape, which nothing else needs
+            # the checker requires a type and a shape of each output, which tessella does not need
             output.type.tensor_type.shape.SetInParent()
     for tensor in external_tensors(graph):
-        # the checker would look for the file in the working directory
+        # the checker would look for the tensor's data file in the working directory
         tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=1, dims=[0]))
     skeleton = onnx.ModelProto(ir_version=min(proto.ir_version, onnx.IR_VERSION), graph=graph)
     skeleton.opset_import.extend(proto.opset_import)
-    if proto.opset_import:  # IR versions 1 and 2 have none
+    if proto.opset_import:  # models of IR versions 1 and 2 have no op sets
         skeleton.opset_import.append(onnx.helper.make_opsetid(_FOREIGN, 1))
     skeleton.functions.extend(proto.functions)
     return skeleton

@@ -1,12 +1,13 @@
-"""The classes and functions of ONNX Runtime's Python package that programs use, on our models.
+"""The classes and functions of ONNX Runtime's Python package that programs commonly use, for
+tessella's models.
 
     import tessella as ort
-
     session = ort.InferenceSession("model.onnx", options, providers=["CPUExecutionProvider"])
     [y] = session.run(None, {"x": x})
 
-Options without an effect here are ignored, and a warning under the logger `tessella.session` names
-them. Methods without a meaning here raise OptionError. `InferenceSession.model` is our model.
+Options without an effect in tessella are ignored, and a warning of the logger `tessella.session`
+names them. Methods that tessella does not support raise OptionError. `InferenceSession.model` is
+the tessella model.
 """
 
 from __future__ import annotations

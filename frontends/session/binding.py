@@ -1,4 +1,4 @@
-"""``IOBinding``: inputs and outputs of a session that are named once for many runs."""
+"""``IOBinding``: inputs and outputs of a session that are bound once for many runs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ Array = npt.NDArray[Any]
 
 
 class IOBinding:
-    """The inputs and outputs of runs, by name; ``InferenceSession.io_binding`` makes one.
+    """The bound inputs and outputs of a session's runs, by name; ``InferenceSession.io_binding``
+    creates an object.
 
-    Native code reads and writes the memory that is bound, without a copy. Arrays for outputs are
-    C-contiguous, and share no memory with inputs.
+    Native code reads and writes the bound memory without a copy. Arrays for outputs must be
+    C-contiguous, and must not share memory with inputs.
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        """Bind nothing yet."""
+        """Create a binding of a session without inputs and outputs."""
         self.session = session
         self.inputs: dict[str, Any] = {}
-        """Arrays and lists by the names of inputs."""
+        """The bound inputs by name: arrays, and lists of arrays."""
         self.outputs: dict[str, Array | None] = {}
-        """Arrays by the names of outputs; None for one that a run makes."""
+        """The arrays that runs write outputs into, by name; None for an output for which a run
+        allocates an array."""
         self.results: list[OrtValue] = []
         """The outputs of the last run, in the order in which they were bound."""
 
@@ -43,7 +45,7 @@ class IOBinding:
         name : str
             The name of the input.
         arr_on_cpu : ndarray
-            The array, which each run reads anew.
+            The array, which every run reads again.
 
         Raises
         ------
@@ -97,7 +99,7 @@ class IOBinding:
         name : str
             The name of the input.
         ortvalue : OrtValue
-            The value, which each run reads anew.
+            The value, which every run reads again.
 
         Raises
         ------
@@ -115,7 +117,7 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Let runs compute an output, at an address where one is given.
+        """Let runs compute an output, into the memory at an address if one is given.
 
         Parameters
         ----------
@@ -191,11 +193,11 @@ class IOBinding:
         return [_copied(each.value) for each in self.results]
 
     def clear_binding_inputs(self) -> None:
-        """Bind no inputs."""
+        """Remove all inputs from the binding."""
         self.inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Bind no outputs."""
+        """Remove all outputs from the binding."""
         self.outputs.clear()
 
     def synchronize_inputs(self) -> None:

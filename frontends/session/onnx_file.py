@@ -21,7 +21,7 @@ Origin = str | os.PathLike[str] | bytes
 Array = npt.NDArray[Any]
 
 _FIRST_OVERRIDABLE = 4
-"""The IR version from which an initializer that is an input is a default value."""
+"""The first IR version in which an initializer that is also an input is a default value."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def metadata(origin: Origin) -> ModelMetadata:
 
 
 def sizes_by_denotation(origin: Origin, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes by the names of dimensions, for sizes by denotation. Raises OptionError for a
+    """Return sizes of dimensions by name, for sizes by denotation. Raises OptionError for a
     denotation that the model does not have."""
     found: dict[str, int] = {}
     known: set[str] = set()
@@ -72,7 +72,8 @@ def sizes_by_denotation(origin: Origin, sizes: Mapping[str, int]) -> dict[str, i
 
 
 def overridable(origin: Origin) -> list[ValueInfo]:
-    """The initializers that are inputs too, which callers may give; none before IR version 4."""
+    """Return the initializers that are also inputs, whose values callers may replace; none before
+    IR version 4."""
     from tessella.frontends.onnx.external import ExternalFiles
     from tessella.frontends.onnx.parse import parse_model
 
@@ -85,8 +86,9 @@ def overridable(origin: Origin) -> list[ValueInfo]:
 
 
 def changed(origin: Origin, values: Mapping[str, Array], given: Set[str]) -> onnx.ModelProto:
-    """The model with other values of some initializers, and others as inputs. Raises OptionError
-    for an initializer that it does not have, or that has another type or shape."""
+    """Return the model with the ``values`` of some initializers replaced, and the initializers
+    ``given`` as mere inputs. Raises OptionError for an initializer in ``values`` that the model
+    does not have, or that has another type or shape."""
     model = _loaded(origin)
     known = {each.name: each for each in model.graph.initializer}
     for name, array in values.items():
@@ -118,12 +120,13 @@ def _replace(tensor: onnx.TensorProto, array: Array) -> None:
 
 
 def _loaded(origin: Origin) -> onnx.ModelProto:
-    """The checked model, with all external data."""
+    """Return the checked model as protobuf, with all external data read into it."""
     from tessella.frontends.onnx import load_model
 
     return load_model(origin)
 
 
 def with_sizes(info: ValueInfo, sizes: Mapping[str, int]) -> ValueInfo:
-    """An input or output with the sizes of some dimensions."""
+    """Return the description of an input or output with sizes in place of the names of some
+    dimensions."""
     return replace(info, shape=tuple(sizes.get(str(d), d) for d in info.shape))

@@ -39,7 +39,8 @@ class ExecutionOrder(IntEnum):
 
 
 class _Named:
-    """Attributes that are fields; any other one is an error."""
+    """A base of dataclasses that raise AttributeError when an attribute that is not a field is
+    set."""
 
     def __setattr__(self, name: str, value: object) -> None:
         known = [each.name for each in fields(self)]  # pyright: ignore[reportArgumentType]
@@ -58,7 +59,7 @@ class SessionOptions(_Named):
     """
 
     intra_op_num_threads: int = 0
-    """How many threads run the model; 0 is our default (docs/threads.md)."""
+    """The number of threads that run the model; 0 is tessella's default (docs/threads.md)."""
     inter_op_num_threads: int = 0
     execution_mode: int = ExecutionMode.ORT_SEQUENTIAL
     execution_order: int = ExecutionOrder.DEFAULT
@@ -82,7 +83,7 @@ class SessionOptions(_Named):
     initializers: dict[str, OrtValue] = field(default_factory=dict[str, OrtValue])
     """Values that replace initializers of the model (``add_initializer``)."""
     entries: dict[str, str] = field(default_factory=dict[str, str])
-    """Entries by key (``add_session_config_entry``)."""
+    """Configuration entries by key (``add_session_config_entry``), which have no effect."""
     providers: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Options of execution providers by name (``add_provider``)."""
 
@@ -150,7 +151,7 @@ class SessionOptions(_Named):
         self.initializers.update(zip(names, ortvalues, strict=True))
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry, which is ignored.
+        """Store a configuration entry of the session, which has no effect.
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ class SessionOptions(_Named):
         self.entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
-        """Return the value of an entry.
+        """Return the value of a configuration entry of the session.
 
         Parameters
         ----------
@@ -226,13 +227,13 @@ class RunOptions(_Named):
     logid: str = ""
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
-    """Whether runs with these options end with an ExecutionError. One that has begun finishes its
+    """Whether runs with these options end with an ExecutionError. A run that has begun finishes its
     computation first, and its results are dropped."""
     entries: dict[str, str] = field(default_factory=dict[str, str])
-    """Entries by key (``add_run_config_entry``)."""
+    """Configuration entries by key (``add_run_config_entry``), which have no effect."""
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry, which is ignored.
+        """Store a configuration entry of runs, which has no effect.
 
         Parameters
         ----------
@@ -244,7 +245,7 @@ class RunOptions(_Named):
         self.entries[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
-        """Return the value of an entry.
+        """Return the value of a configuration entry of runs.
 
         Parameters
         ----------
@@ -275,7 +276,7 @@ def _entry(entries: Mapping[str, str], key: str, where: str) -> str:
 
 
 def check_not_ended(options: object) -> None:
-    """Raise ExecutionError if the options terminate the run."""
+    """Raise ExecutionError if the run options have ``terminate=True``."""
     if getattr(options, "terminate", False):
         raise ExecutionError(
             "the run was ended, as its options have terminate=True",
@@ -298,12 +299,15 @@ _IGNORED: Mapping[str, str] = {
     "log_verbosity_level": "the level is that of the logger `tessella`",
     "only_execute_path_to_fetches": "a run computes all outputs",
 }
-"""Reasons why options have no effect. ``use_deterministic_compute`` asks for what every run does:
-results are deterministic."""
+"""The reason why each option without an effect has none, by option.
+
+``use_deterministic_compute`` is not among them: all results are deterministic, as it requests.
+"""
 
 
 def ignored(options: object) -> Iterator[str]:
-    """Yield the changed options of a session or run that have no effect."""
+    """Yield the options of a session or run that differ from their defaults but have no effect,
+    with the reasons."""
     defaults = RunOptions() if hasattr(options, "terminate") else SessionOptions()
     for name, why in _IGNORED.items():
         value, default = getattr(options, name, None), getattr(defaults, name, None)
@@ -315,14 +319,15 @@ def ignored(options: object) -> Iterator[str]:
 
 
 def _plain(value: Any, default: object) -> object:
-    """Convert an option of ONNX Runtime; its enums have the same numbers."""
+    """Return an option's value as an integer if the default is one: the enums of ONNX Runtime have
+    the same numbers."""
     return int(value) if isinstance(default, int) else value
 
 
 def ignored_providers(
     providers: Sequence[str | tuple[str, Mapping[str, Any]]], options: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield the execution providers and their options that have no effect."""
+    """Yield descriptions of the execution providers, and of their options, that have no effect."""
     names = [each if isinstance(each, str) else each[0] for each in providers]
     beside = [each[1] for each in providers if not isinstance(each, str)]
     yield from (f"the provider {name} (there is the {CPU} alone)" for name in names if name != CPU)

@@ -6,11 +6,12 @@ from tessella.support.errors import OptionError
 
 CPU = "CPUExecutionProvider"
 _LEVELS = (10, 20, 30, 40, 50)
-"""The levels of ``logging`` by ONNX Runtime's number: verbose, info, warning, error, fatal."""
+"""The levels of ``logging`` in the order of ONNX Runtime's severities: verbose, info, warning,
+error, fatal."""
 
 
 def get_available_providers() -> list[str]:
-    """Return the one execution provider that there is, the CPU.
+    """Return the available execution providers: only the CPU.
 
     Returns
     -------
@@ -21,7 +22,7 @@ def get_available_providers() -> list[str]:
 
 
 def get_all_providers() -> list[str]:
-    """Return the one execution provider that there is, the CPU.
+    """Return all known execution providers: only the CPU.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def set_default_logger_severity(severity: int) -> None:
     """
     if severity not in range(len(_LEVELS)):
         raise OptionError("unknown severity", expected="a number from 0 to 4", found=repr(severity))
-    import logging  # the import is slow
+    import logging  # the import of logging is slow
 
     logging.getLogger("tessella").setLevel(_LEVELS[severity])
 

@@ -22,18 +22,20 @@ Event = Mapping[str, object]
 
 
 class Recording:
-    """The events of a session since the profile began; recorded runs are serialised."""
+    """The recorded events of a session since the profile began. Recorded runs wait for each
+    other."""
 
     def __init__(self, prefix: str) -> None:
         self.began = time.time_ns()
-        """The start, in nanoseconds since 1970."""
+        """The time at which the profile began, in nanoseconds since 1970."""
         self._prefix = prefix
         self._zero = now()
         self._events: list[Event] = []
         self._lock = fork.Lock()
 
     def initialized(self) -> None:
-        """Record the end of compilation or loading."""
+        """Record the initialization of the session, its compilation or loading, as an event that
+        began with the profile."""
         self._add("session_initialization", "Session", 0.0, self._elapsed(), 0, {})
 
     def run(
@@ -43,7 +45,8 @@ class Recording:
         feeds: Mapping[str, npt.ArrayLike],
         out: Out | None,
     ) -> list[Array]:
-        """Run, record, and return the outputs. Compilations in the run are recorded as one span."""
+        """Run a model, record its activity as events, and return its outputs. Compilations in the
+        run are recorded as one event."""
         with self._lock:
             start = self._elapsed()
             results, spans = model.run_traced(names, feeds, out=out)
@@ -53,7 +56,8 @@ class Recording:
         return results
 
     def write(self) -> str:
-        """Write the file and return its name. Raises OptionError if that fails."""
+        """Write the events as a trace file, and return the name of the file. Raises OptionError if
+        that fails."""
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
         path = f"{self._prefix}_{stamp}_{time.time_ns() // 1_000_000 % 1000:03}.json"
         try:
@@ -71,7 +75,7 @@ class Recording:
             yield from self._events
 
     def _elapsed(self) -> float:
-        """Return the microseconds since the start."""
+        """Return the microseconds since the profile began."""
         return (now() - self._zero) / 1e3
 
     def _add_span(self, span: Activity, start: float) -> None:

@@ -24,7 +24,7 @@ OptionError
 
 
 def refused(name: str, hint: str) -> Callable[..., NoReturn]:
-    """Return a method of this name that raises OptionError with a hint."""
+    """Return a method called ``name`` that raises OptionError with a hint."""
 
     def method(*_: object, **__: object) -> NoReturn:
         raise OptionError(f"tessella has no {name!r} of ONNX Runtime", hint=hint)
@@ -35,7 +35,8 @@ def refused(name: str, hint: str) -> Callable[..., NoReturn]:
 
 
 def check_device(device_type: str, where: str) -> None:
-    """Raise OptionError for memory of another device than the CPU."""
+    """Raise OptionError if ``device_type`` is not the CPU; ``where`` names the method in the
+    message."""
     if device_type.lower() != "cpu":
         raise OptionError(
             "there is the memory of the CPU alone",

@@ -48,7 +48,7 @@ class NodeArg:
     type: str
     """The type, such as ``tensor(float)``."""
     shape: list[int | str | None]
-    """The sizes of the dimensions: numbers, names, and None for one without a name."""
+    """The size of each dimension: a number, a name, or None for an unknown size without a name."""
 
     @staticmethod
     def of(info: ValueInfo) -> NodeArg:
@@ -97,7 +97,7 @@ class InferenceSession:
     Raises
     ------
     InvalidModelError
-        If the file is no model, or breaks the rules of its format.
+        If the file is not a model, or breaks the rules of its format.
     UnsupportedError
         If parts of the model are not supported; ``issues`` lists all of them.
     OptionError
@@ -127,7 +127,7 @@ class InferenceSession:
         self._prepares = prepare
         self.model: Model = self._opened(frozenset())
         self._overriding: dict[frozenset[str], Model] = {}
-        """Models that have initializers as inputs, by the names of these."""
+        """Models in which some initializers are inputs, by the names of these initializers."""
         self._inputs = [with_sizes(info, self._sizes) for info in self.model.inputs]
         self._outputs = [with_sizes(info, self._sizes) for info in self.model.outputs]
         self._has_warned = False
@@ -247,7 +247,7 @@ class InferenceSession:
         def answer() -> None:
             try:
                 found, error = self.run(output_names, input_feed, run_options), ""
-            except Exception as failure:  # any exception: the callback must learn of it
+            except Exception as failure:  # of any class, as the callback reports it
                 found, error = list[Array](), str(failure) or type(failure).__name__
             callback(found, user_data, error)
 
@@ -284,7 +284,7 @@ class InferenceSession:
         return [NodeArg.of(info) for info in self._outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the initializers that are inputs too: a run may give other values for them.
+        """Return the initializers that are also inputs: a run may pass other values for them.
 
         Returns
         -------
@@ -294,7 +294,7 @@ class InferenceSession:
         return [NodeArg.of(info) for info in self._overridable]
 
     def get_modelmeta(self) -> ModelMetadata:
-        """Return what the ONNX file says of itself.
+        """Return the metadata of the ONNX file.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class InferenceSession:
         return onnx_file.metadata(self._origin)
 
     def get_session_options(self) -> SessionOptions:
-        """Return the options that were given.
+        """Return the options with which the session was created.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class InferenceSession:
         return self._options
 
     def get_providers(self) -> list[str]:
-        """Return the one execution provider that there is, the CPU.
+        """Return the only execution provider, the CPU.
 
         Returns
         -------
@@ -353,13 +353,13 @@ class InferenceSession:
         return {CPU: {}}
 
     def enable_fallback(self) -> None:
-        """Do nothing: there is no other execution provider to fall back to."""
+        """Do nothing, as the CPU is the only execution provider."""
 
     def disable_fallback(self) -> None:
-        """Do nothing: there is no other execution provider to fall back to."""
+        """Do nothing, as the CPU is the only execution provider."""
 
     def get_profiling_start_time_ns(self) -> int:
-        """Return when the profile begins.
+        """Return the time at which the profile began.
 
         Returns
         -------
@@ -369,7 +369,7 @@ class InferenceSession:
         return 0 if self._recording is None else self._recording.began
 
     def end_profiling(self) -> str:
-        """Write what runs did so far as a trace in Chrome's format, and end the profile.
+        """Write the recorded runs as a trace in Chrome's format, and end the profile.
 
         Returns
         -------
@@ -425,8 +425,8 @@ class InferenceSession:
         return [] if _is_artifact(self._origin) else onnx_file.overridable(self._origin)
 
     def _serving(self, feeds: Mapping[str, npt.ArrayLike]) -> Model:
-        """Return the model for these inputs: the default one, or one that has initializers as
-        inputs."""
+        """Return the model that runs these inputs: the default model, or one in which some
+        initializers are inputs."""
         if len(feeds) <= len(self._inputs):
             return self.model
         given = frozenset(i.name for i in self._overridable if i.name in feeds)
@@ -437,7 +437,7 @@ class InferenceSession:
         return self._overriding[given]
 
     def _opened(self, given: frozenset[str]) -> Model:
-        """Compile or load the model, with these initializers as inputs."""
+        """Compile or load the model. The initializers ``given`` become inputs."""
         threads = self._options.intra_op_num_threads or None
         values = {
             name: value.numpy()
@@ -452,7 +452,7 @@ class InferenceSession:
             if isinstance(origin, bytes):
                 return loaded.from_bytes(origin, threads)
             return loaded.load(origin, threads=threads)
-        # artifacts need no compiler
+        # imported here, as artifacts need no compiler
         from pathlib import Path
 
         from tessella.frontends.compile import compile
@@ -479,8 +479,8 @@ class InferenceSession:
         return {**onnx_file.sizes_by_denotation(self._origin, denoted), **named}
 
     def _check_sizes(self, feeds: Mapping[str, npt.ArrayLike]) -> None:
-        """Raise InputError if an array's size differs from the one that options fix. An artifact's
-        programs may serve other sizes."""
+        """Raise InputError if a size of an input differs from the size that options fix, as the
+        programs of an artifact may accept other sizes."""
         if not self._sizes:
             return
         for info in self._inputs:
@@ -494,7 +494,8 @@ class InferenceSession:
                 )
 
     def _prepare(self) -> None:
-        """Compile for the sizes of dimensions that options fix."""
+        """Compile the model ahead of calls if the options fix all sizes of the inputs that are not
+        numbers already. Raises OptionError for dimensions that the model does not have."""
         sizes = self._sizes
         if not sizes:
             return

@@ -17,7 +17,7 @@ from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
 ElementType = npt.DTypeLike | int
-"""A dtype, or ONNX's number of an element type."""
+"""A dtype, or the number of an element type in ONNX's ``TensorProto``."""
 
 _NUMBERS: Mapping[str, int] = {
     "float32": 1,
@@ -38,13 +38,13 @@ _NUMBERS: Mapping[str, int] = {
 
 
 class OrtValue:
-    """A tensor, a sequence of tensors, or nothing, in the memory of the CPU.
+    """A value of a session in the memory of the CPU: a tensor, a sequence of tensors, or None.
 
-    A tensor shares its memory with the array that it was made of.
+    A tensor shares its memory with the array from which it was created.
     """
 
     def __init__(self, value: Any) -> None:
-        """Make a value of an array, of a list of arrays, or of None."""
+        """Create a value from an array, a list of arrays, or None."""
         self.value: Any = value
 
     @classmethod
@@ -272,7 +272,7 @@ class OrtValue:
         return isinstance(self.value, list)
 
     def is_sparse_tensor(self) -> bool:
-        """Return whether the value is a sparse tensor, which none is.
+        """Return False, as no value is a sparse tensor.
 
         Returns
         -------
@@ -282,7 +282,7 @@ class OrtValue:
         return False
 
     def has_value(self) -> bool:
-        """Return whether an optional has a value.
+        """Return whether the value is not None.
 
         Returns
         -------
@@ -328,7 +328,8 @@ class OrtValue:
 
 
 def dtype_of(element_type: ElementType) -> np.dtype[Any]:
-    """Return the dtype of a dtype, or of ONNX's number of an element type. Raises InputError."""
+    """Return the dtype for a dtype-like object, or for the number of an element type in ONNX.
+    Raises InputError."""
     if isinstance(element_type, int):
         names = {number: name for name, number in _NUMBERS.items()}
         if element_type not in names:
@@ -345,14 +346,15 @@ def dtype_of(element_type: ElementType) -> np.dtype[Any]:
 
 
 def array_at(address: int, element_type: ElementType, shape: Sequence[int]) -> Array:
-    """Return the array at an address, which must stay valid. Raises InputError for a wrong type."""
+    """Return an array that uses the memory at an address, which must stay valid. Raises InputError
+    for an unsupported element type."""
     dtype = dtype_of(element_type)
     memory = (ctypes.c_byte * (prod(shape) * dtype.itemsize)).from_address(address)
     return np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))
 
 
 def plain_feeds(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the inputs as arrays and lists."""
+    """Return the inputs of a run with each ``OrtValue`` replaced by its array or list of arrays."""
     if not any(isinstance(value, OrtValue) for value in feeds.values()):
         return feeds
     return {name: _plain(value) for name, value in feeds.items()}

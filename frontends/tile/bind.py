@@ -1,5 +1,5 @@
-"""A program for arguments of certain shapes and types: the shape and type of every tensor, and
-every contraction in normal form."""
+"""Binding of a program to argument shapes and types: it determines the shape and type of every
+tensor, and the normal form of every contraction."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ from tessella.support.sizes import Expr as OpenSize
 from tessella.support.sizes import Size, bounds_of
 
 MAX_BYTES = 16 << 30
-"""Limit on the size of a tensor, by the least sizes of its dynamic dimensions."""
+"""Limit on the size of a tensor in bytes, computed from the least sizes of its dynamic
+dimensions."""
 
 
 @dataclass(frozen=True)
 class BoundContraction:
-    """A contraction with known forms, sizes and types."""
+    """A contraction whose index forms, sizes and types are known."""
 
     name: str
     spec: TensorSpec
@@ -70,21 +71,22 @@ class BoundContraction:
     combination: str
     inputs: tuple[str, ...]
     compared: DType
-    """The type that the combination's operands are converted to; for `?`, the first two."""
+    """The type that operands of the combination are converted to: all operands, or for `?` the
+    first two."""
     normal: Normal | None
-    """None if no point is valid."""
+    """The normal form of the indices and constraints; None if no point is valid."""
     default: str | None
     label: str
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors that it reads."""
+        """The names of the tensors that the contraction reads."""
         return (*self.inputs, *((self.default,) if self.default is not None else ()))
 
 
 @dataclass(frozen=True)
 class BoundMap:
-    """An elementwise assignment."""
+    """An elementwise assignment whose shapes and types are known."""
 
     name: str
     scalars: Scalars
@@ -96,16 +98,16 @@ class BoundMap:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors that it reads."""
+        """The names of the tensors that the assignment reads."""
         return self.scalars.reads
 
 
 @dataclass(frozen=True)
 class BoundScan:
-    """A function that runs for each iteration of a scan."""
+    """A scan whose shapes and types are known: a loop around the program ``body``."""
 
     results: Mapping[str, TensorSpec]
-    """The last carried tensors, and the sequences."""
+    """The specs of the results by name: the last carried tensors, then the output sequences."""
     body: BoundProgram
     loop: Loop
     reads: tuple[str, ...]
@@ -114,7 +116,7 @@ class BoundScan:
 
 @dataclass(frozen=True)
 class BoundFunction:
-    """A function of whole tensors."""
+    """A call of a function of whole tensors whose shapes and types are known."""
 
     name: str
     spec: TensorSpec
@@ -125,7 +127,7 @@ class BoundFunction:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors that it reads."""
+        """The names of the tensors that the function reads."""
         return self.inputs
 
 
@@ -134,7 +136,7 @@ BoundStatement = BoundTensor | BoundScan
 
 
 def results_of(statement: BoundStatement) -> Mapping[str, TensorSpec]:
-    """Return the tensors that a statement defines."""
+    """Return the names and specs of the tensors that a statement defines."""
     if isinstance(statement, BoundScan):
         return statement.results
     return {statement.name: statement.spec}
@@ -142,7 +144,7 @@ def results_of(statement: BoundStatement) -> Mapping[str, TensorSpec]:
 
 @dataclass(frozen=True)
 class BoundProgram:
-    """A program, or a step of one, for arguments of given shapes and types."""
+    """A program, or the function of a scan, for arguments of given shapes and types."""
 
     inputs: Mapping[str, TensorSpec]
     statements: tuple[BoundStatement, ...]
@@ -151,13 +153,13 @@ class BoundProgram:
 
     @property
     def tensors(self) -> Mapping[str, TensorSpec]:
-        """The specs of its tensors by name."""
+        """The specs of the program's inputs and of all tensors that it defines, by name."""
         given = (results_of(statement) for statement in self.statements)
         return dict(chain(self.inputs.items(), *(each.items() for each in given)))
 
     @property
     def specs(self) -> Iterator[TensorSpec]:
-        """Yield the specs of all tensors, steps included."""
+        """The specs of all tensors, including those of the functions of scans."""
         yield from self.tensors.values()
         for statement in self.statements:
             if isinstance(statement, BoundScan):
@@ -165,7 +167,7 @@ class BoundProgram:
 
 
 def bind(function: TileFunction, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
-    """Bind the inputs to arrays of these shapes and types. Raises TileError."""
+    """Bind a program to arrays of these shapes and types. Raises TileError."""
     binder = _Binder(source)
     for parameter, spec in zip(function.inputs, specs, strict=True):
         binder.input(parameter, spec)
@@ -180,7 +182,7 @@ def bind(function: TileFunction, source: Source, specs: Sequence[TensorSpec]) ->
 
 
 def check_type(parameter: Input, dtype: DType, source: Source) -> None:
-    """Raise TileError for arrays of a type that an input cannot have."""
+    """Raise TileError if arrays of type ``dtype`` cannot be passed for an input."""
     if not supported(dtype):
         raise source.error(
             f"there is no native code for the type of the input {parameter.name.name!r}",
@@ -196,7 +198,7 @@ class _Binder:
     source: Source
     scope: dict[str, Value] = field(default_factory=dict[str, Value])
     sized_by: dict[str, str] = field(default_factory=dict[str, str])
-    """The input that determines each dimension's size."""
+    """The name of the first input that has each dimension, by the name of the dimension."""
 
     def input(self, parameter: Input, spec: TensorSpec) -> None:
         name = parameter.name
@@ -227,7 +229,8 @@ class _Binder:
             )
 
     def statement(self, statement: Statement) -> Sequence[BoundStatement]:
-        """Return what is to be computed: nothing for a number."""
+        """Bind a statement, and put its results into scope. Returns the bound statements; none if
+        it defines a number."""
         found: list[BoundStatement] = []
         for bound in self._bound(statement):
             for name, spec in results_of(bound).items():
@@ -237,7 +240,8 @@ class _Binder:
         return found
 
     def _bound(self, statement: Statement) -> Iterator[BoundStatement]:
-        """Yield statements one by one: each one's results are in scope when the next is bound."""
+        """Yield the bound statements of a statement. The results of each must be in scope before
+        the next one is requested."""
         match statement:
             case Contraction():
                 yield self._contraction(statement)
@@ -249,10 +253,10 @@ class _Binder:
     # ** assignments **
 
     def _assignment(self, statement: Assignment) -> Iterator[BoundStatement]:
-        """Yield a statement for each function of whole tensors, and one for the expression of their
-        results."""
+        """Yield a bound statement for each function of whole tensors in an assignment, and one for
+        the expression of their results."""
         name, label = statement.name.name, statement.label
-        parts = (f"{name}.{i}" for i in count(1))  # names that a program cannot contain
+        parts = (f"{name}.{i}" for i in count(1))  # the grammar has no names with dots
         stack: list[Expr] = []
         for node in postorder(statement.value):
             made = node
@@ -274,8 +278,8 @@ class _Binder:
     def _applied(
         self, node: Apply, target: str, parts: Iterator[str], label: str
     ) -> Generator[BoundStatement, None, Name]:
-        """Bind a function of whole tensors, naming its nameless arguments. Returns its result's
-        name."""
+        """Yield the bound statements of a call of a function of whole tensors, and of its arguments
+        that are expressions. Returns the name of its result."""
         function = TENSOR_FUNCTIONS[node.function]
         inputs: list[str] = []
         for argument in node.arguments[: function.tensors]:
@@ -309,7 +313,8 @@ class _Binder:
         return Name(target, node.span)
 
     def number(self, output: Name) -> BoundMap | None:
-        """Return the statement that turns a number into an output tensor."""
+        """Return the statement that makes an output that is a number into a tensor; None if the
+        output is a tensor already."""
         value = self.scope[output.name]
         if isinstance(value, TensorSpec):
             return None
@@ -320,7 +325,8 @@ class _Binder:
         return BoundMap(output.name, scalars, output.name)
 
     def _check_size(self, name: str, span: Span, spec: TensorSpec) -> None:
-        # a dimension counts even if another one is 0; the least size of a dynamic one counts
+        # each dimension counts, even if another one is 0; a dynamic dimension counts with its least
+        # size
         least = [max(0, bounds_of(size)[0]) for size in spec.shape]
         size = max(math.prod(least), *least, 0) * spec.dtype.itemsize
         if size > MAX_BYTES or len(spec.shape) > MAX_RANK:
@@ -355,7 +361,7 @@ class _Binder:
         return [BoundScan(results, body, loop, reads, statement.label)]
 
     def _steps(self, statement: Scan) -> Size:
-        """Return the common length of the sequences."""
+        """Return the common length of the sequences of a scan. Raises TileError if they differ."""
         first, *_ = shapes = [self._tensor(each.name).shape for each in statement.sequences]
         for sequence, shape in zip(statement.sequences, shapes, strict=True):
             if not shape or differs(shape[0], first[0]):
@@ -383,8 +389,8 @@ class _Binder:
     def _no_steps(
         self, statement: Scan, results: Mapping[str, TensorSpec]
     ) -> Sequence[BoundStatement]:
-        """Bind a scan without iterations: carried tensors keep their initial values; sequences are
-        empty."""
+        """Bind a scan without iterations: carried tensors keep their initial values, and output
+        sequences are empty."""
         bound: list[BoundStatement] = []
         for (name, spec), first in zip_longest(results.items(), statement.carried):
             value = constant(0) if first is None else evaluate(first, self.scope, self.source)
@@ -420,7 +426,8 @@ class _Binder:
         return spec
 
     def _types(self, statement: Contraction, dtypes: Sequence[DType]) -> tuple[DType, DType]:
-        """Return the type that is combined, and the result's type."""
+        """Return the type that the combination converts its operands to, and the type of the
+        result."""
         match statement.combination:
             case "?":
                 return common_dtype(dtypes[:2]), dtypes[2]
@@ -521,7 +528,8 @@ class _Binder:
         )
 
     def _ambiguous(self, statement: Contraction, output: Sequence[Affine]) -> TileError:
-        """Return the error for an `=` with several points for one output element."""
+        """Return the error for a contraction with `=` in which several points write the same output
+        element."""
         names = names_of(output)
         rest = [node.name for node in _indices(statement) if node.name not in names]
         name = rest[0] if rest else names[0]

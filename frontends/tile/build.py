@@ -1,8 +1,7 @@
-"""The IR of a bound program: one `tile.kernel`, and an `@main` that calls it.
+"""The builder of the IR of a bound program: a `tile.kernel`, and an `@main` that calls it.
 
-A scan is an `nn.scan` around a function of its own, between kernels of what is before and after it.
-
-The module is at the stage `placed`: there is nothing to pick, all tensors are row-major.
+A scan becomes an `nn.scan` around a function, with kernels for the statements before and after it.
+The module is at the stage `placed`: no kernels have to be picked, and all tensors are row-major.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _COMBINATIONS = {"*": "mul", "+": "add", "==": "cmp_eq"}
 
 
 def build(program: BoundProgram, arch: str) -> Graph:
-    """Return the module of a program, for the machines of an architecture."""
+    """Return the IR of a program for an architecture."""
     types = {name: _placed(spec, arch) for name, spec in program.inputs.items()}
     main = make_main(list(types), list(types.values()))
     functions = _Functions(arch)
@@ -100,15 +99,16 @@ def _needed(program: BoundProgram) -> list[BoundStatement]:
 
 @dataclass
 class _Functions:
-    """The callees of `@main` and of scan steps: kernels, and functions of steps."""
+    """The functions that `@main` and functions of scans call: kernels, and functions of scans."""
 
     arch: str
     ops: list[KernelOp | FuncOp] = field(default_factory=list["KernelOp | FuncOp"])
 
     def fill(self, program: BoundProgram, block: Block) -> list[SSAValue]:
-        """Append calls of a program's statements to a block whose arguments are its inputs.
+        """Append calls of kernels and scans, which compute a program, to a block whose arguments
+        are the program's inputs.
 
-        Returns the outputs.
+        Returns the values of the outputs.
         """
         values: dict[str, SSAValue] = dict(zip(program.inputs, block.args, strict=True))
         needed = _needed(program)
@@ -131,7 +131,7 @@ class _Functions:
         return [values[name] for name in program.outputs]
 
     def _scan(self, scan: BoundScan, values: Mapping[str, SSAValue]) -> nn.ScanOp:
-        """Return a loop around a new function of a step."""
+        """Return a loop around a new function, which is the body of a scan."""
         types = [_placed(spec, self.arch) for spec in scan.body.inputs.values()]
         body = Block(arg_types=types)
         returned = self.fill(scan.body, body)
@@ -151,7 +151,7 @@ class _Functions:
         results: Sequence[str],
         values: Mapping[str, SSAValue],
     ) -> CallOp:
-        """Call a new kernel of these statements."""
+        """Return a call of a new kernel that consists of these statements."""
         wanted = {name for statement in statements for name in statement.reads}
         reads = [name for name in values if name in wanted]
         block = Block(arg_types=[values[name].type for name in reads])
@@ -171,7 +171,7 @@ class _Functions:
         return CallOp(name, [values[each] for each in reads], outputs)
 
     def _name(self, hint: str) -> str:
-        """Return an unused name."""
+        """Return a name for a function that is not in use: ``hint``, or ``hint`` with a number."""
         taken = {op.sym_name.data for op in self.ops} | {"main"}
         names = (f"{hint}_{i}" for i in count(1))
         return hint if hint not in taken else next(name for name in names if name not in taken)
@@ -190,7 +190,7 @@ class _NormalForm:
 
     @property
     def where(self) -> list[Constraint]:
-        """The constraints that do not follow from the inputs' accesses."""
+        """The constraints that do not already follow from the bounds of the inputs' accesses."""
         implied = {
             pair
             for value, forms in self.inputs
@@ -200,25 +200,26 @@ class _NormalForm:
 
     @property
     def box(self) -> list[tuple[Size, Size]]:
-        """The bounds of each coordinate of the output's access."""
+        """The least and the greatest value of each coordinate of the output's access, over all
+        points."""
         ranges = {index.name: index.range for index in self.space.indices}
         return [form.bounds(ranges) for form in self.out]
 
     @property
     def stays_inside(self) -> bool:
-        """Whether the output's access stays in bounds, also at invalid points."""
+        """Whether the output's access is in bounds at all points, including invalid points."""
         ends = zip(self.box, self.spec.shape, strict=True)
         return all(always(low >= 0) and always(high < size) for (low, high), size in ends)
 
     @property
     def covers(self) -> bool:
-        """Whether the free indices enumerate all elements, each once."""
+        """Whether the free indices enumerate all elements of the output, each of them once."""
         points = math.prod(index.range for index in self.space.indices if not index.reduced)
         return points == math.prod(self.spec.shape)
 
     @property
     def gives_zeros(self) -> bool:
-        """Whether elements without valid points come out as 0 anyway."""
+        """Whether output elements without a valid point are 0 by the aggregation alone."""
         return self.aggregation in ("+", "=") or (
             self.aggregation == ">" and self.spec.dtype == BOOL
         )
@@ -226,7 +227,7 @@ class _NormalForm:
 
 @dataclass
 class _Builder:
-    """Adds the statements of a kernel to its block."""
+    """The builder of a kernel's block from statements."""
 
     block: Block
     arch: str
@@ -237,7 +238,7 @@ class _Builder:
         self.values[name] = value
 
     def statement(self, statement: BoundTensor) -> None:
-        """Add a statement of the program, and define its tensor."""
+        """Append a bound statement to the kernel, and define its tensor."""
         if has_no_elements(statement.spec.shape):
             value = self._add(EmptyOp(self._type(statement.spec)))
         elif isinstance(statement, BoundMap):
@@ -264,7 +265,7 @@ class _Builder:
         body: Body,
         default: Attribute | None = None,
     ) -> SSAValue:
-        """Add a statement that writes every element of a tensor."""
+        """Append an elementwise statement that writes every element of a tensor."""
         shape = type.get_shape()
         indices = [Index(f"d{i}", size) for i, size in enumerate(shape)]
         out = identity_access(len(shape))
@@ -303,8 +304,8 @@ class _Builder:
         )
 
     def _rest(self, spec: TensorSpec, default: SSAValue | None) -> SSAValue:
-        """Return a tensor of the values of elements that no point reaches: the default's, or
-        zeros."""
+        """Return a tensor with the values of output elements that no point reaches: the default
+        tensor's elements, or zeros."""
         type = self._type(spec)
         if default is None:
             return self._map([], type, _zero(type.element_type))
@@ -322,7 +323,7 @@ class _Builder:
         values = [self.values[name] for name in statement.inputs]
         aggregation = statement.aggregation
         if aggregation == "=" and any(index.reduced for index in normal.indices):
-            # There is only one point for each element anyway, so its value is their maximum.
+            # There is one point for each element, so its value is the maximum over all points.
             aggregation = ">"
         reduction = _NormalForm(
             aggregation,
@@ -337,7 +338,7 @@ class _Builder:
         return self._cropped(reduction, default)
 
     def _reduce(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
-        """Return the contraction, whose output's access stays in bounds."""
+        """Append a contraction whose output's access stays in bounds, and return its result."""
         element = element_type(r.spec.dtype)
         init = None if r.covers else self._rest(r.spec, default)
         posts: list[Operand] = []
@@ -364,16 +365,18 @@ class _Builder:
         )
 
     def _reached(self, space: Space) -> Operand:
-        """Return whether there is a valid point, for each value of the free indices."""
+        """Append a statement that computes, for each value of the free indices, whether it has a
+        valid point. Returns the tensor and its access."""
         free = [index for index in space.indices if not index.reduced]
         out = tuple(Linear.of(index.name) for index in free)
         spec = TensorSpec(tuple(index.range for index in free), BOOL)
         return self._reduce(_NormalForm(">", space, (), _true, out, spec), None), out
 
     def _cropped(self, r: _NormalForm, default: SSAValue | None) -> SSAValue:
-        """Return a contraction whose output's access leaves the output at invalid points.
+        """Append a contraction whose output's access is out of bounds at some points, and return
+        its result.
 
-        It is computed in a larger tensor.
+        It is computed into a larger tensor, which is then cropped.
         """
         starts = [low for low, _ in r.box]
         shape = tuple(high - low + 1 for low, high in r.box)
@@ -393,7 +396,8 @@ class _Builder:
         return self._map(operands, self._type(r.spec), _choose)
 
     def _crop(self, value: SSAValue, starts: Sequence[Size], spec: TensorSpec) -> SSAValue:
-        """Return the elements after these starts, and zeros out of bounds."""
+        """Append a statement that returns the elements of ``value`` from ``starts`` on, with zeros
+        out of bounds."""
         type = self._type(spec)
         access = identity_access(len(spec.shape))
         shifted = tuple(form - start for form, start in zip(access, starts, strict=True))
@@ -416,7 +420,8 @@ def _region(types: Sequence[Attribute], body: Body) -> Region:
 
 
 def _broadcast(out: Access, shape: Sequence[Size]) -> Access:
-    """Return the access to a tensor that broadcasts to the accessed output."""
+    """Return the access to a tensor of shape ``shape`` that broadcasts to the output, which ``out``
+    accesses."""
     forms = out[len(out) - len(shape) :]
     return tuple(Linear() if size == 1 else f for f, size in zip(forms, shape, strict=True))
 
@@ -434,13 +439,14 @@ def _zero(element: Attribute) -> Body:
 
 
 def _choose(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
-    """Return the value if it is reached, otherwise the default's element, or 0."""
+    """Return the scalar value if the element is reached, otherwise the default's element, or 0."""
     value, reached, *default = args
     return FUNCTIONS["cond"].body(s, [reached, value, *(default or [s.like(0, value)])])
 
 
 def _combination(statement: BoundContraction) -> Body:
-    """Return the scalar code of a combination."""
+    """Return a function that emits the scalar code which combines the elements of a contraction's
+    inputs."""
     compared = element_type(statement.compared)
 
     def body(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:

@@ -1,4 +1,4 @@
-"""Checks of a program before it has arguments: its names and its functions."""
+"""Checks of a program's names and functions that do not need its arguments."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _ARITIES: Mapping[str, tuple[int, int]] = {
     **{name: (1 + bool(types), 1 + bool(types)) for name, types in CASTS.items()},
     **{name: f.arity for name, f in TENSOR_FUNCTIONS.items()},
 }
-"""The least and the most arguments of each function."""
+"""The least and the greatest number of arguments of each function, by name."""
 _MOST_SHOWN = 12
-"""Names that an error lists."""
+"""The maximum number of names that an error lists."""
 
 
 def check(function: TileFunction, source: Source) -> None:
@@ -54,7 +54,7 @@ def check(function: TileFunction, source: Source) -> None:
 class _Checker:
     source: Source
     known: dict[str, str] = field(default_factory=dict[str, str])
-    """The kind of each name so far: a tensor or a number."""
+    """The kind of each name that is defined so far: a tensor, or a number."""
 
     def define(self, name: Name, kind: str) -> None:
         if name.name in self.known:
@@ -150,13 +150,14 @@ class _Checker:
             self._form(form)
 
     def _form(self, form: Expr) -> None:
-        """Check a form of indices: its names are dimensions."""
+        """Check that all names in an index form are dimensions or numbers. Raises TileError."""
         for node in postorder(form):
             if isinstance(node, Name):
                 self._dimension(node)
 
     def _number(self, expr: Expr) -> None:
-        """Check an expression on dimensions: a size, or a bound."""
+        """Check an expression that must be a number: a size, or the bound of a constraint. Raises
+        TileError."""
         for node in postorder(expr):
             if isinstance(node, Name):
                 self._dimension(node)
@@ -171,7 +172,8 @@ class _Checker:
             raise self._unknown(name, DIMENSION, self._names(DIMENSION))
 
     def _expression(self, expr: Expr) -> set[str]:
-        """Return the kinds of the names in an expression."""
+        """Check an expression, and return the kinds of the names and functions in it. Raises
+        TileError."""
         kinds: set[str] = set()
         for node in postorder(expr):
             if isinstance(node, Name):

@@ -1,4 +1,5 @@
-"""Expressions: their values if known before the program runs, otherwise their types and steps."""
+"""Evaluation of expressions: to numbers if these are known before the program runs, otherwise to
+steps of scalar code with their types."""
 
 from __future__ import annotations
 
@@ -26,28 +27,29 @@ from tessella.support.sizes import Size
 DType = np.dtype[Any]
 Value = TensorSpec | Known
 Scope = Mapping[str, Value]
-"""The values of names: tensors, and known numbers."""
+"""The meaning of each name: the spec of a tensor, or a known number."""
 
 _WIDER = [
     np.dtype(name)
     for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
 ]
-"""The common type is the last of these: floats after integers, then wider, then unsigned ones."""
+"""All types in the order of promotion: the common type of several types is the last of them in this
+list."""
 BOOL, INT, FLOAT = np.dtype(bool), np.dtype(np.int32), np.dtype(np.float32)
 _BITS = 64
-"""Limit on the bits of a coefficient's numerator and denominator."""
+"""Limit on the number of bits of the numerator and the denominator of a coefficient."""
 
 
 @dataclass(frozen=True)
 class ElementRead:
-    """The element of a tensor."""
+    """A step that reads the element of a tensor."""
 
     tensor: str
 
 
 @dataclass(frozen=True)
 class NumberLiteral:
-    """A number."""
+    """A step that yields a number."""
 
     value: Known
     dtype: DType
@@ -55,7 +57,7 @@ class NumberLiteral:
 
 @dataclass(frozen=True)
 class Cast:
-    """An earlier step's value converted to another type."""
+    """A step that converts the value of an earlier step to another type."""
 
     argument: int
     dtype: DType
@@ -63,7 +65,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Compute:
-    """A function of earlier steps' values, which have one type."""
+    """A step that applies a function to the values of earlier steps, which all have one type."""
 
     function: ScalarFunction
     arguments: tuple[int, ...]
@@ -74,7 +76,8 @@ Step = ElementRead | NumberLiteral | Cast | Compute
 
 @dataclass(frozen=True)
 class Scalars:
-    """The steps that compute one element, and the step that yields it."""
+    """The steps of scalar code that compute one element of a tensor, and the index of the step that
+    yields it."""
 
     steps: tuple[Step, ...]
     result: int
@@ -83,13 +86,13 @@ class Scalars:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors whose elements are read."""
+        """The names of the tensors whose elements are read."""
         return tuple(step.tensor for step in self.steps if isinstance(step, ElementRead))
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """A part of an expression: a number, or a step's value."""
+    """The value of a subexpression: a known number, or the result of a step."""
 
     number: Known | None
     dtype: DType | None = None
@@ -103,17 +106,18 @@ def supported(dtype: DType) -> bool:
 
 
 def common_dtype(dtypes: Sequence[DType]) -> DType:
-    """Return the type that values of these types are converted to."""
+    """Return the type to which values of these types are promoted."""
     return max(dtypes, key=_WIDER.index)
 
 
 def evaluate(expr: Expr, scope: Scope, source: Source) -> Known | Scalars:
-    """Return the value of an expression, or the steps that compute it. Raises TileError."""
+    """Return the number that an expression is, or the steps that compute it. Raises TileError."""
     return _Evaluation(scope, source).run(expr)
 
 
 def number(expr: Expr, scope: Scope, source: Source) -> Size:
-    """Return the value of a size or a bound. Raises TileError if it is not an integer."""
+    """Return the integer that an expression (a size or a bound) is. Raises TileError if it is not
+    an integer."""
     value = evaluate(expr, scope, source)
     if isinstance(value, Scalars):
         raise source.error("not an integer", expr.span, found="a tensor")
@@ -129,7 +133,8 @@ def _integer(value: Value, expr: Expr, source: Source) -> Size:
 
 
 def form(expr: Expr, scope: Scope, source: Source) -> Affine:
-    """Return a form of indices; ``/`` divides exactly. Raises TileError if it is not affine."""
+    """Return the affine form of an index expression, in which ``/`` divides exactly. Raises
+    TileError if it is not affine."""
     stack: list[Affine] = []
     for node in postorder(expr):
         if isinstance(node, Apply):
@@ -169,7 +174,8 @@ def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine
 
 
 def _check_size(affine: Affine, node: Expr, source: Source) -> None:
-    """Check that forms stay small, which bounds the cost of computing with them."""
+    """Raise TileError if an index form has too many terms or too large coefficients, which would
+    make computing with it expensive."""
     if len(affine.terms) > MAX_INDICES:
         raise source.error("too many indices", node.span, expected=f"at most {MAX_INDICES}")
     numbers = [affine.constant, *(c for _, c in affine.terms)]
@@ -283,10 +289,11 @@ class _Evaluation:
     def _computing(
         self, node: Apply, function: ScalarFunction, operands: Sequence[_Operand]
     ) -> DType:
-        """Return the type that a function computes in."""
+        """Return the type in which a function computes, from its operands. Raises TileError if the
+        function is not defined for it."""
         dtypes = [a.dtype for a in operands if a.dtype is not None]
         numbers = [_dtype_of(a.number) for a in operands if a.number is not None]
-        dtypes += [dtype for dtype in numbers if dtype != INT]  # an integer takes any type
+        dtypes += [dtype for dtype in numbers if dtype != INT]  # a known integer adapts to any type
         dtype = common_dtype(dtypes or [INT])
         if dtype == BOOL and len(dtypes) < len(operands):
             dtype = INT
@@ -302,7 +309,7 @@ class _Evaluation:
         return dtype
 
     def _as(self, operand: _Operand, dtype: DType, node: Expr) -> int:
-        """Return the step that yields an operand as a type."""
+        """Return the index of a step that yields an operand converted to a type."""
         if operand.number is not None:
             return self._add(NumberLiteral(self._fitting(operand.number, dtype, node), dtype))
         if operand.dtype == dtype:
@@ -325,22 +332,23 @@ _KINDS = {"b": "booleans", "i": "integers", "f": "floats"}
 
 
 def _dtype_of(value: Known) -> DType:
-    """Return the type of a number on its own."""
+    """Return the type that a number has if no operand determines it: bool, int32 or float32."""
     if isinstance(value, bool):
         return BOOL
     return INT if isinstance(value, int | OpenSize) else FLOAT
 
 
 def constant(value: Known) -> Scalars:
-    """Return a number as a tensor of rank 0: of bool, int32 or float32."""
+    """Return the scalar code of a tensor of rank 0 that is a number, of type bool, int32 or
+    float32."""
     dtype = _dtype_of(value)
     return Scalars((NumberLiteral(value, dtype),), 0, TensorSpec((), dtype))
 
 
 def misfit(value: Known, dtype: DType) -> str | None:
-    """Return why a number does not fit into a type; None if it fits. Any number fits into bool.
+    """Return why a number does not fit into a type; None if it fits. All numbers fit into bool.
 
-    Raises UndecidedSizeError for a size that does not fit for all values of its symbols.
+    Raises UndecidedSizeError for a symbolic size that may not fit.
     """
     if dtype == BOOL:
         return None

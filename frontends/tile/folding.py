@@ -1,4 +1,4 @@
-"""Functions of numbers known before the program runs: the elements' scalar code, run by NumPy in 64
+"""Constant folding of functions of known numbers: NumPy runs the scalar code of elements in 64
 bits."""
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from tessella.kernels.builder import Scalars
 
 _DTYPES = {"b": np.dtype(bool), "i": np.dtype(np.int64), "f": np.dtype(np.float64)}
 _WRAPPED = float(1 << 62)
-"""A wrapped integer differs by more than this from the float result."""
+"""The difference between an integer result and the float result above which the integer has
+wrapped."""
 
 
 def folded(function: ScalarFunction, numbers: Sequence[Number], kind: str) -> Number:
-    """Return the result of a function on booleans, integers or floats.
+    """Return the result of a function of numbers, which are booleans, integers or floats by
+    ``kind``.
 
-    Raises ValueError if it has none, or none of 64 bits.
+    Raises ValueError if the result is undefined, not finite, or does not fit into 64 bits.
     """
     if function.check is not None:
         function.check(*numbers)

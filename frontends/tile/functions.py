@@ -21,35 +21,38 @@ Body = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """A function of scalars; its arguments are first converted to one type."""
+    """A function of scalars, whose arguments (except conditions) are first converted to one
+    type."""
 
     arity: int
     body: Body
     kinds: str = "if"
-    """NumPy's kinds of the types that it is defined for; `i` includes unsigned integers."""
+    """NumPy's kinds of the types for which the function is defined; `i` includes unsigned
+    integers."""
     floating: bool = False
     """Whether integers and booleans are first converted to float32."""
     compares: bool = False
-    """Whether it returns booleans instead of its arguments' type."""
+    """Whether the function returns booleans instead of values of its arguments' type."""
     conditions: int = 0
     """The number of leading arguments that are conditions, converted to booleans."""
     check: Callable[..., None] | None = None
-    """Raises ValueError for known numbers that are a mistake."""
+    """A function that raises ValueError if known arguments are invalid, such as a divisor of 0."""
 
 
 def _of(op: str) -> Body:
-    """Return the scalar code of an op of `nn`."""
+    """Return a function that emits the scalar code of an op of `nn`."""
     return lambda s, a: apply(op, s, a)
 
 
 def _by_kind(op: str, boolean: str) -> Body:
-    """Return the scalar code of an op of `nn`, and of another one for booleans."""
+    """Return a function that emits the scalar code of the `nn` op ``op``, or of ``boolean`` if the
+    operands are booleans."""
     numbers, booleans = _of(op), _of(boolean)
     return lambda s, a: (booleans if a[0].type == i1 else numbers)(s, a)
 
 
 def _one(op: Callable[..., Operation]) -> Body:
-    """Return scalar code that is one op."""
+    """Return a function that emits scalar code of one op."""
     return lambda s, a: s.op(op(*a))
 
 
@@ -58,12 +61,12 @@ def _comparison(body: Body) -> ScalarFunction:
 
 
 def _smooth(op: str) -> ScalarFunction:
-    """A function of floats."""
+    """Return a function of one float whose scalar code is that of an op of `nn`."""
     return ScalarFunction(1, _of(op), "f", floating=True)
 
 
 def _rounding(op: Callable[..., Operation]) -> ScalarFunction:
-    """A function of floats that returns integers unchanged."""
+    """Return a function of one number that rounds floats, and returns integers unchanged."""
     return ScalarFunction(1, lambda s, a: s.op(op(a[0])) if is_float(a[0].type) else a[0])
 
 
@@ -106,7 +109,7 @@ def _check_left(a: int, bits: int) -> None:
 _SMOOTH = """
     acos acosh asin asinh atan atanh cos cosh erf exp log sigmoid sin sinh sqrt tan tanh
     """.split()
-"""Functions of floats named like their ops."""
+"""Functions of floats that have the names of their `nn` ops."""
 
 FUNCTIONS: Mapping[str, ScalarFunction] = {
     "add": ScalarFunction(2, _by_kind("add", "or"), "bif"),
@@ -148,7 +151,8 @@ CASTS: Mapping[str, Mapping[int, str]] = {
     "as_uint": {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64"},
     "as_bool": {},
 }
-"""The casts: types by number of bits, their second argument; `as_bool` has none."""
+"""The functions that convert types: for each, the types by the number of bits, its second argument.
+`as_bool` has no second argument."""
 
 WITHOUT_CODE = frozenset(
     """

@@ -25,8 +25,8 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token: ``kind`` is `name` (of a tensor or dimension), `index`, `int`, `float`, `end`, or
-    the keyword or mark itself."""
+    """A token of a Tile program. ``kind`` is `name` (of a tensor or dimension), `index`, `int`,
+    `float`, `end`, or the keyword or punctuation mark itself."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ class Token:
 
 
 def tokens(source: Source) -> list[Token]:
-    """Return the tokens, the last one of kind `end`. Raises TileError."""
+    """Return the tokens of a program; the last one has the kind `end`. Raises TileError."""
     length = len(source.text)
     if length > MAX_LENGTH:
         raise source.error(

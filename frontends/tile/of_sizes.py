@@ -1,6 +1,6 @@
-"""Constant functions of symbolic sizes: the results are sizes, or decisions.
+"""Constant folding of functions of symbolic sizes: the results are sizes or booleans.
 
-A function that needs the numbers raises UndecidedSizeError.
+A function that needs the values of the symbols raises UndecidedSizeError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Known = Number | Size
 
 
 def _divided(a: Size, b: Size) -> Size:
-    """Return the quotient, rounded toward zero."""
+    """Return the quotient of two sizes, rounded towards zero. Raises ValueError for a divisor
+    of 0."""
     if not isinstance(b, Expr) and b == 0:
         raise ValueError("division by zero")
     if decided(b < 0):
@@ -74,8 +75,8 @@ _MEANINGS: Mapping[str, Callable[..., Any]] = {
 
 
 def of_sizes(function: str, numbers: Sequence[Known]) -> Size:
-    """Return the result of a function of integers. Raises UndecidedSizeError, and ValueError if the
-    result is undefined."""
+    """Return the result of a function of integers and symbolic sizes. Raises UndecidedSizeError,
+    and ValueError if the result is undefined."""
     sizes = [x for x in numbers if isinstance(x, int | Expr)]
     if function not in _MEANINGS or len(sizes) < len(numbers):
         names = (symbol.name for symbol in symbols_of(sizes))

@@ -44,7 +44,7 @@ from tessella.frontends.tile.syntax import (
 from tessella.support.errors import TileError
 
 MAX_DEPTH = 100
-"""The deepest nesting of expressions."""
+"""The maximum nesting depth of expressions."""
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ _SCAN = ("index", "scan")
 
 @dataclass(frozen=True)
 class _Grammar:
-    """The elements of an expression."""
+    """The operators, prefixes and operands of a kind of expression."""
 
     operators: Mapping[str, _Operator]
     prefixes: Mapping[str, str]
@@ -117,7 +117,8 @@ class _Parser:
         return token
 
     def _take(self, *kinds: str) -> Token | None:
-        """Take the next token if it is of one of these kinds."""
+        """Consume and return the next token if it is of one of these kinds, otherwise return
+        None."""
         return self._next() if self.token.kind in kinds else None
 
     def _expect(self, kind: str, expected: str | None = None, hint: str | None = None) -> Token:
@@ -200,7 +201,8 @@ class _Parser:
         return statement
 
     def _attribute(self) -> str | None:
-        """Parse an attribute that names the statement."""
+        """Parse an attribute of a statement. Returns the label that `pid` gives the statement; None
+        for other attributes."""
         name = self._identifier()
         arguments: tuple[str, ...] = ()
         if self._take("("):
@@ -216,7 +218,8 @@ class _Parser:
         return token.text
 
     def _is_scan(self) -> bool:
-        """Return whether names are assigned, or one name by `scan` and a function name."""
+        """Return whether the statement is a scan: it assigns several names, or one name by `scan`
+        and the name of a function."""
         following = self.tokens[self.at : self.at + 3]
         scans = [(token.kind, token.text) for token in following[:2]] == [("=", "="), _SCAN]
         several = self.token.kind == "," or self.token.text == "backward"
@@ -239,7 +242,8 @@ class _Parser:
         return Scan(tuple(targets), step, carried, sequences, others, at, label)
 
     def _step(self) -> tuple[TileFunction, Span]:
-        """Return the function of a scan, and the position of its name."""
+        """Parse the name of a scan's function. Returns the function and the position of its
+        name."""
         token = self._expect("index", "the name of a function")
         if token.text not in self.steps:
             raise self.source.error(
@@ -257,7 +261,7 @@ class _Parser:
         return self._name("the name of a tensor")
 
     def _word(self, word: str) -> bool:
-        """Take this word if it is next."""
+        """Consume the next token if it is this word, and return whether it was."""
         found = (self.token.kind, self.token.text) == ("index", word)
         self.at += found
         return found
@@ -362,7 +366,7 @@ class _Parser:
         self.depth -= 1
 
     def _binary(self, grammar: _Grammar, least: int = 0) -> Expr:
-        """Parse operators of at least this precedence."""
+        """Parse an expression whose operators have at least the precedence ``least``."""
         with self._deeper():
             left = self._prefix(grammar)
             while (operator := self._operator(grammar)) and operator.level >= least:
@@ -427,7 +431,8 @@ class _Parser:
 
     def _literal(self, token: Token) -> Literal:
         text = token.text.lstrip("0") or "0"
-        # Longer ones are out of range anyway, and Python refuses to parse very long ones.
+        # Integers of 20 or more digits are out of range anyway, and Python refuses to parse very
+        # long ones.
         is_int = token.kind == "int" and len(text) < 20
         value = int(text) if is_int else float(text)
         if math.isinf(value) or (token.kind == "int" and not value < 1 << 63):

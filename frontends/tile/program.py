@@ -42,14 +42,15 @@ from tessella.support.sizes import Size
 from tessella.support.tables import remembered
 
 _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
-"""The types of Python numbers in a program."""
+"""The dtypes of Python numbers that are passed to a program, by their type."""
 
 
 DType = np.dtype[Any]
 Types = tuple[tuple[tuple[int, ...], DType], ...]
 """The shapes and dtypes of arguments."""
 Key = tuple[tuple[DType, ...], tuple[Dimensions, ...]]
-"""The key of a model: dtypes, and concrete sizes."""
+"""The key of a cached model: the dtypes of the arguments, and their dimensions (numbers, or names
+of symbolic sizes)."""
 
 _HINT = (
     "Each dtype has programs of its own, and so has each shape where sizes cannot stay open, as "
@@ -58,7 +59,8 @@ _HINT = (
 
 
 class TileProgram(Compiled):
-    """A program that is compiled for the dtypes and shapes of the arrays it is called with."""
+    """A Tile program that is compiled for the dtypes and shapes of the arrays with which it is
+    called."""
 
     def __init__(
         self, source: str, dims: object, dim_names: object, options: CheckedOptions
@@ -144,7 +146,7 @@ class TileProgram(Compiled):
         return Lowered(self._program(specs), self._options)
 
     def release(self) -> None:
-        """Free the memory that calls reuse, as ``Model.release`` does."""
+        """Free memory that later calls would reuse, as ``Model.release`` does."""
         for model in self._programs.made():
             model.release()
 
@@ -210,7 +212,8 @@ def _spec(name: str, value: Any) -> TensorSpec:
 
 
 def _check_places(program: BoundProgram, places: Sequence[str], arch: str) -> None:
-    """Raise OptionError if no place is for row-major tensors of a type of the program."""
+    """Raise OptionError unless one of the places is for row-major tensors, for each type of the
+    program."""
     known = [parse_place(text) for text in places]
     for dtype in dict.fromkeys(spec.dtype for spec in program.specs):
         precision = precision_of(element_type(dtype))

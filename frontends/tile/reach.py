@@ -1,5 +1,5 @@
-"""Output elements that the points of a contraction reach, and whether exactly one point reaches
-each.
+"""Analysis of which output elements the points of a contraction reach, and whether exactly one
+point reaches each.
 
 Constraints tie indices together; untied indices are independent. The valid points are therefore a
 product over groups of tied indices, and a group is small enough to enumerate.
@@ -22,32 +22,35 @@ from tessella.support.decisions import at_most, known, known_all
 from tessella.support.sizes import Size, symbols_of
 
 MOST_POINTS = 1 << 20
-"""The most points of a group that are enumerated."""
+"""The maximum number of points of a group that are enumerated."""
 _FEW = 16
-"""Values of a reduced index that are all tried if sizes are dynamic; of more, the ends are."""
+"""The number of values of a reduced index up to which all are tried if sizes are dynamic. Of a
+longer range, only values at the ends are tried."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Indices, and the constraints of valid points: ``0 <= form < extent``."""
+    """A set of points: indices with their ranges, and the constraints ``0 <= form < extent`` of
+    valid points."""
 
     indices: tuple[Index, ...]
     constraints: tuple[Constraint, ...]
 
     @property
     def tied(self) -> Space:
-        """Return the same constraints, without unconstrained indices."""
+        """The same constraints, with only the indices that occur in them."""
         names = {name for form, _ in self.constraints for name, _ in form.terms}
         return Space(tuple(i for i in self.indices if i.name in names), self.constraints)
 
     @property
     def reaches_all(self) -> bool:
-        """Return whether every value of the free indices has a valid point; False if that is not
+        """Whether a valid point exists for every value of the free indices; False if that is not
         known."""
         return all(group.is_reached() for group in self.groups())
 
     def groups(self) -> list[Space]:
-        """Return the parts that share no constraint."""
+        """Return the factors of this space: spaces of groups of indices, where no constraint ties
+        indices of two groups."""
         groups = [Space((index,), ()) for index in self.indices]
         for constraint in self.constraints:
             names = {name for name, _ in constraint[0].terms}
@@ -58,7 +61,8 @@ class Space:
         return groups
 
     def is_reached(self) -> bool:
-        """Compute `reaches_all` by enumerating points; False if there are too many."""
+        """Return whether this group has a valid point for every value of its free indices, by
+        enumerating points; False if there are too many."""
         if not self.constraints:
             return True
         if self._is_open:
@@ -81,7 +85,8 @@ class Space:
         return bool(symbols_of(sizes))
 
     def _choices(self) -> Iterator[Mapping[str, Linear]]:
-        """Values of the reduced indices, which are the same for all values of the free ones."""
+        """Yield choices of the reduced indices to try, each for all values of the free indices at
+        once."""
         reduced = [index for index in self.indices if index.reduced]
         values = (
             range(index.range) if at_most(index.range, _FEW) else (0, 1, index.range - 1)
@@ -92,7 +97,8 @@ class Space:
             yield dict(zip((index.name for index in reduced), numbers, strict=True))
 
     def _is_reached_at(self, choice: Mapping[str, Linear]) -> bool:
-        """Whether the constraints hold for all values of the free indices."""
+        """Return whether the constraints hold for all values of the free indices, given the values
+        of the reduced ones."""
         ranges = {index.name: index.range for index in self.indices}
         return all(
             always(low >= 0) and always(high < extent)
@@ -106,11 +112,11 @@ def _sizes(constraints: Iterable[Constraint]) -> Iterator[Size]:
 
 
 def is_determined(normal: Normal) -> bool:
-    """Return whether no two points write the same element of the output.
+    """Return whether no two valid points write the same element of the output.
 
-    Such points would differ only in reduced indices, and in the form of each constraint by less
-    than its extent. Raises ResourceError if the search for such a difference takes too long, and
-    UndecidedSizeError if the answer is not known for all values of symbols.
+    Two points that write the same element differ only in reduced indices, and the form of each
+    constraint differs by less than its extent. Raises ResourceError if the search for a difference
+    takes too long, and UndecidedSizeError if the answer depends on the values of symbols.
     """
     reduced = {index.name: index.range for index in normal.indices if index.reduced}
     differences = [(Linear.of(name), size) for name, size in reduced.items()]

@@ -1,4 +1,4 @@
-"""The text of a Tile program, and the locations that errors point at."""
+"""The text of a Tile program, and positions in it for errors."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from tessella.support.errors import TileError
 
 MAX_LENGTH = 1 << 16
-"""The most characters of a program."""
+"""The maximum number of characters of a program."""
 _SHOWN = 80
-"""Characters of a line that an error shows."""
+"""The maximum number of characters of a line that an error shows."""
 _INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of the text, as offsets."""
+    """A range of the program's text, as offsets of its start and end."""
 
     start: int
     end: int
 
     def to(self, other: Span) -> Span:
-        """Return the range from the beginning of this one to the end of the other."""
+        """Return the range from the start of this range to the end of ``other``."""
         return Span(self.start, other.end)
 
 
@@ -40,7 +40,7 @@ class Source:
         found: str | None = None,
         hint: str | None = None,
     ) -> TileError:
-        """Return an error at the beginning of a span."""
+        """Return an error that points at the beginning of a span."""
         begin = self.text.rfind("\n", 0, span.start) + 1
         line = self.text.count("\n", 0, span.start) + 1
         column = span.start - begin + 1
@@ -55,7 +55,8 @@ class Source:
         )
 
     def _excerpt(self, begin: int, at: int) -> str:
-        """Return the line, shortened if long, with a caret below one character."""
+        """Return the line that begins at the offset ``begin``, shortened if it is long, with a
+        caret below the character at the offset ``at``."""
         end = self.text.find("\n", begin)
         end = len(self.text) if end < 0 else end
         first = max(begin, min(at - _SHOWN // 2, end - _SHOWN))

@@ -10,7 +10,7 @@ from tessella.frontends.tile.source import Span
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """A number."""
+    """A number in an expression or index form."""
 
     value: int | float
     span: Span
@@ -18,7 +18,7 @@ class Literal:
 
 @dataclass(frozen=True, eq=False)
 class Name:
-    """A tensor or a dimension."""
+    """The name of a tensor or a dimension."""
 
     name: str
     span: Span
@@ -26,7 +26,7 @@ class Name:
 
 @dataclass(frozen=True, eq=False)
 class IndexName:
-    """An index."""
+    """The name of an index."""
 
     name: str
     span: Span
@@ -34,7 +34,8 @@ class IndexName:
 
 @dataclass(frozen=True, eq=False)
 class Apply:
-    """A function, or an operator by its function's name: ``a + b`` is `add`."""
+    """A call of a function, or an operator, which has the name of its function: ``a + b`` is
+    `add`."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -44,12 +45,13 @@ class Apply:
 
 
 Expr = Literal | Name | IndexName | Apply
-"""An expression on tensors and numbers, or the form of indices of an access."""
+"""An expression on tensors and numbers, or an index form of an access."""
 
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A parameter: `D[N, X]`; without dimensions, it accepts arrays of any shape."""
+    """A parameter of a function, such as `D[N, X]`. Without dimensions, it accepts arrays of any
+    shape."""
 
     name: Name
     dims: tuple[Name, ...] | None
@@ -57,7 +59,7 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class TensorRef:
-    """The elements of a tensor that a contraction accesses: `D[n, x+i-1]`."""
+    """The access of a contraction to the elements of a tensor, such as `D[n, x+i-1]`."""
 
     name: Name
     forms: tuple[Expr, ...]
@@ -66,7 +68,7 @@ class TensorRef:
 
 @dataclass(frozen=True, eq=False)
 class IndexConstraint:
-    """``0 <= form < bound``."""
+    """A constraint of a contraction: ``0 <= form < bound``."""
 
     form: Expr
     bound: Expr
@@ -75,18 +77,19 @@ class IndexConstraint:
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """`O[n, x : N, X] = +(D[n, x+i] * K[i]), i < 3 default T`."""
+    """A contraction, such as `O[n, x : N, X] = +(D[n, x+i] * K[i]), i < 3 default T`."""
 
     target: TensorRef
     sizes: tuple[Expr, ...] | None
     aggregation: str
     combination: str
-    """One of `* + ==`, `?` for ``A == B ? C``, or empty for a single input."""
+    """The function that combines the inputs: `*`, `+` or `==`, `?` for ``A == B ? C``, or empty for
+    a single input."""
     inputs: tuple[TensorRef, ...]
     constraints: tuple[IndexConstraint, ...]
     default: Name | None
     label: str
-    """The name in the attribute `pid`, otherwise the target."""
+    """The name that the attribute `pid` gives the statement, otherwise the name of the target."""
 
     @property
     def name(self) -> Name:
@@ -95,7 +98,8 @@ class Contraction:
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """`R = O > 0 ? O : 0`: an elementwise assignment, or a number."""
+    """The assignment of an elementwise expression or a number to a name, such as `R = O > 0 ? O :
+    0`."""
 
     name: Name
     value: Expr
@@ -104,7 +108,8 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False)
 class SequenceRef:
-    """A tensor that is split along its first dimension: one element for each iteration.
+    """A sequence of a scan: a tensor that is split along its first dimension, with one element for
+    each iteration.
 
     `XS` runs forward, `XS backward` from the last element to the first.
     """
@@ -115,11 +120,12 @@ class SequenceRef:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """`H, YS = scan step(H0; XS; W)`: a function that runs for each element of sequences.
+    """A scan, such as `H, YS = scan step(H0; XS; W)`: a function that runs for each element of
+    sequences.
 
-    It takes carried tensors, elements, and loop-invariant tensors, and returns the next carried
-    tensors and elements of further sequences. The statement defines the last carried tensors and
-    the sequences.
+    The function takes carried tensors, elements, and loop-invariant tensors, and returns the next
+    carried tensors and elements of output sequences. The statement defines the last carried tensors
+    and the output sequences.
     """
 
     targets: tuple[SequenceRef, ...]
@@ -146,14 +152,15 @@ Statement = Contraction | Assignment | Scan
 
 @dataclass(frozen=True, eq=False)
 class TileFunction:
-    """A program, or the named step of a scan."""
+    """A program, or a named function, which a scan runs."""
 
     inputs: tuple[Input, ...]
     outputs: tuple[Name, ...]
     statements: tuple[Statement, ...]
     name: str = ""
     steps: tuple[TileFunction, ...] = ()
-    """The functions before a program, which it and later ones may scan with."""
+    """The named functions before a program. The program, and later functions, may use them in
+    scans."""
 
 
 def postorder(expr: Expr) -> Iterator[Expr]:

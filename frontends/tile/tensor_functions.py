@@ -1,6 +1,7 @@
-"""Functions of whole tensors in the Tile language: their result types and statements.
+"""Functions of whole tensors in the Tile language: their result types, and the statements that
+compute them.
 
-A new function is a row of the table.
+A new function is a new row of the table ``TENSOR_FUNCTIONS``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tessella.support.decisions import decided_zero, differs, known
 from tessella.support.sizes import Size, product
 
 MAX_RANK = 64
-"""NumPy's limit of dimensions."""
+"""The maximum number of dimensions of a NumPy array."""
 
 _INT32 = np.dtype(np.int32)
 
@@ -43,7 +44,7 @@ Numbers = Sequence[Size]
 
 
 class MisfitError(ValueError):
-    """An argument that a function does not accept."""
+    """The error for an argument that a function does not accept; ``argument`` is its index."""
 
     def __init__(
         self,
@@ -64,19 +65,21 @@ class MisfitError(ValueError):
 
 @dataclass(frozen=True)
 class TensorFunction:
-    """A function whose first arguments are tensors, followed by constant numbers."""
+    """A function of whole tensors: ``tensors`` tensors, followed by constant numbers."""
 
     tensors: int
     numbers: tuple[int, int]
     """The least and the greatest number of constant arguments."""
     spec: Callable[[Specs, Numbers], TensorSpec]
-    """Return the type of the result. Raises MisfitError."""
+    """A function that returns the spec of the result, from the specs of the tensors and the
+    numbers. Raises MisfitError."""
     build: Callable[[KernelBuilder, Sequence[SSAValue], Numbers, Tensor], SSAValue]
-    """Append statements to a kernel, for a nonempty result."""
+    """A function that appends statements for a nonempty result to a kernel, and returns the
+    result."""
 
     @property
     def arity(self) -> tuple[int, int]:
-        """The least and the greatest number of arguments."""
+        """The least and the greatest number of arguments, tensors and numbers together."""
         least, most = self.numbers
         return self.tensors + least, self.tensors + most
 
@@ -98,7 +101,8 @@ def has_no_elements(shape: Sequence[Size]) -> bool:
 
 
 def _axis(spec: TensorSpec, number: Size, argument: int) -> int:
-    """Return a dimension, counted from the front."""
+    """Return a dimension of a tensor as a nonnegative number. Raises MisfitError if it is out of
+    range."""
     rank, axis = len(spec.shape), known(number)
     if not -rank <= axis < rank:
         raise MisfitError(
@@ -129,7 +133,7 @@ def _gathered(specs: Specs, _: Numbers) -> TensorSpec:
 
 
 def _gather(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
-    """R[i.., b..] = D[I[i..], b..]."""
+    """Emit a gather: R[i.., b..] = D[I[i..], b..]."""
     data, indices = operands
     return gathered(k, data, indices, 0, type, clamped)
 
@@ -157,7 +161,8 @@ def _scattered(specs: Specs, _: Numbers) -> TensorSpec:
 
 
 def _scatter(aggregation: str) -> TensorFunction:
-    """R[I[i..], b..] op= V[i.., b..]; an element without values is 0, as in contractions."""
+    """Return the function of a scatter: R[I[i..], b..] op= V[i.., b..]. An element that no index
+    names is 0, as in contractions."""
 
     def build(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
         values, indices, _like = operands
@@ -172,7 +177,7 @@ def _scatter(aggregation: str) -> TensorFunction:
 
 
 def _before_any(aggregation: str, element: Attribute) -> float:
-    """Return the initial value of an element."""
+    """Return the initial value of an element, before any value is aggregated into it."""
     if aggregation == "=":
         return 0
     return aggregation_of(aggregation, element).identity(element_of(element).bits)
@@ -185,7 +190,7 @@ def _filled(k: KernelBuilder, type: Tensor, value: float) -> SSAValue:
 def _zero_where_unwritten(
     k: KernelBuilder, indices: SSAValue, written: SSAValue, type: Tensor
 ) -> SSAValue:
-    """Return the rows that an index names, and zeros elsewhere."""
+    """Emit a copy of ``written`` in which the rows that no index names are zero."""
     shape = shape_of(type)
     names = [f"d{i}" for i in range(len(shape))]
     nowhere = _filled(k, _flags(type, shape[:1]), 0)
@@ -200,7 +205,8 @@ def _zero_where_unwritten(
 
 
 def _flags(like: Tensor, shape: Sequence[Size]) -> Tensor:
-    """Return the type of a tensor of booleans at the place of another tensor."""
+    """Return the type of a tensor of booleans with this shape, at the same place as the tensor type
+    ``like``."""
     place, flags = place_of(retyped(like, i1)), tensor(i1, shape)
     return flags if place is None else placed(flags, place)
 
@@ -216,7 +222,7 @@ def _indexed(specs: Specs, numbers: Numbers) -> TensorSpec:
 def _index(
     k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
 ) -> SSAValue:
-    """R[.., d, ..] = d."""
+    """Emit a tensor of positions along a dimension: R[.., d, ..] = d."""
     name = f"d{known(numbers[0]) % len(shape_of(operands[0]))}"
     return k.map([], type, lambda s, _: s.op(arith.IndexCastOp(s.index(name), i32)))
 
@@ -226,7 +232,7 @@ def _shaped(specs: Specs, _: Numbers) -> TensorSpec:
 
 
 def _shape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: Tensor) -> SSAValue:
-    """R[d] = the size of dimension d."""
+    """Emit the shape of a tensor: R[d] = the size of dimension d."""
     first, *others = shape_of(operands[0])
 
     def body(s: Scalars, _: Sequence[SSAValue]) -> SSAValue:
@@ -262,14 +268,14 @@ def _reshape(k: KernelBuilder, operands: Sequence[SSAValue], _: Numbers, type: T
 
 
 def _sorted(specs: Specs, numbers: Numbers) -> TensorSpec:
-    """Return a sort of `argsort(x, axis, descending, count)`."""
+    """Return the spec of the result of `argsort(x, axis, descending, count)`."""
     shape, (along, _, count) = specs[0].shape, _of_sort(specs[0], numbers)
     return TensorSpec((*shape[:along], count, *shape[along + 1 :]), _INT32)
 
 
 def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
-    """Return the dimension, whether the order is descending, and the number of selected
-    elements."""
+    """Return the arguments of a sort: its dimension, whether the order is descending, and the
+    number of selected elements."""
     axis, descending, count = (*numbers, *(None,) * (3 - len(numbers)))
     along = _axis(spec, -1 if axis is None else axis, 0 if axis is None else 1)
     if descending not in (None, 0, 1):
@@ -287,7 +293,7 @@ def _of_sort(spec: TensorSpec, numbers: Numbers) -> tuple[int, bool, Size]:
 def _argsort(
     k: KernelBuilder, operands: Sequence[SSAValue], numbers: Numbers, type: Tensor
 ) -> SSAValue:
-    """Emit a sort along the dimension, with the elements as keys."""
+    """Emit the positions of the elements of a tensor in sorted order along a dimension."""
     (x,) = operands
     spec = TensorSpec(shape_of(x), dtype_of(x.type))
     along, descending, count = _of_sort(spec, numbers)

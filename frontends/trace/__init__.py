@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tessella.frontends.trace import counting as counting  # fills the table of functions
-from tessella.frontends.trace import stores as stores  # fills the tables of stores
+from tessella.frontends.trace import counting as counting  # imported to fill the table of functions
+from tessella.frontends.trace import stores as stores  # imported to fill the tables of stores
 from tessella.frontends.trace.arguments import Spec
 from tessella.frontends.trace.creation import arange, full, ones, zeros
 from tessella.frontends.trace.elementwise import (

@@ -1,4 +1,5 @@
-"""The arguments of a call: which are arrays, which are static, and the key of their program."""
+"""The arguments of a call, divided into arrays and static values, and the cache key of their
+program."""
 
 from __future__ import annotations
 
@@ -23,11 +24,12 @@ _NUMBERS = (int, float)
 
 Shapes = tuple[tuple[int, ...], ...]
 PlainTypes = tuple[tuple[tuple[int, ...], DType], ...]
-"""The shapes and dtypes of arguments that are all arrays."""
+"""The shape and dtype of each argument, if all arguments are arrays."""
 
 
 def plain_types(args: Sequence[object]) -> PlainTypes | None:
-    """Return the key of arguments that are all native arrays passed in order; None for others."""
+    """Return the shapes and dtypes of arguments if all are NumPy arrays in native byte order,
+    otherwise None."""
     for each in args:
         if type(each) is not np.ndarray or not each.dtype.isnative:
             return None
@@ -35,7 +37,7 @@ def plain_types(args: Sequence[object]) -> PlainTypes | None:
 
 
 class Spec:
-    """Shape and dtype in place of an array: ``f.lower(tessella.Spec((8, 3)))``."""
+    """A shape and a dtype that stand for an array: ``f.lower(tessella.Spec((8, 3)))``."""
 
     __slots__ = ("dtype", "shape", "weak")
 
@@ -45,14 +47,16 @@ class Spec:
         self.shape = _sizes(shape)
         self.dtype: DType = _dtype(dtype)
         self.weak = weak
-        """Whether it stands for a Python number, whose type yields to those of arrays."""
+        """Whether the spec stands for a Python number, whose dtype yields to the dtypes of
+        arrays."""
 
     def __repr__(self) -> str:
         return f"Spec({self.shape}, {self.dtype.name!r})"
 
 
 def _sizes(shape: object) -> tuple[int, ...]:
-    """Check an array's shape. Raises InputError and ShapeError."""
+    """Return a shape as a tuple of integers. Raises InputError and ShapeError for an invalid
+    shape."""
     try:
         sizes = tuple(map(operator.index, cast("Iterable[Any]", shape)))
     except TypeError:
@@ -75,39 +79,43 @@ def _dtype(dtype: npt.DTypeLike) -> DType:
 
 @dataclass(frozen=True)
 class CallArguments:
-    """The arguments of one call, flattened."""
+    """The arguments of one call: static values, and a flat list of all others, the leaves."""
 
     tree: Tree
-    """The structure of a dictionary of all arguments that are not static, by parameter."""
+    """The structure of a dictionary, by parameter, of all arguments that are not static."""
     leaves: list[Any]
     static: dict[str, Any]
 
     def without_elements(self) -> CallArguments:
-        """Return the call with specs in place of arrays, which it no longer keeps alive."""
+        """Return these arguments with specs in place of arrays, so that they do not keep the arrays
+        alive."""
         return CallArguments(self.tree, [*self.specs()], self.static)
 
     @property
     def is_inlined(self) -> bool:
-        """Whether the call happens within another trace."""
+        """Whether the call happens while another function is traced, so that an argument is a
+        traced value."""
         return any(isinstance(leaf, Traced | TracedNumber) for leaf in self.leaves)
 
     def names(self) -> list[str]:
-        """The leaves as expressions of the parameters."""
+        """Return the name of each leaf, as an expression of its parameter: ``params['w'][0]``."""
         columns = zip(self.tree.keys, self.tree.children, strict=True)
         return [path for name, tree in columns for path in tree.paths(str(name))]
 
     def arrays(self) -> list[Array]:
-        """Return the leaves as arrays. Raises InputError for any other value."""
+        """Return the leaves as arrays. Raises InputError for a leaf that is not an array or a
+        number."""
         return [self._array(i, leaf) for i, leaf in enumerate(self.leaves)]
 
     def specs(self) -> list[Spec]:
-        """Return the specs of the leaves, which may be specs already. Raises InputError."""
+        """Return the specs of the leaves, which may already be specs. Raises InputError for a leaf
+        that is not an array, a number or a spec."""
         return [self._spec(i, leaf) for i, leaf in enumerate(self.leaves)]
 
     def key(self, arrays: Sequence[Array]) -> tuple[Hashable, Shapes]:
-        """Return the part of a program's key other than shapes, and the shapes.
+        """Return the part of a program's cache key that does not depend on shapes, and the shapes.
 
-        Raises InputError for an unhashable static value.
+        Raises InputError for a static value that cannot be hashed.
         """
         shapes = tuple([a.shape for a in arrays])
         columns = zip(arrays, self.leaves, strict=True)
@@ -143,7 +151,7 @@ class CallArguments:
 
 
 def _told_apart(value: Any) -> Hashable:
-    """Return a key for static values of the same effect.
+    """Return a hashable key that differs for static values with different effects.
 
     Python considers numbers of different types equal, and zeros of different signs; NaN does not
     equal itself.
@@ -168,7 +176,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _static_names(static: object, known: Collection[str]) -> frozenset[str]:
-    """Return the names of static parameters. Raises OptionError."""
+    """Return the names of static parameters as a set. Raises OptionError for unknown parameters."""
     names = [static] if isinstance(static, str) else static
     if not isinstance(names, Iterable):
         raise OptionError(
@@ -200,7 +208,8 @@ class Parameters:
         self._is_plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallArguments:
-        """Bind the arguments of a call. Raises TypeError as Python does."""
+        """Bind the arguments of a call to the parameters, and flatten them. Raises TypeError as
+        Python does."""
         arguments = self._arguments(args, kwargs)
         static = {name: arguments.pop(name) for name in self._static & arguments.keys()}
         leaves: list[Any] = []
@@ -209,7 +218,7 @@ class Parameters:
     def arguments(
         self, call: CallArguments, leaves: Sequence[Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call with its leaves replaced."""
+        """Return the positional and keyword arguments of a call, with other leaves."""
         values = {**call.static, **call.tree.unflatten(iter(leaves))}
         bound = self._signature.bind_partial()
         names = (name for name in self._signature.parameters if name in values)

@@ -1,9 +1,9 @@
-"""Ufuncs that are several ops: written in NumPy, and traced in turn.
+"""Ufuncs that consist of several ops. They are written as NumPy code, which is traced in turn.
 
-The operands have the dtype that NumPy computes in.
+The operands already have the dtype in which NumPy computes.
 """
 
-# ``Any`` is an array that is traced: what is written here as for NumPy is recorded.
+# Arrays of the type ``Any`` are traced arrays: NumPy code on them is recorded as ops.
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _where: Callable[[Any, Any, Any], Any] = np.where
 
 
 def is_float(x: Any) -> bool:
-    """Return whether the elements are floating-point numbers."""
+    """Return whether the elements of an array are floating-point numbers."""
     return x.dtype.kind == "f"
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
     quotient = Traced(a.trace, a.value / b.value)
     if not is_float(a):
-        # rounds towards zero; NumPy rounds down, and a quotient by 0 is 0
+        # `nn.div` rounds towards zero. NumPy rounds down, and its quotient by 0 is 0.
         is_rounded_up = ((a < 0) != (b < 0)) & (a != quotient * b) & (b != 0)
         return _where(is_rounded_up, quotient - 1, quotient)
     rest = a % b
@@ -46,7 +46,7 @@ def _reciprocal(x: Any) -> Any:
 
 
 def _everywhere(answer: bool) -> Unary:
-    """Return the same answer for all elements of an integer array."""
+    """Return a function that returns ``answer`` for all elements of an array."""
     return lambda x: x.trace.emitter.splat(answer, x.sizes, np.bool_)
 
 
@@ -60,7 +60,7 @@ def _trunc(x: Any) -> Any:
 
 
 def _log1p(x: Any) -> Any:
-    # the quotient compensates for what 1 + x loses (Kahan)
+    # the quotient compensates for the rounding of 1 + x (Kahan)
     more = 1 + x
     exact = np.log(more) * (x / (more - 1))
     return _where(more == 1, x, _where(np.isinf(more), np.log(more), exact))
@@ -84,7 +84,7 @@ OF_INTEGERS: Mapping[np.ufunc, Unary] = {
     np.isinf: _everywhere(False),
     np.isfinite: _everywhere(True),
 }
-"""The results of float-only ops for integers and booleans."""
+"""The functions that replace ufuncs of floats for integers and booleans."""
 
 _UNARY: Mapping[np.ufunc, Unary] = {
     np.positive: same,

@@ -36,8 +36,9 @@ def _vector(name: str, value: Value) -> Value:
 def _bincount(
     trace: Trace, x: npt.ArrayLike, weights: npt.ArrayLike | None = None, minlength: int = 0
 ) -> Value:
-    """Return the number of occurrences of each integer from 0 to minlength, or the sum of their
-    weights."""
+    """Return the number of occurrences of each integer from 0 to ``minlength`` - 1, or the sum of
+    the weights of these occurrences. An integer out of that range is an error when the program
+    runs."""
     numbers, count = trace.lift(x), as_size(minlength)
     if numbers.dtype == BOOL:
         numbers = numbers.cast(_INT64)
@@ -51,14 +52,14 @@ def _bincount(
         )
     places = where(
         places < 0, count, places
-    )  # out of range: negative numbers do not count from the end
+    )  # made out of range, as a negative number would count from the end
     given = None if weights is None else _vector("weights", trace.lift(weights))
     return _totals(places, count, given, _FLOAT64)
 
 
 def _totals(places: Value, count: Size, weights: Value | None, dtype: DType) -> Value:
-    """Return the number of occurrences of each integer from 0 to count, or the sum of their
-    weights, in a dtype."""
+    """Emit the number of occurrences of each integer from 0 to ``count`` - 1 as int64, or the sum
+    of the weights of these occurrences as ``dtype``."""
     if weights is None:
         weights, dtype = places.emitter.splat(1, places.shape, _INT64), _INT64
     return reduced(weights, places, count, "add", dtype)
@@ -72,8 +73,11 @@ def _searchsorted(
     side: str = "left",
     sorter: npt.ArrayLike | None = None,
 ) -> Value:
-    """Search all elements of v by bisection at once, with as many iterations as the longest a
-    needs."""
+    """Return the positions at which elements of ``v`` would be inserted into the sorted ``a``.
+
+    Bisection searches for all elements at once, with as many iterations as the largest possible
+    size of ``a`` takes.
+    """
     if side not in ("left", "right"):
         raise ShapeError("side is unknown", expected="'left' or 'right'", found=repr(side))
     ordered, values = common(trace, *_comparable(trace, a, v))
@@ -91,7 +95,8 @@ def _searchsorted(
 
 
 def _comparable(trace: Trace, *arrays: npt.ArrayLike) -> Sequence[Any]:
-    """The arrays, and numbers that integers among them may not hold as int64."""
+    """Return operands that can be compared: an integer that the dtype of an array among them may
+    not represent becomes int64."""
     operands = [as_operand(x) for x in arrays]
     kinds = [kind_of(x) for x in operands]
     columns = zip(operands, kinds, comparable_kinds(operands, kinds), strict=True)
@@ -99,16 +104,16 @@ def _comparable(trace: Trace, *arrays: npt.ArrayLike) -> Sequence[Any]:
 
 
 def found_places(ordered: Value, values: Value, side: str) -> Value:
-    """Return the number of elements of a sorted vector below each value, or for ``right`` at most
-    each value. NaN is greater than all numbers."""
+    """Emit for each of ``values`` the number of elements of a sorted vector that are less, or with
+    the side ``right`` less or equal. NaN counts as greater than all numbers."""
     size = ordered.shape[0]
     place = ordered.emitter.splat(0, values.shape, _INT64)
     if size == 0:
         return place
     before = Value.__lt__ if side == "left" else Value.__le__
     for step in range((bounds_of(size)[1] - 1).bit_length()):
-        # half of the ceil(size / 2**step) remaining elements; 0 after enough iterations for the
-        # call's size
+        # half of the ceil(size / 2**step) elements that remain; 0 once a smaller actual size needs
+        # no more iterations
         half = (size + (1 << step) - 1) // (2 << step)
         is_before = before(ordered.gather(place + (half - 1), 0), values)
         place = where(is_before, place + half, place)
@@ -123,8 +128,11 @@ def found_places(ordered: Value, values: Value, side: str) -> Value:
 def _counts(
     trace: Trace, x: npt.ArrayLike, edges: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> Value:
-    """Return the number of elements between edges, or the sum of their weights. The last edge
-    belongs to the last bin; an extra bin, which is dropped, counts elements outside."""
+    """Return for each bin the number of elements between its edges, or the sum of their weights.
+
+    The last edge belongs to the last bin. An extra bin, which is dropped, counts the elements
+    outside all edges.
+    """
     values, bounds = (each.flat() for each in common(trace, x, edges))
     count = bounds.shape[0] - 1
     place = found_places(bounds, values, "right") - 1
@@ -151,7 +159,8 @@ def _histogram(
 
 
 def _edges(a: Any, bins: Any, range: tuple[float, float] | None) -> Any:
-    """Return the given edges of bins, or NumPy's edges for a range."""
+    """Return the edges of bins: the array ``bins``, or NumPy's edges for a number of bins and a
+    range. Raises TessellaError if they depend on elements."""
     if isinstance(bins, Traced) and bins.ndim:
         return bins
     if not isinstance(bins, str) and np.ndim(bins):

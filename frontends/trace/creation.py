@@ -1,5 +1,8 @@
-"""New arrays. In traced functions, those of equal elements are traced: they can be stored into.
-`arange` gives a NumPy array there, too, which becomes a constant, unless its length is open."""
+"""Functions that create arrays.
+
+In a traced function, arrays of equal elements are traced, and can be stored into. `arange` returns
+a NumPy array in a traced function too, which becomes a constant, unless its length is symbolic.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,21 @@ _FLOAT = np.dtype(np.float32)
 
 
 def zeros(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
-    """Return zeros, of float32 unless another dtype is given."""
+    """Return an array of zeros, of float32 unless another dtype is given."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Shape, dtype: npt.DTypeLike = _FLOAT) -> Array:
-    """Return ones, of float32 unless another dtype is given."""
+    """Return an array of ones, of float32 unless another dtype is given."""
     return full(shape, 1, dtype)
 
 
 def full(shape: Shape, value: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
-    """Equal elements, or those of an array that is broadcast: of float32 for a Python float, unless
-    another dtype is given."""
+    """Return an array whose elements all equal ``value``, or to which the array ``value`` is
+    broadcast.
+
+    The dtype is that of ``value`` unless another one is given; for a Python float it is float32.
+    """
     trace, dtype = current_trace(), _default(dtype, value)
     if trace is None:
         return np.full(known_all(as_sizes(shape)), value, dtype)
@@ -62,9 +68,10 @@ def arange(
     step: float = 1,
     dtype: npt.DTypeLike | None = None,
 ) -> Result:
-    """Numbers from ``start`` (or 0 to ``start``, as for range) up to ``stop``, which is left out.
+    """Return the numbers from ``start`` up to ``stop``, which is excluded, in steps of ``step``.
+    Without ``stop``, the numbers are from 0 up to ``start``.
 
-    They are of float32 for Python floats, unless another dtype is given.
+    For Python floats the dtype is float32, unless another one is given.
     """
     numbers: Any = (0, start, step) if stop is None else (start, stop, step)
     if not any(isinstance(number, TracedSize) for number in numbers):

@@ -1,4 +1,5 @@
-"""Named dimensions of arguments: sizes that are symbolic in programs."""
+"""Dimensions of arguments that are symbolic in programs, by given names or because their sizes
+vary."""
 
 from __future__ import annotations
 
@@ -16,23 +17,24 @@ DimNames = Mapping[str, Mapping[int, str]]
 """Names of dynamic dimensions, by argument and dimension."""
 
 _MOST = 64
-"""The most kinds of calls whose shapes are recorded."""
+"""The maximum number of kinds of calls whose shapes are recorded."""
 
 
 class _Kind:
-    """The generalised shapes of the calls of one kind.
+    """The generalised shapes of all calls of one kind, which differ only in sizes.
 
-    A call is served by the first generalisation that matches it. One call of other shapes therefore
-    does not take programs away from later calls.
+    The first generalisation that matches a call serves it. A call of other shapes therefore does
+    not take programs away from later calls.
     """
 
     def __init__(self) -> None:
         self._seen = Seen()
         self._said: list[tuple[Dimensions, ...]] = []
-        """Generalisations of all calls so far, each more general than those before."""
+        """The generalised shapes so far, each more general than those before it."""
 
     def dims(self, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
-        """Return the dimensions of a call: numbers, or names of sizes that vary."""
+        """Record a call, and return the dimensions of its program: numbers, or names of sizes that
+        vary."""
         seen = self._seen.shapes(dict(zip(names, shapes, strict=True)))
         latest = tuple(seen[name] for name in names)
         if latest not in self._said:
@@ -41,7 +43,7 @@ class _Kind:
 
 
 def _are_true(dims: Sequence[Dimensions], shapes: Shapes) -> bool:
-    """Return whether dimensions match: numbers are equal, and names have one size each."""
+    """Return whether shapes match dimensions: numbers are equal, and each name has one size."""
     sizes: dict[str, int] = {}
     said = (dim for each in dims for dim in each)
     found = (size for shape in shapes for size in shape)
@@ -52,11 +54,12 @@ def _are_true(dims: Sequence[Dimensions], shapes: Shapes) -> bool:
 
 
 class ArgumentDims:
-    """The dimensions of a function's arguments: numbers, or names of those that vary."""
+    """The rules for the dimensions of a function's arguments: numbers, or names of dimensions that
+    are symbolic."""
 
     def __init__(self, dims: object, names: object, parameters: Collection[str]) -> None:
-        """Take sizes by the names of dimensions in ``dims``, and names from ``names``. Raises
-        OptionError."""
+        """Check the options ``dims``, sizes or bounds by name, and ``dim_names``, names by
+        argument. Raises OptionError."""
         openness = check_dims(dims)
         self._is_fixed = openness == "fixed"
         self._bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
@@ -65,14 +68,15 @@ class ArgumentDims:
         _check_used(self._bounds, self._named, is_fixed=self._is_fixed)
 
     def bounds_in(self, shapes: Sequence[Dimensions]) -> Mapping[str, Bounds]:
-        """Return the bounds of the dimensions that these shapes name."""
+        """Return the bounds of the dimensions whose names occur in these shapes."""
         names = {dim for shape in shapes for dim in shape}
         return {name: bounds for name, bounds in self._bounds.items() if name in names}
 
     def of(self, kind: Hashable, names: Sequence[str], shapes: Shapes) -> tuple[Dimensions, ...]:
-        """Return the dimensions that programs are compiled for.
+        """Return the dimensions for which the program of a call is compiled. ``kind`` is the part
+        of the call's key other than shapes.
 
-        Raises InputError if dimensions with one name differ.
+        Raises InputError if dimensions with one name have different sizes.
         """
         if self._is_fixed:
             return shapes
@@ -109,7 +113,8 @@ def _check_axis(name: str, axis: int, shape: Sequence[int]) -> None:
 
 
 def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[int, str]]:
-    """Return names of dimensions by argument. Raises OptionError."""
+    """Return the option ``dim_names``: names of dimensions by argument and axis. Raises OptionError
+    if it is invalid."""
     given = _mapping(dims)
     for name, axes in given.items():
         if not isinstance(name, str) or name.partition("[")[0] not in parameters:
@@ -126,7 +131,8 @@ def _named(dims: object, parameters: Collection[str]) -> Mapping[str, Mapping[in
 def _check_used(
     bounds: Mapping[str, Bounds], named: Mapping[str, Mapping[int, str]], *, is_fixed: bool
 ) -> None:
-    """Raise OptionError for sizes of dimensions without a name, and for names that do nothing."""
+    """Raise OptionError for bounds of a dimension that ``dim_names`` does not name, and for names
+    that ``dims='fixed'`` makes useless."""
     names = {dim for axes in named.values() for dim in axes.values()}
     if unknown := [name for name in bounds if name not in names]:
         raise OptionError(

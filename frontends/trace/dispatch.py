@@ -1,7 +1,7 @@
-"""The tables that give NumPy's functions and operators a meaning for traced arrays.
+"""Tables that map NumPy's functions and operators to functions of traced arrays.
 
-The modules of functions fill them; traced arrays read them. The keys of ``FUNCTIONS`` are NumPy's
-functions, and names of methods without a NumPy function.
+Modules that define functions fill the tables, and traced arrays read them. The keys of
+``FUNCTIONS`` are NumPy's functions, and names of methods without a NumPy function.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Function = Callable[..., Any]
 
 UFUNCS: dict[np.ufunc, Function] = {}
 ACCUMULATIONS: dict[np.ufunc, Function] = {}
-"""The meaning of ufuncs' method ``accumulate``."""
+"""The implementation of the method ``accumulate`` of ufuncs, by ufunc."""
 STORES: dict[np.ufunc, Function] = {}
-"""The meaning of ufuncs' method ``at``, for arrays that a traced function has made."""
+"""The implementation of the method ``at`` of ufuncs, by ufunc, for arrays that a traced function
+has made."""
 FUNCTIONS: dict[Function | str, Function] = {}
 
 VIEWS: frozenset[Function | str] = frozenset(
@@ -44,7 +45,7 @@ _IGNORED: Mapping[str, Any] = {
     "subok": False,
     "initial": None,
 }
-"""Parameters that may be given if they have these values."""
+"""Parameters that are ignored if they have these values."""
 
 
 _SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
@@ -53,8 +54,8 @@ _SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
     np.maximum: ("np.maximum(y, {})", "segment_max"),
     np.minimum: ("np.minimum(y, {})", "segment_min"),
 }
-"""Replacements for the method ``at`` of ufuncs: an expression of the array ``y`` and a call, and
-the function to call."""
+"""Replacements for the method ``at`` of ufuncs, for hints: an expression of the array ``y`` and a
+call, and the name of the function that is called."""
 _CHOOSE = "choose elements with tessella.where(condition, x, other)"
 _OF_ELEMENTS: Mapping[Function | str, str] = {
     np.nonzero: _CHOOSE,
@@ -64,7 +65,8 @@ _OF_ELEMENTS: Mapping[Function | str, str] = {
     np.extract: _CHOOSE,
     np.unique: "sort with tessella.sort, or count with np.bincount(x, minlength=n)",
 }
-"""Functions whose result shapes depend on elements, with alternatives."""
+"""Functions whose result shapes depend on elements, which cannot be traced, with alternatives for
+hints."""
 _PUT = "write y = tessella.put_along_axis(y, indices, values, axis)"
 _CHANGING: Mapping[Function | str, str] = {
     np.put_along_axis: _PUT,
@@ -73,11 +75,12 @@ _CHANGING: Mapping[Function | str, str] = {
     np.putmask: "write y = tessella.where(mask, values, y)",
     np.copyto: "write y = x, or y = tessella.where(mask, x, y)",
 }
-"""Functions that change an array, with alternatives."""
+"""Functions that change an array, which cannot be traced, with alternatives for hints."""
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """Return the meaning of ``ufunc(*inputs)``. Raises TessellaError if it is unknown."""
+    """Return the result of a ufunc, or of one of its methods, on traced arrays. Raises
+    TessellaError if it is unknown."""
     if method == "accumulate" and ufunc in ACCUMULATIONS:
         return _called(f"np.{ufunc.__name__}.accumulate", ACCUMULATIONS[ufunc], inputs, kwargs)
     if method == "at":
@@ -94,7 +97,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Ma
 
 
 def _called(name: str, known: Function, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function whose parameters have NumPy's names and order. Others must be None."""
+    """Call a function that accepts some of NumPy's parameters. Raises TessellaError if another one
+    is not None."""
     accepted = inspect.signature(known).parameters
     for key, value in kwargs.items():
         if key not in accepted and value is not None:
@@ -103,8 +107,8 @@ def _called(name: str, known: Function, inputs: tuple[Any, ...], kwargs: Mapping
 
 
 def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
-    """Return the meaning of a NumPy function on these arguments. Raises TessellaError if it is
-    unknown."""
+    """Return the result of a NumPy function on these arguments, some of which are traced. Raises
+    TessellaError if the function is unknown."""
     name = function if isinstance(function, str) else _name(function)
     known = FUNCTIONS.get(function)
     if known is None:
@@ -116,12 +120,14 @@ def call_function(function: Function | str, args: tuple[Any, ...], kwargs: Mappi
 
 
 class Dispatched:
-    """A value for which NumPy's functions mean what these tables say."""
+    """A base of traced values: NumPy's functions and ufuncs on them are looked up in the tables of
+    this module."""
 
     __slots__ = ()
 
     def viewed(self, result: Any) -> Any:
-        """Mark the result of a function that returns a view of this value."""
+        """Return the result of a function, which is a view of this value. Subclasses mark it as a
+        view."""
         return result
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -144,13 +150,14 @@ def _translated(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """Return NumPy's arguments in our function's parameter order."""
+    """Return the arguments of a NumPy function with the parameter names of tessella's function.
+    Raises TessellaError for an argument that it does not accept."""
     if isinstance(function, str):
         return args, kwargs
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
-        # older NumPys lack signatures of C functions
+        # older versions of NumPy have no signatures of C functions
         return args, kwargs
     named = dict(zip(parameters, args, strict=False)) | dict(kwargs)
     accepted = inspect.signature(known).parameters

@@ -1,7 +1,7 @@
 """Errors for side effects that a trace would lose, or whose result it would repeat.
 
-x += 1                      with x an argument, or a view: the caller's array would not change z =
-y;  y += 1;  z          z would have its old elements
+    x += 1                    with x an argument, or a view: the caller's array would not change
+    z = y[1:];  y += 1;  z    z would have its old elements
 
 `frontends/trace/outside.py` handles effects outside of the trace.
 """
@@ -22,11 +22,14 @@ _COPY = "write x = x.copy() first, or x = x + .. in place of x += .."
 
 
 def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    """Return the method of an operator such as ``+=``. The name on the left is bound to the result;
-    the array itself must not be used again."""
+    """Return the method of an in-place operator such as ``+=``, which applies ``ufunc`` and stores
+    the result.
+
+    The array then stands for the result. An array without dimensions is not changed, as in NumPy.
+    """
 
     def method(self: Any, other: Any) -> Any:
-        if not self.sizes:  # NumPy's results without dimensions are scalars, which are immutable
+        if not self.sizes:  # NumPy's results without dimensions are immutable scalars
             return call_ufunc(ufunc, "__call__", (self, other), {})
         check_owned(self)
         result = call_ufunc(ufunc, "__call__", (self, other), {})
@@ -46,7 +49,7 @@ def in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 
 def check_castable(dtype: np.dtype[Any], x: Any) -> None:
-    """Raise TessellaError for elements that NumPy does not store in an array."""
+    """Raise TessellaError if NumPy does not store elements of a dtype in the array ``x``."""
     if not np.can_cast(dtype, x.dtype, "same_kind"):
         raise x.trace.failed(
             TessellaError(f"{dtype} cannot be stored in an array of {x.dtype}", hint=_COPY)
@@ -54,7 +57,8 @@ def check_castable(dtype: np.dtype[Any], x: Any) -> None:
 
 
 def check_owned(x: Any) -> None:
-    """Raise TessellaError for an array that shares memory with others."""
+    """Raise TessellaError if storing into the array ``x`` would change another array: it is a view
+    or an argument."""
     if x.base is not None:
         what = "a view of another array"
     elif isinstance(x.value.ssa, BlockArgument) and not x.is_copy:
@@ -66,8 +70,10 @@ def check_owned(x: Any) -> None:
 
 
 def check_unchanged(x: Any, used: str | None = None) -> None:
-    """Raise TessellaError for a view of an array that was changed since. The error is at the line
-    that changes it; ``used`` tells where the view is used."""
+    """Raise TessellaError if ``x`` is a view of an array that has changed since the view was made.
+
+    The error is at the line that changed the array; ``used`` tells where the view is used.
+    """
     each = x
     while each.base is not None:
         if each.base.stores != each.seen:
@@ -95,7 +101,7 @@ _HINTS = {
     "view": "convert elements with x.astype(dtype)",
     "nonzero": "shapes cannot depend on elements: choose with tessella.where(condition, a, b)",
 }
-"""Alternatives to attributes of NumPy's arrays that traced arrays lack."""
+"""Alternatives to attributes of NumPy's arrays that traced arrays do not have."""
 
 _ASSIGNED = {
     "shape": "write x = x.reshape(shape)",
@@ -106,7 +112,7 @@ _ASSIGNED = {
 
 
 def unknown_attribute(x: Any, name: str) -> AttributeError:
-    """Return the error for an attribute that a traced array lacks."""
+    """Return the error for reading an attribute that a traced array does not have."""
     if name.startswith("_") or not (hasattr(np.ndarray, name) or name in _HINTS):
         return AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
     return UnknownAttributeError(
@@ -117,7 +123,7 @@ def unknown_attribute(x: Any, name: str) -> AttributeError:
 
 
 def unassigned(name: str) -> Callable[[Any, Any], NoReturn]:
-    """Return the setter of an attribute that NumPy's arrays have, and traced ones do not."""
+    """Return the setter of an attribute of a traced array, which raises TessellaError."""
 
     def assign(self: Any, value: Any) -> NoReturn:
         error = TessellaError(

@@ -35,14 +35,14 @@ class Binary(Protocol):
 
 
 def _called(name: str, op: str, body: F) -> F:
-    """Return a function that computes an op of `nn`."""
+    """Return ``body`` with the given name and the docstring of the `nn` op ``op``."""
     body.__name__ = body.__qualname__ = name
     body.__doc__ = nn.OPS[op].__doc__
     return body
 
 
 def _numpy(name: str) -> Unary:
-    """Return a function that NumPy has."""
+    """Return a function of arrays that NumPy has too, by the name of its `nn` op."""
     ufunc = ROWS[name].ufunc
     assert ufunc is not None
 
@@ -60,7 +60,8 @@ def _binary(ufunc: np.ufunc, op: str) -> Binary:
 
 
 def _smooth(name: str) -> Unary:
-    """Return a function that NumPy lacks; integers are converted to floats as for ``np.exp``."""
+    """Return a function of arrays that NumPy lacks, by the name of its `nn` op. It converts
+    integers to floats as ``np.exp`` does."""
 
     def body(trace: Trace, x: npt.ArrayLike) -> Traced:
         (value,) = floating(trace, x)
@@ -85,14 +86,14 @@ silu = _smooth("silu")
 
 @function
 def relu(trace: Trace, x: npt.ArrayLike) -> Value:
-    """Elementwise max(x, 0)."""
+    """Return max(x, 0), elementwise."""
     (value,) = common(trace, x)
     return value.op(nn.ReluOp)
 
 
 @function
 def gelu(trace: Trace, x: npt.ArrayLike, approximate: bool = False) -> Value:
-    """Elementwise x/2 * (1 + erf(x / sqrt 2)), or its approximation by tanh."""
+    """Return x/2 * (1 + erf(x / sqrt 2)), or its approximation by tanh, elementwise."""
     (value,) = floating(trace, x)
     return value.op(nn.GeluTanhOp if approximate else nn.GeluOp)
 
@@ -104,7 +105,7 @@ def clip(
     low: npt.ArrayLike | None = None,
     high: npt.ArrayLike | None = None,
 ) -> Value:
-    """Elementwise min(max(x, low), high). A bound may be None."""
+    """Return min(max(x, low), high), elementwise. A bound may be None."""
     bounds = {np.maximum: low, np.minimum: high}
     given = {ufunc: bound for ufunc, bound in bounds.items() if bound is not None}
     result, *values = common(trace, x, *given.values())
@@ -115,7 +116,8 @@ def clip(
 
 @function
 def where(trace: Trace, condition: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike) -> Value:
-    """Elementwise: x where the condition is true, otherwise y. All three broadcast."""
+    """Return x where the condition is true, otherwise y, elementwise. All three arrays
+    broadcast."""
     return emitter.where(cast(trace, as_operand(condition), BOOL), *common(trace, x, y))
 
 

@@ -1,4 +1,4 @@
-"""``@function``: an operation on arrays that runs in a trace or outside of one."""
+"""``@function``, a decorator of operations on arrays that work inside and outside of a trace."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ Result = Traced | Value | Array
 
 
 def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array]:
-    """Turn a function on a trace into one on arrays.
+    """Turn a function whose first parameter is a trace into a function of arrays.
 
-    With traced arrays, it continues their trace. With plain arrays, NumPy computes the result.
+    If an argument is a traced array, the ops are recorded in its trace. If all arguments are plain
+    arrays, NumPy computes the result.
     """
 
     @functools.wraps(body)
@@ -38,7 +39,7 @@ def function(body: Callable[Concatenate[Trace, P], Result]) -> Callable[P, Array
         trace.check(found)
         try:
             result = body(trace, *args, **kwargs)
-            # within a trace, a traced array stands for an array
+            # in a trace, the result is a traced array, despite its static type
             return cast(Array, Traced(trace, result) if isinstance(result, Value) else result)
         except Exception as error:
             raise trace.failed(error)  # noqa: B904 (it is the same error)
@@ -68,7 +69,8 @@ def _run(body: Callable[[Trace], Result]) -> Array:
 
 
 def _evaluate(trace: Trace, result: Value) -> Array:
-    """Return the elements of a value that depends on captured arrays alone, by NumPy kernels."""
+    """Return the elements of a value that depends only on captured arrays, computed by NumPy
+    kernels."""
     values: dict[SSAValue, Array] = {}
     for op in trace.emitter.block.ops:
         if isinstance(op, ConstantOp):

@@ -30,7 +30,8 @@ _INT64 = np.dtype(np.int64)
 
 @dataclass
 class _Plan:
-    """An indexing expression as a slice, then gathers along single axes, then a reshape."""
+    """An indexing expression, decomposed into a slice, then gathers along single axes, then a
+    reshape."""
 
     shape: tuple[Size, ...]
     starts: list[Size] = field(default_factory=list[Size])
@@ -45,7 +46,7 @@ class _Plan:
         self.steps.append(step)
 
     def keep(self, key: slice) -> None:
-        """Slice the next axis."""
+        """Slice the next axis, which the result keeps."""
         start, stop = (None if at is None else as_size(at) for at in (key.start, key.stop))
         step = 1 if key.step is None else operator.index(key.step)
         if step == 0:
@@ -55,7 +56,7 @@ class _Plan:
         self.result.append(self.sizes[-1])
 
     def drop(self, index: Size) -> None:
-        """Select one element of the next axis."""
+        """Select the element of the next axis at an index; the result does not have this axis."""
         axis = len(self.starts)
         size = self.shape[axis]
         if decided(index < -size) or decided(index >= size):
@@ -67,7 +68,7 @@ class _Plan:
         self.slice(index + size if decided(index < 0) else index, 1, 1)
 
     def gather(self, indices: Value) -> None:
-        """Gather the elements of the next axis at these indices."""
+        """Gather the elements of the next axis at these indices, whose axes replace it."""
         axis = len(self.starts)
         self.slice(0, self.shape[axis], 1)
         self.gathers[axis] = indices
@@ -102,7 +103,8 @@ def _keys(key: Any) -> Sequence[Any]:
 
 
 def _index(trace: Trace, key: Any) -> Any:
-    """Return a number, slice, None or Ellipsis unchanged; anything else as an array of indices."""
+    """Return one index of a key as a number, slice, None or Ellipsis, or else as an array of
+    indices. Raises ShapeError for an index that is not an integer."""
     if key is None or key is ... or isinstance(key, slice):
         return cast("slice | None", key)
     if isinstance(key, TracedSize):
@@ -123,7 +125,8 @@ def _index(trace: Trace, key: Any) -> Any:
 
 
 def as_indices(trace: Trace, indices: npt.ArrayLike | Value) -> Value:
-    """Convert integers of any type to those that gathers take."""
+    """Return indices of any integer type as int32 or int64, which gathers take. Raises ShapeError
+    for other types."""
     value = trace.lift(indices)
     if value.dtype.kind not in "iu":
         raise ShapeError("indices must be integers", found=value.dtype.name)
@@ -131,7 +134,8 @@ def as_indices(trace: Trace, indices: npt.ArrayLike | Value) -> Value:
 
 
 def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
-    """Return the keys with ``...`` replaced by slices, one for each axis that no key names."""
+    """Return the indices of a key with ``...`` replaced by slices, one for each axis without an
+    index. Raises ShapeError for too many indices."""
     count = sum(key is not None and key is not ... for key in keys)
     dots = [i for i, key in enumerate(keys) if key is ...]
     if count > rank or len(dots) > 1:
@@ -143,8 +147,8 @@ def _expanded(keys: Sequence[Any], rank: int) -> list[Any]:
 
 
 def _checked(keys: Sequence[Any]) -> Sequence[Index]:
-    """Return the keys. Raises ShapeError for arrays of indices whose axes NumPy would move to the
-    front."""
+    """Return the indices of a key. Raises ShapeError for more than one array of indices, or if
+    NumPy would move its axes to the front."""
     arrays = [i for i, key in enumerate(keys) if isinstance(key, Value) and key.rank]
     others = [i for i, key in enumerate(keys) if not (key is None or isinstance(key, slice))]
     if len(arrays) > 1:
@@ -165,7 +169,8 @@ def _checked(keys: Sequence[Any]) -> Sequence[Index]:
 def take(
     trace: Trace, x: npt.ArrayLike, indices: npt.ArrayLike, axis: SupportsIndex | None = None
 ) -> Value:
-    """Return the slices of x at the indices along an axis; of the flattened x for None.
+    """Return the slices of ``x`` at ``indices`` along an axis, or the elements of the flattened
+    ``x`` if ``axis`` is None.
 
     An index that is out of range is an ExecutionError when the program runs.
     """
@@ -202,9 +207,10 @@ def put_along_axis(
     values: npt.ArrayLike,
     axis: SupportsIndex | None,
 ) -> Value:
-    """Return a copy of x with values at the indices along an axis, or in the flattened x for None.
+    """Return a copy of ``x`` with ``values`` at ``indices`` along an axis, or in the flattened
+    ``x`` if ``axis`` is None.
 
-    As in ``np.put_along_axis``, the last of several values for one element stays.
+    If several values are for one element, the last one stays, as in ``np.put_along_axis``.
     """
     start, places = trace.lift(x), as_indices(trace, indices)
     value = start if axis is not None else start.flat()

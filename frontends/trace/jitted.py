@@ -45,10 +45,10 @@ R = TypeVar("R")
 
 
 class TracedModel(FunctionModel):
-    """The programs of a traced function for arrays of certain types."""
+    """The model of a traced function, for arguments of certain types."""
 
     def call(self, arrays: Sequence[Array]) -> Any:
-        """Return the function's result for arrays of its types."""
+        """Run the program for the shapes of these arrays, and return the function's result."""
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
@@ -60,11 +60,13 @@ class TracedModel(FunctionModel):
 
 
 Key = tuple[Hashable, tuple[Dimensions, ...]]
-"""The key of a model: the static arguments and types of calls, and their concrete sizes."""
+"""The key of a cached model: the static arguments and types of a call, and its dimensions (numbers,
+or names of symbolic sizes)."""
 
 
 class Jitted(Compiled, Generic[P, R]):
-    """A function that is compiled for the shapes and dtypes of the arrays it is called with."""
+    """A function that is compiled for the shapes and dtypes of the arrays with which it is
+    called."""
 
     __name__: str
     __wrapped__: Callable[P, R]
@@ -83,8 +85,7 @@ class Jitted(Compiled, Generic[P, R]):
         self._options = options
         self._programs: ProgramTable[TracedModel] = ProgramTable(MAX_PROGRAMS)
         self._keys: dict[Hashable, Key] = {}
-        """The keys of earlier calls, by the types of arguments, so that calls do not recompute
-        them."""
+        """A cache of the model keys of earlier calls, by the types of the arguments."""
         self._in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
         functools.update_wrapper(self, function)
 
@@ -148,7 +149,7 @@ class Jitted(Compiled, Generic[P, R]):
         return latest.explain()
 
     def release(self) -> None:
-        """Free the memory that calls use again, as ``Model.release`` does."""
+        """Free memory that later calls would reuse, as ``Model.release`` does."""
         for model in self._programs.made():
             model.release()
 

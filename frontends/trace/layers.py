@@ -1,4 +1,5 @@
-"""Layers of neural networks. Images are [N, C, H, W], the weights of convolutions [O, I, H, W]."""
+"""Functions for layers of neural networks. Images are [N, C, H, W], the weights of convolutions [O,
+I, H, W]."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from tessella.support.sizes import Size
 Padding = (
     Literal["same", "valid"] | SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]]
 )
-"""``same``, ``valid``, or a number for both spatial dimensions, or for each a number or a pair."""
+"""The padding of a window: ``same``, ``valid``, a number for both spatial dimensions, or for each
+of them a number or a pair (before, after)."""
 
 
 @function
@@ -98,7 +100,8 @@ def layer_norm(
     axis: SupportsIndex = -1,
     epsilon: float = 1e-5,
 ) -> Value:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the axes from ``axis`` on."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias, with statistics over the axes
+    from ``axis`` on."""
     given = [v for v in (scale, bias) if v is not None]
     value, *rest = floating(trace, x, *given)
     first = as_axis(axis, value.rank)
@@ -126,7 +129,8 @@ def _pool(
 def _window(
     x: Value, kernel: tuple[Size, ...], strides: Shape, padding: Padding, dilation: Shape
 ) -> dict[str, tuple[Size, ...]]:
-    """Return the properties of an op on a window that moves over the last two dimensions of x."""
+    """Return the strides, dilations and padding of a window over the last two dimensions of ``x``,
+    as properties of an op."""
     steps, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
     if padding == "same":
         if min(steps) < 1:
@@ -139,7 +143,8 @@ def _window(
 
 
 def _pads(padding: Padding) -> tuple[int, ...]:
-    """Return padding before each of the two dimensions, then after each."""
+    """Return the padding before each of the two spatial dimensions, then after each, for a padding
+    other than ``same``."""
     if isinstance(padding, str):
         if padding != "valid":
             raise ShapeError("an unknown padding", expected="same, valid or sizes", found=padding)

@@ -24,7 +24,7 @@ def matmul(trace: Trace, x: npt.ArrayLike, y: npt.ArrayLike) -> Value:
 
 @function
 def _dot(trace: Trace, a: npt.ArrayLike, b: npt.ArrayLike) -> Value:
-    # a number's type counts like an array's here
+    # here the type of a number counts like that of an array
     x, y = common(trace, *(v if isinstance(v, Traced) else np.asarray(v) for v in (a, b)))
     if not x.rank or not y.rank:
         return apply(trace, np.multiply, x, y).value

@@ -13,8 +13,8 @@ from types import FrameType, TracebackType
 from tessella.support.errors import ResourceError, TessellaError, UnsupportedError
 
 _WIDTH = 80
-"""Characters of a line that an error shows."""
-# a project's own tests may be in a package of the name of Python's
+"""The maximum number of characters of a source line that an error shows."""
+# without Python's package `test`, as the user's own tests may be in a package of that name
 _LIBRARIES = {"tessella", "numpy", "xdsl", *sys.stdlib_module_names} - {"test"}
 _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
     MemoryError: ("there is not enough memory for an array", None),
@@ -24,12 +24,12 @@ _EXHAUSTED: Mapping[type[Exception], tuple[str, str | None]] = {
         "static_argnames; the values of arrays are not known while tracing",
     ),
 }
-"""Exhausted resources: their names, and what to do."""
+"""The message and the hint for each error of an exhausted resource."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """A line of a file."""
+    """A line of the user's source code."""
 
     path: str
     line: int
@@ -46,7 +46,8 @@ class Location:
 
 
 def caller() -> Location | None:
-    """Return the innermost running line of user code."""
+    """Return the line of user code that is running, in the innermost frame; None if there is
+    none."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and not _is_users(frame):
         frame = frame.f_back
@@ -55,18 +56,18 @@ def caller() -> Location | None:
 
 @contextmanager
 def located() -> Generator[None]:
-    """Add the user's line to errors that leave the block."""
+    """Add the line of user code as the location of errors that leave the block."""
     try:
         yield
     except (TessellaError, ValueError) as raised:
-        # NumPy, when it asks an assigned array for its number
+        # NumPy raises ValueError from the TessellaError of an array that it converts to a number
         error = raised.__cause__ if isinstance(raised.__cause__, TessellaError) else raised
         where = _innermost(raised.__traceback__) or caller()
         if isinstance(error, UnsupportedError | ValueError) or error.where or not where:
             raise
         raise error.at(str(where)).with_traceback(raised.__traceback__) from None
     except (MemoryError, RecursionError) as raised:
-        # without the traceback, which may have a thousand entries
+        # raised without its cause's traceback, which may have a thousand entries
         raise _exhausted(raised, _innermost(raised.__traceback__) or caller()) from None
 
 
@@ -86,7 +87,8 @@ def _innermost(traceback: TracebackType | None) -> Location | None:
 
 
 def is_users(module: str | None) -> bool:
-    """Return whether a module belongs to the user, not to a library that traces it."""
+    """Return whether a module (by name) is the user's, not tessella's, NumPy's, xDSL's or
+    Python's."""
     return (module or "").partition(".")[0] not in _LIBRARIES
 
 

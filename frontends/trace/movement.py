@@ -1,4 +1,4 @@
-"""Functions that only move elements."""
+"""Functions that only move elements, such as reshape and concatenate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 def as_ints(values: Shape) -> tuple[int, ...]:
-    """Return a number, or several, as a tuple of Python integers."""
+    """Return a number, or a sequence of numbers, as a tuple of Python integers."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, Sequence):
@@ -35,14 +35,15 @@ def as_ints(values: Shape) -> tuple[int, ...]:
 
 
 def as_sizes(values: Shape) -> tuple[Size, ...]:
-    """Return a size, or several, as a tuple of numbers and expressions."""
+    """Return a size, or a sequence of sizes, as a tuple; symbolic sizes become expressions."""
     if isinstance(values, Sequence):
         return tuple(map(as_size, values))
     return (as_size(values),) if isinstance(values, TracedSize) else as_ints(values)
 
 
 def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
-    """Return distinct axes, counted from the front; all of them for None. Raises ShapeError."""
+    """Return axes as nonnegative numbers; all axes for None. Raises ShapeError if an axis is out of
+    range or given twice."""
     if axis is None:
         return tuple(range(rank))
     axes = as_ints(axis)
@@ -55,7 +56,8 @@ def as_axes(axis: Shape | None, rank: int) -> tuple[int, ...]:
 
 
 def as_axis(axis: SupportsIndex, rank: int) -> int:
-    """Return one axis counted from the front. Raises ShapeError."""
+    """Return an axis as a nonnegative number. Raises ShapeError if it is out of range, or not a
+    single number."""
     axes = as_axes(axis, rank)
     if len(axes) != 1 or isinstance(axis, Sequence):
         raise ShapeError("one axis is needed", expected="a number", found=str(axis))
@@ -64,14 +66,15 @@ def as_axis(axis: SupportsIndex, rank: int) -> int:
 
 @function
 def reshape(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
-    """The elements in row-major order in another shape; one size may be -1, which is computed."""
+    """Return the elements in row-major order in another shape. One size may be -1, which is
+    inferred."""
     value = trace.lift(x)
     return value.reshape(resolved_shape(value.shape, as_sizes(shape)))
 
 
 @function
 def transpose(trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Value:
-    """The dimensions in the order ``axes``, or in reverse order."""
+    """Return the array with its dimensions in the order ``axes``, or in reverse order."""
     value = trace.lift(x)
     perm = tuple(range(value.rank))[::-1] if axes is None else as_axes(axes, value.rank)
     return value.transpose(perm)
@@ -79,7 +82,7 @@ def transpose(trace: Trace, x: npt.ArrayLike, axes: Sequence[SupportsIndex] | No
 
 @function
 def expand_dims(trace: Trace, x: npt.ArrayLike, axis: Shape) -> Value:
-    """New dimensions of size 1, at the positions ``axis`` of the result."""
+    """Return the array with new dimensions of size 1, at the positions ``axis`` of the result."""
     return _expanded(trace.lift(x), as_ints(axis))
 
 
@@ -92,7 +95,8 @@ def _expanded(value: Value, added: Sequence[int]) -> Value:
 
 @function
 def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Value:
-    """The array without the dimensions ``axis``, or all, of size 1."""
+    """Return the array without the dimensions ``axis``, which must have size 1, or without all
+    dimensions of size 1."""
     value = trace.lift(x)
     ones = [d for d, size in enumerate(value.shape) if not differs(size, 1)]
     gone = ones if axis is None else as_axes(axis, value.rank)
@@ -105,7 +109,7 @@ def squeeze(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None) -> Value:
 
 @function
 def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
-    """The array repeated along new dimensions, and along those of size 1."""
+    """Return the array repeated along new leading dimensions, and along dimensions of size 1."""
     return trace.lift(x).expand(as_sizes(shape))
 
 
@@ -113,7 +117,7 @@ def broadcast_to(trace: Trace, x: npt.ArrayLike, shape: Shape) -> Value:
 def concatenate(
     trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex | None = 0
 ) -> Value:
-    """Arrays one after another along an axis; flattened ones for None."""
+    """Return arrays joined along an axis, or flattened and joined if ``axis`` is None."""
     values = common(trace, *arrays)
     if axis is None:
         values = [x.flat() for x in values]
@@ -126,7 +130,7 @@ def concatenate(
 
 @function
 def stack(trace: Trace, arrays: Sequence[npt.ArrayLike], axis: SupportsIndex = 0) -> Value:
-    """Arrays of one shape one after another along a new axis."""
+    """Return arrays of the same shape joined along a new axis."""
     values = common(trace, *arrays)
     if not values or any(shapes_differ(x.shape, values[0].shape) for x in values):
         raise ShapeError(

@@ -1,6 +1,6 @@
-"""Python integers in traced functions.
+"""Python integers in traced functions that depend on arguments.
 
-A program computes them in int64, and each call checks that Python and NumPy would get the same
+A program computes them in int64, and each call checks that Python and NumPy would compute the same
 integers.
 """
 
@@ -24,12 +24,12 @@ LEAST, MOST = -(2**63), 2**63 - 1
 """The range of int64, in which programs compute Python integers."""
 
 BITS = 64
-"""The number of bits of int64: longer powers overflow."""
+"""The number of bits of int64. Powers with longer exponents overflow, except of -1, 0 and 1."""
 
 
 def _power(base: int, exponent: int) -> Any:
-    """Return a power. Exponents above BITS are reduced, with the same parity: the power stays
-    outside of int64, and takes bounded time."""
+    """Return a power. A large exponent is replaced by BITS or BITS + 1, of the same parity, which
+    bounds the time: the power of any base other than -1, 0 and 1 is beyond int64 either way."""
     return base ** min(exponent, BITS + exponent % 2)
 
 
@@ -54,25 +54,28 @@ MEANINGS: Mapping[np.ufunc, Callable[..., Any]] = {
     np.absolute: abs,
     np.invert: operator.invert,
 }
-"""Python's operation for each ufunc that an operator of traced numbers becomes. Other ufuncs return
-arrays, as in NumPy."""
+"""The operation on Python integers for each ufunc that an operator of traced numbers becomes. Other
+ufuncs return arrays, as in NumPy."""
 
 
 @dataclass
 class NumberStep:
-    """An integer: an argument, or the result of an operator on earlier ones."""
+    """A step of the check of a call: an integer that is an argument, or the result of an operator
+    on integers of earlier steps."""
 
     compute: Callable[[Sequence[Array], Sequence[int]], Any]
-    """A function of the arguments and of the integers of earlier steps."""
+    """A function that computes the integer from the arguments and the integers of earlier steps."""
     arguments: frozenset[int]
-    """The positions of the arguments that determine it."""
+    """The positions of the arguments that determine the integer."""
     where: str | None = None
-    """The source line of the operator."""
+    """The source line of the operator; None for an argument."""
     low: int = LEAST
     high: int = MOST
 
     def check(self, number: float, names: Sequence[str]) -> None:
-        """Raise InputError for a number that does not fit the dtype of its other operand."""
+        """Raise InputError if ``number``, the result of this step, is not an integer from ``low``
+        to ``high``, the range of the dtypes with which it is combined. ``names`` are the names
+        of the arguments."""
         if type(number) is int and self.low <= number <= self.high:
             return
         shown = " and ".join(repr(names[i]) for i in sorted(self.arguments))
@@ -89,7 +92,7 @@ class NumberStep:
 
 
 class Numbers:
-    """The Python integers of a trace that arguments determine."""
+    """The Python integers of a trace that depend on arguments."""
 
     def __init__(self, shapes: Sequence[tuple[Size, ...]]) -> None:
         """Start a trace for arguments of these shapes."""
@@ -106,7 +109,7 @@ class Numbers:
     def note(
         self, ufunc: np.ufunc, operands: Sequence[SSAValue | Size], result: SSAValue, where: str
     ) -> None:
-        """Record an operator on integers of the trace, sizes and Python integers."""
+        """Record an operator on integers of the trace, sizes and Python integers, as a step."""
         meaning = MEANINGS[ufunc]
         parts = [self._part(x) for x in operands]
         if result in self._positions:  # the operator does not change the number
@@ -119,14 +122,14 @@ class Numbers:
         self._add(result, NumberStep(compute, arguments, where))
 
     def limit(self, number: SSAValue, dtype: np.dtype[Any]) -> None:
-        """Make calls fail, as NumPy does, if a number does not fit a dtype."""
+        """Let calls raise InputError, as NumPy does, if a number does not fit a dtype."""
         at = self._position_of(number)
         if at is not None:
             step, info = self.steps[at], np.iinfo(dtype)
             step.low, step.high = max(step.low, int(info.min)), min(step.high, int(info.max))
 
     def _part(self, operand: SSAValue | Size) -> NumberStep:
-        """Return the step of an operand."""
+        """Return a step that computes an operand: an integer of an earlier step, or a size."""
         if isinstance(operand, SSAValue):
             at = self._position_of(operand)
             assert at is not None, "an integer that follows from no argument"
@@ -150,8 +153,8 @@ class Numbers:
 
 
 def check(steps: Sequence[NumberStep], names: Sequence[str], arrays: Sequence[Array]) -> None:
-    """Raise InputError for arguments for which Python would compute another integer than the
-    program, or NumPy would refuse one."""
+    """Raise InputError if Python would compute another integer from the arguments than the program,
+    or NumPy would refuse an integer."""
     done: list[int] = []
     for step in steps:
         try:

@@ -1,9 +1,9 @@
-"""Errors for effects of a traced function outside of the trace, which would happen while tracing
-only.
+"""Errors for effects of a traced function outside of the trace, which would happen only while
+tracing.
 
-random.random(), np.random.rand(4)    each call would have the same numbers
-np.random.default_rng().normal()      also from a generator without a seed total[0] += 1
-with total an array of an enclosing scope
+    random.random(), np.random.rand(4)    each call would have the same numbers
+    np.random.default_rng().normal()      also from a generator without a seed
+    total[0] += 1                         with total an array of an enclosing scope
 
 The states of generators and arrays are compared before and after a trace. If one has changed, the
 function is traced again, and the states are compared at each line. Another thread may have changed
@@ -37,16 +37,16 @@ _SEEDED = (
     *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64),
 )
 _UNSEEDED = frozenset(map(id, _SEEDED))
-"""Functions that draw a seed from the system if the caller gives none."""
+"""The identities of functions that draw a seed from the system if the caller gives none."""
 
 _SYSTEM: CodeType = random.SystemRandom.getrandbits.__code__
-"""The code by which NumPy draws a seed from the system."""
+"""The code object of the function by which NumPy draws a seed from the system."""
 
 _SEED: CodeType = random.Random.seed.__code__
 
 _COPIED = 1 << 20
-"""The size up to which an array is copied for restoration, in bytes. Larger ones have a checksum
-instead."""
+"""The size in bytes up to which an array is copied, so that it can be restored. A larger array has
+a checksum instead."""
 
 _DRAW = "draw them before the call, and pass the array as an argument"
 _STORE = "pass the array as an argument, and return the new one: x = x.copy(); x += .."
@@ -67,7 +67,7 @@ class _WatchedState:
         return _state(self.value) != self.state
 
     def restore(self) -> None:
-        """Restore the elements of an array."""
+        """Restore the elements of an array that was copied."""
         if isinstance(self.value, np.ndarray) and isinstance(self.state, bytes):
             array = cast("np.ndarray[Any, Any]", self.value)
             array[...] = np.frombuffer(self.state, array.dtype).reshape(array.shape)
@@ -86,8 +86,8 @@ class _WatchedState:
 
 
 def without_effects(function: Callable[..., Any], static: Sequence[Any], run: Callable[[], R]) -> R:
-    """Return the result of a trace of the function, with these values of static arguments. Raises
-    TessellaError for an effect outside."""
+    """Return the result of ``run``, which traces the function with these values of static
+    arguments. Raises TessellaError if the function has an effect outside of the trace."""
     found = reached(function, *static)
     before = [_WatchedState.of(x) for x in (random, np.random, *found) if _is_watched(x)]
     try:
@@ -125,8 +125,8 @@ def _check_again(
 
 
 class _Lines:
-    """A Python trace function that finds the first user line that changes a state, or draws a seed,
-    in its own thread."""
+    """A trace function for ``sys.settrace`` that finds the first line of user code, in its own
+    thread, that changes a watched state or draws a seed."""
 
     def __init__(self, watched: Sequence[_WatchedState]) -> None:
         self.error: TessellaError | None = None

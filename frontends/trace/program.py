@@ -1,4 +1,4 @@
-"""Tracing: from a function and the specs of its arguments to a program of the `nn` stage."""
+"""Tracing of a function, for specs of its arguments, to a program of the `nn` stage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ Shapes = Sequence[tuple[Size, ...]]
 def trace(
     function: Callable[..., Any], parameters: Parameters, call: CallArguments, shapes: Shapes
 ) -> Graph:
-    """Run a function on traced arrays of these shapes, and record its ops. Raises TessellaError."""
+    """Run a function on traced arrays of these shapes, and return the program of the recorded ops.
+    Raises TessellaError."""
     static = list(call.static.values())
     return without_effects(function, static, lambda: _trace(function, parameters, call, shapes))
 
@@ -64,18 +65,19 @@ def _trace(
 
 @dataclass(frozen=True)
 class Interface:
-    """The mapping from a program's arrays to arguments and results of its function."""
+    """The relation of a program to its function: the structure of the results, and checks of the
+    arguments."""
 
     results: Tree
     numbers: Sequence[NumberStep]
-    """Integers that are arguments, or that arguments determine."""
+    """The integers that depend on arguments, which each call checks."""
 
 
 def source(
     graph: Callable[[Shapes], Graph], call: CallArguments, shapes: Sequence[Dimensions]
 ) -> FunctionSource:
-    """Return a source for a call's argument types. Its outputs are known after the trace, from the
-    structure of a graph."""
+    """Return a source of programs for the argument types of a call. Its outputs are known only
+    after a trace, from the structure of a graph."""
     columns = zip(call.names(), call.specs(), shapes, strict=True)
     return FunctionSource(
         graph,
@@ -112,7 +114,7 @@ def _lifted(record: Trace, leaf: Any, path: str) -> Value:
 
 
 def captured_names(function: Callable[..., Any]) -> dict[int, str]:
-    """Return the names of the arrays that a function captures, by identity."""
+    """Return the names of the arrays that a function captures, by the identities of the arrays."""
     if not isinstance(function, FunctionType):
         return {}
     code = function.__code__

@@ -1,4 +1,4 @@
-"""NumPy's type promotion, with Python numbers whose type gives way to that of arrays."""
+"""NumPy's type promotion, in which the types of Python numbers yield to the dtypes of arrays."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, bounds_of, symbols_of
 
 Kind = DType | type[int] | type[float]
-"""The basis of promotion: the dtype of an array, or ``int`` or ``float`` for a Python number."""
+"""The type of an operand in promotion: the dtype of an array, or ``int`` or ``float`` for a Python
+number."""
 
 _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def as_operand(value: Any) -> Any:
-    """Return a traced array, a value, an array, a Python number, or a traced number."""
+    """Return a traced array, value, Python number or traced number unchanged, and anything else as
+    an array."""
     is_known = isinstance(value, Traced | TracedNumber | Value) or type(value) in (int, float)
     return value if is_known else np.asarray(value)
 
 
 def kind_of(operand: Any) -> Kind:
-    """Return the kind of an ``as_operand`` result."""
+    """Return the type that an operand, a result of ``as_operand``, has in promotion."""
     if isinstance(operand, Traced):
         if operand.weak and operand.dtype.kind in "if":
             return int if operand.dtype.kind == "i" else float
@@ -42,7 +44,8 @@ def kind_of(operand: Any) -> Kind:
 
 
 def precise(dtype: DType, *operands: Kind) -> DType:
-    """Return the dtype, or float32 where NumPy computes small integers in float16."""
+    """Return the dtype of NumPy's result, but float32 in place of float16 if no operand is
+    float16."""
     return _FLOAT32 if dtype == _FLOAT16 and _FLOAT16 not in operands else dtype
 
 
@@ -52,14 +55,15 @@ def float_dtype(dtype: DType) -> DType:
 
 
 def common_dtype(operands: Sequence[Any]) -> DType:
-    """Return the common dtype of arrays and numbers."""
+    """Return the dtype to which NumPy promotes these arrays and numbers."""
     samples = {int: 0, float: 0.0}
     kinds = [kind_of(as_operand(x)) for x in operands]
     return np.result_type(*(samples[k] if isinstance(k, type) else k for k in kinds))
 
 
 def cast(trace: Trace, value: Any, dtype: DType) -> Value:
-    """Convert a traced array, array or number to another dtype."""
+    """Convert a traced array, an array or a number to a dtype. Raises ShapeError for a number that
+    does not fit."""
     if isinstance(value, TracedSize):
         check_fits(value.size, dtype)
     if isinstance(value, Traced) and kind_of(value) is int and dtype.kind in "iu":
@@ -80,7 +84,7 @@ def cast(trace: Trace, value: Any, dtype: DType) -> Value:
 
 
 def check_fits(size: Size, dtype: DType) -> None:
-    """Raise UndecidedSizeError for a size that a dtype may not represent."""
+    """Raise UndecidedSizeError if a symbolic size may not fit into a dtype."""
     low, high = bounds_of(size)
     if dtype.kind in "iu" and not np.iinfo(dtype).min <= low <= high <= np.iinfo(dtype).max:
         names = (symbol.name for symbol in symbols_of([size]))

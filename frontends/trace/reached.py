@@ -1,8 +1,8 @@
-"""The values that a function reads from around it: globals, closures and defaults, and what those
-hold or are.
+"""The values that a function reads from its surroundings: globals, closures and defaults, and their
+elements and attributes.
 
-def step(x):                # reaches model and its attributes, np, np.random, normal, noise, and
-    return x * model.scale + noise(np.random.normal())       # what the function noise reaches
+    def step(x):    # reaches model and its attributes, np, np.random, normal, noise
+        return x * model.scale + noise(np.random.normal())    # and the values that noise reads
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from tessella.frontends.trace.location import is_users
 
 MOST = 4096
-"""The most values that are visited, the nearest first."""
+"""The maximum number of values that are visited, those at the fewest steps from the roots first."""
 
 _LEAVES = (np.ndarray, np.generic, str, bytes, int, float, complex, range, type(None))
 
@@ -26,7 +26,8 @@ Names = frozenset[str]
 
 
 def reached(*roots: Any) -> list[Any]:
-    """Return the values that functions reach, and those inside other roots."""
+    """Return the roots and all values that can be reached from them: those that functions read, and
+    elements and attributes of values."""
     todo = deque([(root, Names()) for root in roots])
     seen: dict[int, Any] = {}
     while todo and len(seen) < MOST:
@@ -38,7 +39,8 @@ def reached(*roots: Any) -> list[Any]:
 
 
 def _inside(value: Any, names: Names) -> Iterable[tuple[Any, Names]]:
-    """Yield the directly reachable values; of a module, only those that code names."""
+    """Return the values that can be reached from a value in one step, each with the names that code
+    uses. A module contributes only values with these names."""
     if isinstance(value, FunctionType):
         return _around(value) if is_users(value.__module__) else ()
     if isinstance(value, _LEAVES):
@@ -83,7 +85,7 @@ def _around(function: FunctionType) -> Iterator[tuple[Any, Names]]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and of functions that it defines."""
+    """Yield the code object of a function, and those of functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -26,7 +26,8 @@ from tessella.support.errors import ShapeError
 def reduced_dtype(
     reduce: Callable[..., Any], x: Value, dtype: npt.DTypeLike | None = None
 ) -> DType:
-    """Return the dtype of NumPy's reduction for arrays of this dtype."""
+    """Return the dtype of a reduction of ``x``: the given one, or the one of NumPy's function
+    ``reduce``."""
     return (
         np.dtype(dtype)
         if dtype is not None
@@ -82,13 +83,13 @@ def mean(
 
 @function
 def max(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
-    """Return the maximum over axes, or of all elements; NaN if any element is."""
+    """Return the maximum over axes, or of all elements; NaN if any of these elements is NaN."""
     return _extreme(trace, nn.ReduceMaxOp, x, axis, keepdims)
 
 
 @function
 def min(trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False) -> Value:
-    """Return the minimum over axes, or of all elements; NaN if any element is."""
+    """Return the minimum over axes, or of all elements; NaN if any of these elements is NaN."""
     return _extreme(trace, nn.ReduceMinOp, x, axis, keepdims)
 
 
@@ -102,7 +103,7 @@ def _extreme(
 
 
 def _test(op: type[NnOp]):
-    """Return `any` or `all`."""
+    """Return NumPy's function `any` or `all` for traced arrays, by its op."""
 
     def body(
         trace: Trace, x: npt.ArrayLike, axis: Shape | None = None, keepdims: bool = False
@@ -140,7 +141,7 @@ def _std(
 
 
 def _arg(op: type[NnOp]):
-    """Return `argmax` or `argmin`."""
+    """Return NumPy's function `argmax` or `argmin` for traced arrays, by its op."""
 
     def body(
         trace: Trace,
@@ -158,7 +159,8 @@ def _arg(op: type[NnOp]):
 
 
 def _cumulative(op: type[nn.CumulativeOp], accumulate: Callable[..., Any]):
-    """Return a cumulative function of NumPy, along an axis or over all elements."""
+    """Return NumPy's cumulative function for traced arrays, by its op. It runs along an axis, or
+    over all elements."""
 
     def body(
         trace: Trace,
@@ -175,7 +177,7 @@ def _cumulative(op: type[nn.CumulativeOp], accumulate: Callable[..., Any]):
 
 
 def _accumulate(ufunc: np.ufunc, op: type[nn.CumulativeOp]):
-    """Return the method ``accumulate`` of a ufunc."""
+    """Return the method ``accumulate`` of a ufunc for traced arrays, by its op."""
 
     def body(
         trace: Trace,
@@ -197,8 +199,8 @@ def _along(
     axis: int,
     dtype: npt.DTypeLike | None,
 ) -> Value:
-    """Apply an op along an axis, in NumPy's dtype for it. Sums and products of booleans are maxima
-    and minima."""
+    """Emit a cumulative op along an axis, in the dtype that NumPy's function ``accumulate`` has.
+    Sums of booleans are maxima, and products are minima."""
     found = reduced_dtype(accumulate, x, dtype)
     if found == BOOL:
         op = _OF_BOOLEANS.get(op, op)

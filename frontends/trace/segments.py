@@ -55,15 +55,15 @@ def segment_mean(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, c
 
 @function
 def segment_max(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """Return the maximum of each segment; NaN if any element is; the least value of the dtype for
-    an empty segment."""
+    """Return the maximum of the slices in each segment; NaN if any of its elements is NaN; the
+    least value of the dtype for an empty segment."""
     return _extreme(trace, values, segments, count, "max")
 
 
 @function
 def segment_min(trace: Trace, values: npt.ArrayLike, segments: npt.ArrayLike, count: int) -> Value:
-    """Return the minimum of each segment; NaN if any element is; the greatest value of the dtype
-    for an empty segment."""
+    """Return the minimum of the slices in each segment; NaN if any of its elements is NaN; the
+    greatest value of the dtype for an empty segment."""
     return _extreme(trace, values, segments, count, "min")
 
 
@@ -76,7 +76,7 @@ def _extreme(
 
 
 def _identity(reduction: str, dtype: DType) -> float:
-    """Return the neutral element of a reduction."""
+    """Return the neutral element of a reduction for a dtype."""
     if reduction in ("add", "mul"):
         return 0 if reduction == "add" else 1
     sign = 1 if reduction == "min" else -1
@@ -87,7 +87,8 @@ def _identity(reduction: str, dtype: DType) -> float:
 
 
 def reduced(values: Value, places: Value, count: Size, reduction: str, dtype: DType) -> Value:
-    """Return the reduction of each segment in a dtype. Raises ShapeError if shapes do not fit."""
+    """Emit the reduction of the slices of ``values`` in each segment, in a dtype. ``places`` are
+    the segments' numbers. Raises ShapeError if shapes do not fit."""
     found = values.shape[: places.rank]
     if len(found) < places.rank or shapes_differ(found, places.shape):
         raise ShapeError(

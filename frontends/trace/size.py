@@ -15,11 +15,11 @@ from tessella.support.sizes import Size, bounds_of, product, symbols_of
 
 E = TypeVar("E", bound=Exception)
 _MOST_POWER = 8
-"""The greatest exponent of a size that becomes a product."""
+"""The greatest exponent for which the power of a size becomes a product."""
 
 
 class Trace(Protocol):
-    """The interface of a trace, as its numbers use it."""
+    """The part of a trace's interface that traced numbers use."""
 
     @property
     def is_open(self) -> bool:
@@ -27,16 +27,17 @@ class Trace(Protocol):
         ...
 
     def check(self, value: Any) -> None:
-        """Raise TessellaError for a value of another trace, or of a finished one."""
+        """Raise TessellaError if ``value`` belongs to another trace, or the trace is finished."""
         ...
 
     def decided(self, compute: Callable[[], Any]) -> Any:
-        """Return a result that sizes decide. Raises UndecidedSizeError if they do not."""
+        """Return the result of ``compute``, an operation on sizes, in the form that the traced
+        function sees. Raises UndecidedSizeError if it would need the values of symbols."""
         ...
 
     def failed(self, error: E) -> E:
-        """Record an error, which ends a trace with symbolic sizes even if the function catches
-        it."""
+        """Record and return an error. In a trace with symbolic sizes, it ends the trace even if the
+        function catches it."""
         ...
 
 
@@ -53,7 +54,8 @@ def _is_operand(value: object) -> bool:
 
 
 def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    """Apply a ufunc. Two numbers give a `TracedFloat`, which is not a size."""
+    """Return the result of a ufunc on two operands. If both are numbers, it is a `TracedFloat`,
+    which is not a size."""
     result = call_ufunc(ufunc, "__call__", (a, b), {})
     if not (_is_number(a) and _is_number(b)):
         return result
@@ -63,7 +65,8 @@ def _applied(ufunc: np.ufunc, a: Any, b: Any) -> Any:
 
 
 def _operator(compute: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the methods of an operator and of its reflected form."""
+    """Return the methods of a binary operator and of its reflected form, such as ``__add__`` and
+    ``__radd__``."""
 
     def forward(self: TracedNumber, other: Any) -> Any:
         if not _is_operand(other):
@@ -79,7 +82,8 @@ def _operator(compute: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], C
 
 
 def _arithmetic(ufunc: np.ufunc, sizes: Callable[[Size, Size], Size]):
-    """Return an operator whose result is a size for sizes, else a number or an array."""
+    """Return the methods of an arithmetic operator. Its result is a size if both operands are
+    sizes, otherwise a number or an array."""
 
     def compute(a: Any, b: Any) -> Any:
         is_size = _is_size(a) and _is_size(b)
@@ -89,7 +93,8 @@ def _arithmetic(ufunc: np.ufunc, sizes: Callable[[Size, Size], Size]):
 
 
 def _decision(ufunc: np.ufunc, sizes: Callable[[Size, Size], Any]):
-    """Return a comparison, which sizes must decide unless an operand is an array."""
+    """Return the methods of a comparison, `//` or `%`. For two sizes, ``sizes`` computes the result
+    or raises UndecidedSizeError, as other numbers do; with an array, the result is an array."""
 
     def compute(a: Any, b: Any) -> Any:
         if _is_size(a) and _is_size(b):
@@ -126,7 +131,7 @@ def _undecided(what: str, *values: Any) -> NoReturn:
 
 
 def _number_needed(what: str) -> Callable[..., NoReturn]:
-    """Return a method that raises an error, as it would need the number."""
+    """Return a method that raises UndecidedSizeError, as it would need the number itself."""
 
     def method(self: TracedNumber, *_: Any, **__: Any) -> NoReturn:
         self.undecided(f"{what} needs the number")
@@ -143,25 +148,26 @@ class TracedNumber(Dispatched):
 
     __slots__ = ("symbols", "trace")
     STANDS_FOR: ClassVar[type[Any]]
-    """The Python type that it imitates."""
+    """The Python type that the number imitates."""
 
     def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
         self.trace = trace
         self.symbols = frozenset(symbols)
-        """The names of the symbols that determine it."""
+        """The names of the symbols that determine the number."""
 
     @property
     def text(self) -> str:
-        """Return a description for messages."""
+        """A description of the number for messages."""
         raise NotImplementedError
 
     @property
     def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The class for ``isinstance``: the Python type, for code that tests for numbers."""
+        """The class that ``isinstance`` sees: the imitated Python type, for code that tests for
+        numbers."""
         return self.STANDS_FOR
 
     def undecided(self, what: str) -> NoReturn:
-        """Raise the error for an operation that needs the number."""
+        """Raise UndecidedSizeError for an operation ``what``, which needs the number itself."""
         raise self.trace.failed(UndecidedSizeError(f"{what}: {self.text}", self.symbols))
 
     __add__, __radd__ = _arithmetic(np.add, lambda a, b: a + b)
@@ -208,7 +214,8 @@ class TracedNumber(Dispatched):
         return self._shown(self.text)
 
     def _shown(self, text: str) -> str:
-        """Return a text for error messages outside of the function; inside, raise an error."""
+        """Return ``text`` after the trace, for error messages. While the function is traced, raise
+        UndecidedSizeError."""
         if self.trace.is_open:
             self.undecided("text needs the number")
         return text
@@ -220,7 +227,7 @@ class TracedNumber(Dispatched):
 
 
 class TracedSize(TracedNumber):
-    """A dynamic dimension, or an expression of some."""
+    """The size of a dynamic dimension, or an expression of several sizes, in a traced function."""
 
     __slots__ = ("_size",)
     STANDS_FOR = int
@@ -231,7 +238,7 @@ class TracedSize(TracedNumber):
 
     @property
     def size(self) -> Size:
-        """Return the expression. Raises TessellaError after the trace."""
+        """The symbolic size. Raises TessellaError after the trace."""
         self.trace.check(self)
         return self._size
 
@@ -249,7 +256,7 @@ class TracedSize(TracedNumber):
 
 
 class TracedFloat(TracedNumber):
-    """A float that sizes determine, such as ``2.0 / n``."""
+    """A float in a traced function that sizes determine, such as ``2.0 / n``."""
 
     __slots__ = ("_value",)
     STANDS_FOR = float
@@ -260,8 +267,7 @@ class TracedFloat(TracedNumber):
 
     @property
     def value(self) -> Any:
-        """Return the number as an array without dimensions. Raises TessellaError after the
-        trace."""
+        """The number as a traced array without dimensions. Raises TessellaError after the trace."""
         self.trace.check(self)
         return self._value
 
@@ -271,5 +277,5 @@ class TracedFloat(TracedNumber):
 
 
 def as_size(value: Any) -> Size:
-    """Convert a symbolic size or a number to a size. Raises TypeError for anything else."""
+    """Return a traced size or an integer as a size. Raises TypeError for anything else."""
     return value.size if isinstance(value, TracedSize) else operator.index(value)

@@ -21,7 +21,8 @@ KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
 def _sorted(name: str, result: int) -> Callable[..., Array]:
-    """Return a function that returns one result of a sort: the elements or the positions."""
+    """Return NumPy's function ``name`` for traced arrays. ``result`` is 0 for the sorted elements,
+    1 for their positions."""
 
     def body(
         trace: Trace,

@@ -1,7 +1,7 @@
 """Stores into arrays that a traced function has made: ``x[key] = y`` and ``np.add.at(x, key, y)``.
 
-From then on, the array stands for its new elements under all of its names. Several values for one
-element are combined in order; an assignment keeps the last one.
+After a store, the array has its new elements under all of its names. Several values for one element
+are combined in order; an assignment keeps the last value.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _BYTE = np.dtype(np.uint8)
 
 @function
 def _assigned(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
-    """Return the elements of x, with values assigned at a key."""
+    """Return the elements of ``x`` after the assignment ``x[key] = values``."""
     return _written(trace, x.value, key, converted(trace, as_operand(values), x.dtype), "none")
 
 
 def _combined(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return a function that combines the elements of x at a key with values by a ufunc."""
+    """Return a function of ``x``, ``key`` and ``values`` that returns the elements of ``x`` after
+    ``ufunc.at(x, key, values)``."""
 
     @function
     def combined(trace: Trace, x: Traced, key: Any, values: npt.ArrayLike) -> Value:
@@ -68,12 +69,12 @@ _REDUCTIONS: Mapping[np.ufunc, str] = {
     np.minimum: "min",
 }
 _OF_BOOLEANS: Mapping[np.ufunc, str] = {**_REDUCTIONS, np.add: "max", np.multiply: "min"}
-"""Reductions of booleans, which are stored as bytes."""
+"""The reductions that replace ufuncs on booleans, which are computed as bytes."""
 
 
 def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str) -> Value:
-    """Emit an indexed write: of whole slices if the key is one array of indices, else of elements
-    at their row-major positions."""
+    """Emit an indexed write: of whole slices if the key is one array of indices, otherwise of
+    single elements at their row-major positions."""
     if start.rank and _is_indices(key):
         places, target = as_indices(trace, key), start
     else:
@@ -87,7 +88,8 @@ def _written(trace: Trace, start: Value, key: Any, values: Value, reduction: str
 
 
 def _stripped(values: Value, rank: int) -> Value:
-    """Return the values of an assignment without leading dimensions of 1, as NumPy takes them."""
+    """Return the values of an assignment without leading dimensions of size 1, which NumPy
+    ignores."""
     extra = values.rank - rank
     leading = values.shape[: max(extra, 0)]
     return values.reshape(values.shape[extra:]) if leading and set(leading) == {1} else values
@@ -99,7 +101,7 @@ def _is_indices(key: Any) -> bool:
 
 
 def _stores(elements: Callable[..., Any]) -> Callable[[Traced, Any, Any], None]:
-    """Return a function that stores the result of another one into its array."""
+    """Return a function that stores into an array the elements that ``elements`` returns for it."""
 
     def store(x: Traced, key: Any, values: Any) -> None:
         check_owned(x)

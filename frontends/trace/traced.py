@@ -37,7 +37,8 @@ _STATIC = "name the argument that it comes from in static_argnames, or derive it
 
 
 def _binary(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the methods of an operator and of its reflected form."""
+    """Return the methods of a binary operator and of its reflected form, such as ``__add__`` and
+    ``__radd__``."""
 
     def forward(self: Traced, other: Any) -> Any:
         return call_ufunc(ufunc, "__call__", (self, other), {})
@@ -56,7 +57,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Traced], Any]:
 
 
 def _method(function: Function | str) -> Callable[..., Any]:
-    """Return the method that calls a NumPy function with the array as its first argument."""
+    """Return a method that calls a NumPy function with the array as its first argument."""
 
     def method(self: Traced, *args: Any, **kwargs: Any) -> Any:
         return call_function(function, (self, *args), kwargs)
@@ -65,7 +66,7 @@ def _method(function: Function | str) -> Callable[..., Any]:
 
 
 def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
-    """Return a method that raises an error, as it would need the elements."""
+    """Return a method that raises TessellaError, as it would need the elements of the array."""
 
     def method(self: Traced, *_: Any, **__: Any) -> NoReturn:
         error = TessellaError(
@@ -79,9 +80,9 @@ def _unknowable(what: str, hint: str) -> Callable[..., NoReturn]:
 
 
 class Traced(Dispatched):
-    """An array inside a traced function: its shape and dtype are known, its elements are not.
+    """An array inside a traced function: its shape and dtype are known, but its elements are not.
 
-    It computes as a NumPy array does, with NumPy's functions too. One that the function has made
+    Operators and NumPy's functions on it are recorded as ops. An array that the function has made
     can be stored into.
     """
 
@@ -91,16 +92,19 @@ class Traced(Dispatched):
         self.trace = trace
         self.value = value
         self.weak = weak
-        """Whether the value stands for a Python number, whose dtype yields to that of arrays."""
+        """Whether the array stands for a Python number, whose dtype yields to the dtypes of
+        arrays."""
         self.base: Traced | None = None
-        """The array that this one is a view of."""
+        """The array of which this array is a view; None if it is not a view."""
         self.seen = 0
-        """The number of stores into ``base`` when this view was made."""
+        """The value of ``base.stores`` when this view was made."""
         self.stores = 0
-        """The number of in-place changes. ``stored_at`` is the line of the latest one."""
+        """The number of in-place changes of this array. ``stored_at`` is the line of the latest
+        change."""
         self.stored_at: str | None = None
         self.is_copy = False
-        """Whether it is a copy, which keeps its value if the original changes."""
+        """Whether the array is a copy, which may be stored into although it has the value of an
+        argument."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,7 +153,8 @@ class Traced(Dispatched):
         return view
 
     def store(self, value: Value) -> None:
-        """Let the array have other elements, of its type."""
+        """Replace the elements of the array by ``value``, a value of the same type, as an in-place
+        change."""
         self.value = value
         self.stores += 1
         self.stored_at = str(caller() or "an earlier line")
@@ -166,12 +171,13 @@ class Traced(Dispatched):
         return size
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Any:
-        """Return the elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
+        """Return the array in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
         wanted = shape[0] if len(shape) == 1 else shape
         return call_function(np.reshape, (self, wanted), kwargs)
 
     def transpose(self, *axes: Any) -> Any:
-        """Permute the dimensions: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+        """Return the array with permuted dimensions: ``x.transpose(1, 0)`` or ``x.transpose((1,
+        0))``."""
         order = axes[0] if len(axes) == 1 else axes or None
         return call_function(np.transpose, (self, order), {})
 
@@ -283,7 +289,8 @@ class Traced(Dispatched):
 
 
 class Trace:
-    """The ops of a function in execution order, and the arrays that it captured."""
+    """The record of a traced function: its ops in execution order, and the arrays that it
+    captured."""
 
     def __init__(
         self,
@@ -294,8 +301,8 @@ class Trace:
         """Start a trace for arguments of these shapes."""
         self.emitter = Emitter(block, _line)
         self.failure: Exception | None = None
-        """The first error of a trace with symbolic sizes: the function may catch an error that
-        concrete sizes would not raise."""
+        """The first error of a trace with symbolic sizes. The function may catch it, but with
+        concrete sizes it might not be raised."""
         self.is_open = True
         self.numbers = Numbers(shapes)
         self._is_sized = not symbols_of(size for shape in shapes for size in shape)
@@ -304,7 +311,8 @@ class Trace:
 
     @contextmanager
     def opened(self) -> Generator[None]:
-        """Within the block the trace is the current one; after it, nothing more can be recorded."""
+        """Make this trace the current one within the block. After the block, nothing more can be
+        recorded."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -313,7 +321,7 @@ class Trace:
             self.is_open = False
 
     def lift(self, value: Any) -> Value:
-        """Convert a traced array, captured array or number to a value of the program."""
+        """Return a traced array, an array or a number as a value of the program."""
         if isinstance(value, Value):
             return value
         if isinstance(value, TracedSize):
@@ -327,7 +335,7 @@ class Trace:
         return value.value
 
     def check(self, value: Any) -> None:
-        """Raise TessellaError for a value of another trace, or of a finished one."""
+        """Raise TessellaError if ``value`` belongs to another trace, or the trace is finished."""
         if value.trace is not self or not self.is_open:
             kind = "array" if isinstance(value, Traced) else "size"
             raise TessellaError(
@@ -337,19 +345,21 @@ class Trace:
             )
 
     def size(self, size: Size) -> int:
-        """Return a size as the traced function sees it."""
+        """Return a size in the form that the traced function sees: a symbolic size as a
+        ``TracedSize``."""
         return cast(int, TracedSize(self, size)) if isinstance(size, Expr) else size
 
     def decided(self, compute: Callable[[], Any]) -> Any:
-        """Return a result that sizes decide. Raises UndecidedSizeError if they do not."""
+        """Return the result of ``compute``, an operation on sizes, in the form that the traced
+        function sees. Raises UndecidedSizeError if it would need the values of symbols."""
         try:
             return self.size(compute())
         except Exception as error:
             raise self.failed(error)  # noqa: B904 (it is the same error)
 
     def failed(self, error: E) -> E:
-        """Record an error, which ends a trace with symbolic sizes even if the function catches
-        it."""
+        """Record and return an error. In a trace with symbolic sizes, it ends the trace even if the
+        function catches it."""
         if isinstance(error, UndecidedSizeError) and not error.where and (at := caller()):
             error.what = f"{error.what}, in {at.node}"
             error.at(str(at))
@@ -358,7 +368,8 @@ class Trace:
         return error
 
     def _capture(self, array: Array) -> Value:
-        """Return a constant with these elements; later writes to the array do not change it."""
+        """Return a constant with the elements of an array. Later writes to the array do not change
+        the constant."""
         known = self._captured.get(id(array))
         if known is not None and known[0] is array and _same(array, known[1]):
             return known[2]
@@ -377,12 +388,13 @@ _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 def current_trace() -> Trace | None:
-    """The trace of the function that is running."""
+    """Return the trace of the function that is being traced; None if there is none."""
     return _CURRENT.get()
 
 
 def _line() -> str | None:
-    """Return the line of user code that is running, as op locations have it."""
+    """Return the line of user code that is running, in the form of op locations; None if there is
+    none."""
     at = caller()
     return at.node if at else None
 
@@ -392,7 +404,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def is_uniform(array: Array) -> bool:
-    """Return whether all elements have the same bits."""
+    """Return whether all elements of an array have the same bits."""
     if array.size < 2:
         return True
     first = array[(0,) * array.ndim]

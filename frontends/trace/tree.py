@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 _MAX_DEPTH = 100
-"""The deepest nesting of arguments; deeper values count as leaves."""
+"""The maximum nesting depth of arguments; deeper values count as leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The structure of a value without its leaves; equal structures compare equal and hash
-    alike."""
+    """The structure of nested containers without their leaves. Equal structures compare equal and
+    have equal hashes."""
 
     kind: type[Any] | None = None
     """The container's type; None for a leaf."""
@@ -21,7 +21,7 @@ class Tree:
     children: tuple[Tree, ...] = ()
 
     def unflatten(self, leaves: Iterator[Any]) -> Any:
-        """Rebuild the value from these leaves."""
+        """Return a value with this structure and the leaves that the iterator yields."""
         if self.kind is None:
             return next(leaves)
         values = [child.unflatten(leaves) for child in self.children]
@@ -32,7 +32,8 @@ class Tree:
         return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
 
     def paths(self, name: str) -> Iterator[str]:
-        """Yield the leaves' expressions for a value called ``name``: ``params['w'][0]``."""
+        """Yield an expression for each leaf of a value called ``name``, such as
+        ``params['w'][0]``."""
         if self.kind is None:
             yield name
         for key, child in zip(self.keys, self.children, strict=True):
@@ -44,7 +45,7 @@ _NONE = Tree(type(None))
 
 
 def flatten(value: Any, leaves: list[Any], depth: int = 0) -> Tree:
-    """Return the structure of a value, appending its leaves to ``leaves`` in order.
+    """Return the structure of a value, and append its leaves to ``leaves`` in order.
 
     Containers are tuples, named tuples, lists, dictionaries and None (which has no leaves).
     """

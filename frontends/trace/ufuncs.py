@@ -1,4 +1,4 @@
-"""NumPy's ufuncs on traced arrays: the op of each, by tables, and NumPy's type promotion."""
+"""NumPy's ufuncs on traced arrays: tables of their ops, and NumPy's type promotion."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _OF_KINDS: Mapping[str, Mapping[np.ufunc, Meaning]] = {
     "b": {**COMPOSITES, **_OPS, **OF_INTEGERS, **_OF_BOOLEANS},
     "f": {**COMPOSITES, **_OPS},
 }
-"""The meaning of ufuncs, by NumPy's kind of the type that they compute in."""
+"""The implementation of each ufunc, by NumPy's kind of the dtype in which it computes."""
 
 _POWERS: dict[tuple[str, float], np.ufunc] = {
     **{(kind, 1): np.positive for kind in "fiu"},
@@ -68,7 +68,8 @@ _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.g
 
 
 def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
-    """Apply a ufunc to arrays and numbers. Raises ShapeError."""
+    """Return the result of a ufunc on arrays and numbers. Raises ShapeError for operands that it
+    does not accept."""
     operands = tuple(map(as_operand, operands))
     if ufunc is np.power:
         ufunc = _simpler_power(*operands)
@@ -79,7 +80,8 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
     inputs, output = _resolved(ufunc, kinds)
     values = [Traced(trace, cast(trace, x, inputs)) for x in operands]
     result = trace.lift(_meaning(ufunc, inputs)(*values)).cast(output)
-    # NumPy returns an array for Python numbers alone
+    # the result stands for a Python number if all operands do, and if it is a float or the integer
+    # of a Python operator
     is_weak = output.kind == "f" or (output.kind == "i" and ufunc in MEANINGS)
     weak = is_weak and any(isinstance(x, Traced) for x in operands)
     weak = weak and all(isinstance(kind, type) for kind in kinds)
@@ -90,12 +92,13 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
 
 
 def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
-    """Return the meaning of a ufunc for operands of a dtype."""
+    """Return the implementation of a ufunc for operands of a dtype."""
     return _OF_KINDS[dtype.kind][ufunc]
 
 
 def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
-    """Return what NumPy computes instead of a power with this number as its exponent."""
+    """Return the ufunc that NumPy uses for a power with this exponent, such as ``np.square``
+    for 2."""
     if not isinstance(base, Traced) or type(exponent) not in (int, float):
         return np.power
     if base.dtype.kind != "f" and type(exponent) is float:
@@ -104,8 +107,8 @@ def _simpler_power(base: Any, exponent: Any) -> np.ufunc:
 
 
 def comparable_kinds(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kind]:
-    """Return the kinds, with int64 for a number that its fellow operands' integers may not
-    represent."""
+    """Return the types of operands in promotion, with int64 for a number that the dtype of another
+    operand, of integers, may not represent."""
     dtypes = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in "iu"]
     limits = [np.iinfo(dtype) for dtype in dtypes]
     return [
@@ -115,14 +118,15 @@ def comparable_kinds(operands: Sequence[Any], kinds: Sequence[Kind]) -> list[Kin
 
 
 def _may_exceed(x: Any, kind: Kind, limits: np.iinfo[Any]) -> bool:
-    """Return whether a number may exceed the limits of a dtype."""
+    """Return whether an operand is an integer that may exceed the limits of a dtype."""
     if isinstance(x, Traced):
         return kind is int and limits.dtype != np.int64
     return type(x) is int and not limits.min <= x <= limits.max
 
 
 def _resolved(ufunc: np.ufunc, kinds: Sequence[Kind]) -> tuple[DType, DType]:
-    """Return the dtype in which NumPy computes, and the result's."""
+    """Return the dtype in which NumPy computes a ufunc, and the dtype of its result. Raises
+    ShapeError if NumPy does not accept the operands."""
     if ufunc in _LOGICAL:
         return BOOL, BOOL
     try:

@@ -60,7 +60,7 @@ def _is_not_causal(attention: AttentionOp) -> bool:
 
 
 def _hides(fill: float, like: SSAValue) -> bool:
-    """Return whether a score this far below the others has probability 0."""
+    """Return whether a fill hides keys: a score that low has probability 0 beside ordinary ones."""
     return fill <= HIDDEN or fill == -element_of(like.type).largest
 
 
@@ -114,7 +114,7 @@ def _attention(m: Match) -> NnOp | None:
 
 
 def _filled(m: Match, mask: SSAValue) -> SSAValue:
-    """Return the mask, with the fill added where the triangle hides."""
+    """Return the mask with the fill added at the positions that the triangle hides."""
     hidden = m.make(ew.AddOp, mask, m.splat(m.number("fill"), (), mask))
     return m.make(ew.WhereOp, m["past"], mask, hidden.res).res
 
@@ -140,7 +140,8 @@ def _unmasked(m: Match) -> NnOp:
 
 
 def _has_heads(value: SSAValue) -> bool:
-    """Return whether a value has matrices, preceded by a dimension to repeat and another one."""
+    """Return whether a value has the shape [.., heads, 1, rows, columns], in which the dimension of
+    1 can be repeated."""
     shape = shape_of(value)
     return len(shape) > 3 and shape[-3] == 1
 
@@ -158,7 +159,7 @@ _GROUPED = either(
 
 
 def _is_repeated(m: Match, name: str, heads: tuple[Size, ...], group: Size) -> bool:
-    """Return whether each head of k or v stands for a group of q's heads."""
+    """Return whether each head of k or v is repeated for a group of q's heads."""
     matrix = shape_of(m[name])[-2:]
     return (
         shape_of(m[name]) == (*heads, 1, *matrix)

@@ -42,7 +42,8 @@ def is_normal(number: float, like: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class Factors:
-    """scale * factors / over, and the ops that compute it, from the last to the first."""
+    """The product scale * factors / over, and the ops that compute it, from the last to the
+    first."""
 
     scale: float
     factors: Sequence[SSAValue]
@@ -73,13 +74,13 @@ class _Splitter:
         self.ops: list[NnOp] = []
 
     def result(self) -> Factors | None:
-        """Return the factors, if their number is the wanted one."""
+        """Return the factors and divisors; None if their numbers are not the wanted ones."""
         factors, over = self.sides
         fits = (len(factors), len(over)) == self.wanted
         return Factors(self.scale, factors, over, self.ops) if fits else None
 
     def step(self) -> bool:
-        """Split one factor or divisor. Returns whether there was one."""
+        """Split one factor or divisor that is a product itself. Returns whether there was one."""
         for side in (0, 1):
             for i, value in enumerate(self.sides[side]):
                 if self._may_split(value) and (parts := self._parts(value)) is not None:
@@ -140,6 +141,7 @@ class _Splitter:
         )
 
     def _numbers(self, values: Sequence[SSAValue]) -> dict[SSAValue, float]:
-        """Return the values that are known numbers, without those that cannot be divisors."""
+        """Return the values that are known numbers, except zeros and numbers that are not finite,
+        which cannot be divisors."""
         known = {x: known_number(x, self.weights) for x in values}
         return {x: float(n) for x, n in known.items() if n and math.isfinite(n)}

@@ -2,11 +2,13 @@
 
     x[.., K] w[K, N] + b[N]                            ->  fc x w b
     reshape(x w) + b                                   ->  fc (reshape x) w b
-    reshape((reshape x) w) and of fc                   ->  x w, if that is x's shape but for N
-    matmul(x, transpose y)                             ->  matmul(x, y) with its flag turned
+    reshape((reshape x) w)                             ->  x w
+    reshape(fc (reshape x) w b)                        ->  fc x w b
+    matmul(x, transpose y)                             ->  matmul(x, y) with transpose_b inverted
 
-A transposition must swap the last two axes, and all its uses must be second operands of products.
-With other uses it is computed anyway, and reading it costs nothing.
+The reshapes around a product are dropped if the result has the shape of x except for the last
+dimension. A transpose must swap the last two axes, and all its uses must be second operands of
+products. With other uses it is computed anyway, and reading it costs nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ def _unshaped(kind: type[NnOp], *operands: Node) -> Node:
 
 
 def _as_before(m: Match) -> NnOp | None:
-    """Return the product of x itself, if it has the wanted shape."""
+    """Return the product of x without the reshapes around it; None if the reshape of x changes its
+    last dimension."""
     shape = shape_of(m["x"])
     if len(shape) < 2 or shape[-1] != shape_of(m["rows"])[-1]:
         return None
@@ -76,9 +79,10 @@ def _as_before(m: Match) -> NnOp | None:
 
 
 def _is_flag(transpose: TransposeOp) -> bool:
-    """Return whether all users of a transpose can read x with a flag instead."""
+    """Return whether a transpose swaps the last two axes, and all its users can read its operand by
+    a property for transposed operands."""
     if isinstance(transpose.x.owner, TransposeOp):
-        return False  # the two become one, which costs nothing
+        return False  # two transposes become one at no cost
     perm = transpose.settings["perm"]
     rank = len(perm)
     swaps_last = rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
@@ -87,7 +91,8 @@ def _is_flag(transpose: TransposeOp) -> bool:
 
 
 def _flag(op: Operation) -> str | None:
-    """Return the property by which an op reads its second operand transposed."""
+    """Return the name of the property by which an op reads its second operand transposed; None if
+    it has none."""
     return op.TRANSPOSES if isinstance(op, NnOp) else None
 
 

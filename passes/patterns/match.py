@@ -23,7 +23,7 @@ class Found:
     """The immutable bindings of a partial match. Its methods return extended copies."""
 
     values: dict[object, SSAValue] = field(default_factory=dict[object, SSAValue])
-    """By node, and by name if the node has one."""
+    """The values bound to nodes, by node, and by name if the node has one."""
     numbers: dict[str, float] = field(default_factory=dict[str, float])
     sizes: dict[str, Size] = field(default_factory=dict[str, Size])
     ops: tuple[NnOp, ...] = ()
@@ -49,24 +49,26 @@ class Found:
         return replace(self, sizes=self.sizes | {name: size})
 
     def take(self, *ops: NnOp, shared: bool = False) -> Found:
-        """Add ops that the match has visited."""
+        """Add ops that the match has visited. With ``shared``, they may stay for other readers."""
         more = self.shared.union(ops) if shared else self.shared
         return replace(self, ops=(*self.ops, *ops), shared=more)
 
     def consumed(self, root: NnOp) -> set[NnOp] | None:
-        """Return the ops to remove; None if one of them has another user."""
+        """Return the ops that a rewrite removes; None if one of them, other than the root, has
+        another user."""
         ops = set(self.ops)
         gone = {op for op in ops if op not in self.shared or _is_read_by(op, ops)}
         return gone if all(op is root or _is_read_by(op, gone) for op in gone) else None
 
 
 def _is_read_by(op: NnOp, ops: set[NnOp]) -> bool:
-    """Return whether all users of an op's results are among these."""
+    """Return whether all users of an op's results are in ``ops``."""
     return all(use.operation in ops for result in op.results for use in result.uses)
 
 
 def _diagonal(matrix: Array, below: float) -> Diagonal | None:
-    """Return the diagonal of a matrix of two numbers."""
+    """Return the diagonal of a matrix that has the number ``below`` up to a diagonal and another
+    one beyond it; None for other matrices."""
     past = int(np.count_nonzero(matrix[0] == below)) - 1
     rows, columns = matrix.shape
     inside = np.tri(rows, columns, past, dtype=np.bool_)

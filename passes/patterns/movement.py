@@ -1,9 +1,11 @@
 """Ops that move elements, expressed with reshapes.
 
-x[N, C, ..]: reshape to [N, G, C / G, ..], swap the two, reshape to [N, C, ..]
+    x[N, C, ..]: reshape to [N, G, C / G, ..], swap G and C / G, reshape to [N, C, ..]
                                                    ->  channel_shuffle x
-reshape to [B * H, M, N], transpose to [B * H, N, M], reshape to [B, H, N, M]
+    reshape to [B * H, M, N], transpose to [B * H, N, M], reshape to [B, H, N, M]
                                                    ->  transpose to [B, H, N, M]
+
+G is the number of groups of channels, B a batch size, and H a number of heads.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     x = Value("x")
     gelu = Product((x, op(AddOp, op(ErfOp, Product((x,), scale=0.5**0.5)), 1.0)), scale=0.5)
 
-An expression is a graph: a node that occurs twice is one value. A match gives values by the names
-of nodes.
+An expression is a graph: a node that occurs twice is one value. A match provides the values of
+named nodes by their names.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ class Number:
 
 @dataclass(frozen=True)
 class Triangle:
-    """A matrix, or a batch of equal ones, with ``below`` up to a diagonal and a number beyond it.
+    """A matrix, or a batch of equal ones, with the number ``below`` up to a diagonal and another
+    number beyond it.
 
-    The number satisfies ``above``. The matrix is a constant, or computed from positions if sizes
-    are symbolic. The match stores under ``name`` the value, and the diagonal's first column, which
-    is not negative.
+    The other number satisfies ``above``. The matrix is a constant, or computed from positions if
+    sizes are symbolic. The match stores the value under ``name``, and with it the last column up to
+    the diagonal in the first row, which is not negative.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Triangle:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """The result of an op of one of these classes that satisfies ``where``.
+    """The result of an op of one of the classes ``kinds`` that satisfies ``where``.
 
     The operands of a commutative op match in any order. Only ops of the match may read the result,
     unless it is the root or ``shared``. A shared op stays if others read it.

@@ -45,12 +45,13 @@ def _square(of: Node) -> Node:
 
 
 def _root(of: Node) -> Node:
-    """sqrt(of + epsilon)"""
+    """Return a node for sqrt(of + epsilon), or for sqrt(of) without an epsilon."""
     return op(ew.SqrtOp, either(op(ew.AddOp, of, Number(name="epsilon")), of))
 
 
 def _over(value: Node, divisor: Node) -> Node:
-    """value / divisor * scale; a scale with equal elements is the number ``factor``."""
+    """Return a node for value / divisor * scale; a scale with equal elements is bound as the number
+    ``factor``."""
     return either(
         Product((value, scale), over=(divisor,)),
         Product((value,), over=(divisor,), scale="factor"),
@@ -116,7 +117,8 @@ _GROUP_NORM = op(ew.AddOp, _SCALED, Value("bias", where=_is_column))
 
 
 def _group_norm(m: Match) -> NnOp | None:
-    """Return the norm of x itself, if each of its groups is a channel of the norm."""
+    """Return a group normalization of x with a scale and bias for each channel; None if the shapes
+    do not match."""
     shape, grouped = shape_of(m["x"]), shape_of(m["grouped"])
     groups = m.op("norm").settings["groups"]
     if m.shape != shape or grouped[:2] != (shape[0], groups):

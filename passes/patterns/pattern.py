@@ -25,7 +25,7 @@ class Match:
     root: NnOp
     found: Found
     node: str | None
-    """The name that new ops get."""
+    """The name of the source node that new ops get."""
     made: list[NnOp] = field(default_factory=list[NnOp])
 
     def __getitem__(self, name: str) -> SSAValue:
@@ -72,22 +72,23 @@ class Match:
 
     @property
     def is_reread(self) -> bool:
-        """Return whether a new op reads the result that it is to replace."""
+        """Whether a new op reads the result that the match replaces."""
         return any(use.operation in self.made for use in self.root.results[0].uses)
 
     @property
     def type(self) -> Tensor:
-        """The type of the result."""
+        """The type of the result that the match replaces."""
         return tensor_type(self.root.results[0])
 
     @property
     def shape(self) -> tuple[Size, ...]:
-        """The shape of the result."""
+        """The shape of the result that the match replaces."""
         return shape_of(self.type)
 
 
 Rewrite = Callable[[Match], NnOp | None]
-"""Creates the ops that replace a match and returns the last one; None to reject the match.
+"""A function that creates the ops that replace a match, and returns the last one; None to reject
+the match.
 
 A match is also rejected if the last result's type differs from the root's, and if new ops read a
 value that the match consumes.

@@ -4,7 +4,8 @@
     s = x - max x;  s - log(sum(exp s))                ->  log_softmax x
     transpose(softmax(transpose x))                    ->  softmax x, if that is the inverse
 
-Maximum and sum are along one axis. Without the maximum it is a different function, which overflows.
+The maximum and the sum must be along one axis. Without the maximum, the expression is another
+function, which overflows.
 """
 
 from __future__ import annotations

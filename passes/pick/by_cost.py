@@ -38,8 +38,8 @@ def pick_by_cost(
     options: Mapping[NnOp, Sequence[Candidate]],
     prices: Prices,
 ) -> tuple[dict[NnOp, Candidate], Solution]:
-    """Return the candidate of each op, and the solution with its cost, without ops of a single
-    candidate."""
+    """Return the chosen candidate of each op, and the solution. Ops with a single candidate do not
+    count in the cost of the solution."""
     builder = ProblemBuilder(prices)
     problem = builder.build(function, options)
     solution = solve(problem)
@@ -59,9 +59,9 @@ Conversions = tuple[tuple[ConversionStep, PlaceAttr], ...]
 
 @dataclass
 class ProblemBuilder:
-    """Builds the problem of a function.
+    """A builder of the selection problem of a function.
 
-    Arguments, ops and the return are nodes; the forms of values are places, by number.
+    Arguments, ops and the return are nodes; the forms of values are the numbers of places.
     """
 
     prices: Prices
@@ -69,11 +69,11 @@ class ProblemBuilder:
     costs: list[list[float]] = field(default_factory=list[list[float]])
     places: dict[PlaceAttr, int] = field(default_factory=dict[PlaceAttr, int])
     made: dict[SSAValue, list[int]] = field(default_factory=dict[SSAValue, list[int]])
-    """The places of a value, by its producer's candidates."""
+    """The place of each value for each candidate of its producer."""
     reads: dict[SSAValue, dict[int, list[list[int]]]] = field(
         default_factory=dict[SSAValue, dict[int, list[list[int]]]]
     )
-    """The places at which each node reads a value, by the node's candidates."""
+    """The places at which each node reads a value, for each candidate of the node."""
     pairs: list[JointCost] = field(default_factory=list[JointCost])
     conversions: dict[tuple[int, int], Conversions] = field(
         default_factory=dict[tuple[int, int], Conversions]
@@ -118,7 +118,7 @@ class ProblemBuilder:
             self.made[result] = [places[i] for places in wants]
 
     def _seconds(self, op: NnOp, listed: Sequence[Candidate]) -> list[float]:
-        """Return the cost of each candidate; empty if all cost the same."""
+        """Return the cost of each candidate; zeros if all cost the same."""
         if len(listed) == 1 or costs_alike(op, listed):
             return [0.0] * len(listed)
         cost = self.prices.of(op)
@@ -159,7 +159,8 @@ class ProblemBuilder:
         return self.conversions[a, b]
 
     def _path(self, value: SSAValue, conversions: Conversions) -> list[PathStep]:
-        """Return the conversions of a value, each identified by its target.
+        """Return the path of a value's conversions, each identified by its target, with their
+        costs.
 
         A conversion that undoes a cast of the program costs nothing.
         """
@@ -176,7 +177,7 @@ class ProblemBuilder:
     def _fusion(
         self, op: NnOp, options: Mapping[NnOp, Sequence[Candidate]], listed: Sequence[Candidate]
     ) -> None:
-        """Return the saving if an op joins the group of its last producer."""
+        """Add the savings of pairs of candidates if an op joins the group of its last producer."""
         producer = self._joined(op, options)
         if producer is None:
             return

@@ -22,7 +22,8 @@ from tessella.passes.pick.grade import Grade, grade
 def pick_by_grade(
     found: Mapping[NnOp, Candidates], places: Sequence[PlaceAttr]
 ) -> dict[NnOp, Candidate]:
-    """Return the candidate of each op; ``places`` are results of ``valid_place``."""
+    """Return the candidate of each op with the highest score; ``places`` are results of
+    ``valid_place``."""
     layouts: dict[SSAValue, Layout] = {}
     chosen: dict[NnOp, Candidate] = {}
     for op, entry in found.items():
@@ -48,8 +49,8 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
 
 
 def flowing_layout(op: NnOp, layouts: Mapping[SSAValue, Layout]) -> Layout:
-    """Return the layout of the op's operands of the result's rank: that of the first computed
-    one."""
+    """Return the layout of an op's first computed operand that has the rank of the result;
+    row-major if there is none."""
     rank = max(len(shape_of(result)) for result in op.results)
     for value in op.operands:
         if not is_constant(value) and len(shape_of(value)) == rank and value in layouts:

@@ -1,7 +1,6 @@
 """The kernels that can run an op at the requested places, and why the others cannot.
 
-The candidates of an op are the kernels of the first of these steps in which the predicate of one
-holds:
+The candidates of an op are the kernels of the first of these steps in which a kernel applies:
 
 1. `exact`: a kernel at one of the places;
 2. `layout`: a kernel at the device and precision of one of the places, in any layout;
@@ -11,14 +10,14 @@ The last two are fallbacks. `host` after another place adds nothing: NumPy is al
 fallback.
 
 The precision of a place permits kernels that read or write that element for the op. Ops that read
-no floats run at all precisions: how integers are stored, the model says. The floats that an op
-reads are stored in another precision, the first one that a place names and the kernel reads, where
-no place at its device takes their own; or, if that is wider, where the kernel does not read their
-own.
+no floats run at all precisions, as the model determines how integers are stored. The floats that an
+op reads keep their precision if a place at the kernel's device permits it and the kernel reads it.
+Otherwise they are stored in the first precision that a place names and the kernel reads. If a place
+permits their own precision, that precision must be wider.
 
-Where their own may stay, two more are candidates beside it, if a place names them: the element that
-the floats are computed in, for f16 and bf16, which loses nothing; and a narrower one of the same
-range, for the ops that may be narrowed (``narrowing.py``).
+If the floats keep their precision, two other precisions are candidates too, if a place names them:
+for f16 and bf16 the element that they are computed in, which loses nothing; and a narrower element
+of the same range, for the ops that may be narrowed (``narrowing.py``).
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Candidate:
     site: Site
     place: PlaceAttr
     wants: tuple[PlaceAttr, ...]
-    """The places of each operand, then of each result."""
+    """The places that the kernel wants for each operand, then for each result."""
     step: str
     rank: int = 0
     """The index of the first requested place that the kernel serves."""
@@ -134,7 +133,7 @@ class Request:
     fallback: bool = True
     """Whether kernels at other places are candidates too."""
     refused: Collection[str] = ()
-    """Disabled methods of kernels."""
+    """The methods that kernels must not use, such as `winograd`."""
     narrowing: Narrowing = NOTHING_NARROWED
 
     def candidates(self, op: NnOp) -> Candidates:
@@ -229,7 +228,7 @@ class StoredElements:
         return next((p for p in named if kernel.row(self.elements(p)) is not None), None), []
 
     def _others(self, kernel: Kernel, asked: Sequence[str], own: Elements) -> list[str]:
-        """Return the alternative precisions although the op's own may stay."""
+        """Return the precisions that are alternatives beside the op's own one, which may stay."""
         if self.is_of_a_function:
             return []
         named = (p for p in dict.fromkeys(asked) if p in FLOATS)
@@ -258,7 +257,8 @@ def _holds(precision: str, found: Elements) -> bool:
 
 
 def _permits(asked: Sequence[str], found: Elements) -> bool:
-    """Return whether an element read or written has one of the precisions."""
+    """Return whether the op reads no floats, or reads or writes an element of one of the
+    precisions."""
     return not found.floats_read or any(p in ("any", *found.reads, *found.writes) for p in asked)
 
 
@@ -282,8 +282,8 @@ def main_precision(op: NnOp) -> str:
 def _step(
     site: Site, places: Sequence[PlaceAttr], storage: StoredElements
 ) -> tuple[str, int, str | None]:
-    """Return the step at which a kernel serves the places, and the index of the place; or why it
-    does not."""
+    """Return the step at which a kernel is a candidate and the index of the first place that it
+    serves, or the reason why it serves none."""
     reason = f"no place asks for {site.device}"
     in_any_layout: int | None = None
     for rank, place in enumerate(places):
@@ -328,7 +328,7 @@ def _has_layouts(op: NnOp) -> bool:
 
 
 def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Candidate:
-    """Return a kernel for an op. ``layout`` applies if the kernel runs in any."""
+    """Return a kernel as a candidate for an op. A kernel for any layout runs in ``layout``."""
     place = site.place(op)
     if site.layout is None:
         place = PlaceAttr.get(place.device.data, place.precision.data, layout)
@@ -337,8 +337,8 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
 
 
 def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]:
-    """Return by device: row-major, and the layouts that kernels of tensors of rank 3 and more
-    want."""
+    """Return the layouts to consider at each device: row-major, and those that kernels want for
+    tensors of rank 3 and more."""
     layouts: dict[str, list[Layout]] = {}
     for op, entry in found.items():
         ranked = _has_layouts(op)

@@ -112,7 +112,8 @@ def _power(extent: int) -> int:
 
 
 def _flat(key: CostKey) -> tuple[CostKey, float]:
-    """Return an elementwise op over one dimension: its cost does not depend on the layout."""
+    """Return the key of an elementwise op over one dimension, as its cost does not depend on the
+    layout, and the factor by which the op takes longer."""
     [result] = key.results
     size = math.prod(result.shape)
     count = _power(size) if size >= FLAT else size
@@ -124,8 +125,8 @@ def _flat(key: CostKey) -> tuple[CostKey, float]:
 
 
 def _rounded(key: CostKey, dims: Mapping[int, int], least: int) -> tuple[CostKey, float]:
-    """Return the key with one dimension rounded to a power of two; ``dims`` gives its number in
-    each value."""
+    """Return the key with one dimension rounded to a power of two, and the factor by which the op
+    takes longer. ``dims`` gives the number of the dimension in each value."""
     values, count = list(key.values), len(key.operands)
     extents = [values[i].shape[dim] for i, dim in dims.items()]
     if not extents or min(extents) < least:

@@ -5,8 +5,8 @@ which shows ``KernelGrade``: for the i-th of n places
 
     score = (n - i) / n * (K [device] + K / 2 [precision] + K / 4 [layout]) * (2 [values])
 
-where K is the largest 32-bit integer and divisions drop the remainder. A part in brackets counts
-where it is equal in place and kernel; `any` equals nothing but itself. The last one doubles: the
+where K is the largest 32-bit integer and divisions drop the remainder. A term counts if the part in
+brackets is equal in place and kernel; `any` equals only itself. [values] doubles the score if the
 precisions of all operands and results are those that the kernel is registered with. A kernel has
 the score of its best place, the first of equal ones. As in the C++ code, the product with the
 place's weight is one of 32-bit floats, and its fraction is dropped.
@@ -23,7 +23,7 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.place import PlaceAttr, parse_place
 
 K_MAX = (1 << 31) - 1
-"""The greatest grade of one agreement, as in Paddle Lite's static kernel pick."""
+"""The grade for an equal target, the greatest one, as in Paddle Lite's static kernel pick."""
 TARGET_FIRST = 1
 """The divisor of the grade for an equal target, which weighs most."""
 PRECISION_FIRST = 1 << 1

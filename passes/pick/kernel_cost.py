@@ -43,9 +43,9 @@ class KernelEstimate:
     """The cost of a generated kernel."""
 
     seconds: float
-    """Seconds of a call."""
+    """Seconds of one call of the kernel."""
     weights: float
-    """Bytes of the constants that it reads."""
+    """Bytes of the constants that the kernel reads."""
 
     def scaled(self, factor: float) -> KernelEstimate:
         """Scale the estimate to an op that is larger by a factor."""
@@ -54,7 +54,7 @@ class KernelEstimate:
 
 @dataclass(frozen=True)
 class Prices:
-    """Everything that the costs of a program's ops depend on."""
+    """The machine and the settings on which the costs of a program's ops depend."""
 
     target: Target
     times: Times = field(default_factory=dict[str, Timing])
@@ -79,7 +79,7 @@ class OpCost:
         return self.prices.target
 
     def measured(self, kernel: Kernel, place: PlaceAttr) -> float | None:
-        """Return the measured seconds of one call, if there are any."""
+        """Return the measured seconds of one call of a kernel; None if it was not measured."""
         if not self.prices.times:
             return None
         timing = self.prices.times.get(timing_key(self._exact, kernel.name, place))
@@ -141,8 +141,8 @@ class OpCost:
     def fused_seconds(self, kernel: Kernel, place: PlaceAttr, value: SSAValue) -> float:
         """Return the seconds saved if an elementwise op takes an operand in registers.
 
-        They are the call, and writing and reading the value, up to the cost of the op. The tile
-        model's estimates contain all three.
+        These are the seconds of the call, and of writing and reading the value, but at most the
+        cost of the op. The tile model's estimates contain all three.
         """
         element = ELEMENTS[element_of(value.type).name]
         stored = ELEMENTS.get(place.precision.data, element) if element.is_float else element

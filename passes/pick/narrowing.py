@@ -38,17 +38,17 @@ def narrowed(precision: str, floats: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """The ops of a function that may be narrowed.
+    """The ops of a function and their producers, which determine the ops that may be narrowed.
 
-    It is the same before and after kernels are picked, places assigned and groups formed.
+    The answers are the same before and after kernels are picked, places assigned and groups formed.
     """
 
     ops: tuple[NnOp, ...] = ()
-    """In program order."""
+    """The ops of the function, in program order."""
     makers: Mapping[NnOp, tuple[NnOp | None, ...]] = field(
         default_factory=dict[NnOp, tuple[NnOp | None, ...]]
     )
-    """For each operand of an op, its producer; None for an input of the function."""
+    """The producer of each operand of an op; None for an input of the function."""
 
     def why_wide(self, op: NnOp) -> str | None:
         """Return why an op is not narrowed; None if it may be."""
@@ -64,7 +64,7 @@ class Narrowing:
 
     @cached_property
     def _behind(self) -> set[NnOp]:
-        """The ops that read products, through ops that carry values."""
+        """The ops that read results of products, directly or through ops that carry values."""
         found: set[NnOp] = set()
         for op in self.ops:
             if any(_gives(maker, found) for maker in self.makers[op]):
@@ -73,7 +73,7 @@ class Narrowing:
 
     @cached_property
     def _before(self) -> set[NnOp]:
-        """The ops that compute operands of products, through ops that carry values."""
+        """The ops that compute operands of products, directly or through ops that carry values."""
         found: set[NnOp] = set()
         for op in reversed(self.ops):
             if _gives(op, found):
@@ -90,7 +90,8 @@ def _gives(op: NnOp | None, found: Collection[NnOp]) -> bool:
 
 
 def _carries(op: NnOp) -> bool:
-    """Return whether an op passes on floats, each computed from few floats."""
+    """Return whether an op carries floats on: it moves or selects them, or computes each one from a
+    few others."""
     moves = op.has_trait(ChoosesElements) or op.get_trait(MovesElements) is not None
     integers = any(element_of(value.type).is_integer for value in op.operands)
     computes = isinstance(op, ElementwiseOp) and not (isinstance(op, CastOp) or integers)
@@ -100,7 +101,7 @@ def _carries(op: NnOp) -> bool:
 
 
 def narrowing_of(function: FuncOp) -> Narrowing:
-    """Return the ops of a function that may be narrowed."""
+    """Return the ``Narrowing`` of a function, which tells the ops that may be narrowed."""
     ops = tuple(op for op in function.walk() if isinstance(op, NnOp))
     return Narrowing(ops, {op: tuple(_makers(op.operands)) for op in ops})
 

@@ -30,7 +30,7 @@ class _Rival:
     candidate: Candidate
     cost: OpCost
     error: float
-    """The correction factor for estimates."""
+    """The correction factor for estimates of the op's kernels."""
 
     @cached_property
     def seconds(self) -> float:
@@ -38,7 +38,7 @@ class _Rival:
 
     @cached_property
     def at_least(self) -> float:
-        """A lower bound on its seconds, which needs no estimate."""
+        """A lower bound on the candidate's seconds, which needs no estimate."""
         kernel, place = self.candidate.kernel, self.candidate.place
         measured = self.cost.measured(kernel, place)
         return self.error * self.cost.at_least(kernel, place) if measured is None else measured
@@ -58,17 +58,17 @@ class _Rivals:
 
     @property
     def left(self) -> list[Candidate]:
-        """All except the selected one."""
+        """The candidates that are not selected."""
         return [each.candidate for each in self.rivals if each is not self.taken]
 
     @property
     def growth(self) -> float:
-        """Bytes of weights that a smaller rival would save."""
+        """The most bytes of weights that a switch to another rival can save."""
         return self.taken.weights - min(each.weights for each in self.rivals)
 
     @property
     def price(self) -> float:
-        """Seconds lost per byte saved by the fastest smaller rival."""
+        """Seconds lost per byte of weights saved by a switch to the fastest smaller rival."""
         return self._price(self._next.seconds, self._next.weights)
 
     @property

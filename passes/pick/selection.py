@@ -29,15 +29,17 @@ Table = npt.NDArray[np.float64]
 Scope = tuple[int, ...]
 
 FEW = 12
-"""Nodes with a choice in problems that are solved exactly whatever their connections.
+"""The number of nodes with several candidates up to which problems are solved exactly, whatever
+their connections.
 
-They have up to 4 candidates each.
+This assumes up to 4 candidates for each node.
 """
 MAX_TABLE = 1 << 17
 """The maximum number of entries of a table. It suffices for the rest of a problem with ``FEW``
 nodes once 4 of them are fixed."""
 MAX_BRANCHES = 4**4
-"""Combinations of fixed states that are tried in such a problem."""
+"""The maximum number of combinations of fixed states that are tried in a problem with ``FEW``
+nodes."""
 SMALL_TABLE = 1 << 12
 """Entries of the largest table if the solution will not be exact anyway."""
 
@@ -93,7 +95,7 @@ class SelectionProblem:
     pairs: Sequence[JointCost] = ()
 
     def total(self, choice: Sequence[int]) -> float:
-        """Return the cost of a choice."""
+        """Return the total cost of choosing a candidate for each node."""
         total = sum(costs[c] for costs, c in zip(self.costs, choice, strict=True))
         total += sum(p.costs[choice[p.first]][choice[p.second]] for p in self.pairs)
         for value in self.values:
@@ -312,7 +314,12 @@ def _solve(network: _Network, most: int, branches: int) -> tuple[dict[int, int],
 
 
 def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int], bool]:
-    """Fix the variable with the most states and neighbours: to each state, or to a likely one."""
+    """Solve a network whose tables are too large: fix the variable with the most states and
+    neighbours, to each state in turn or to a likely one.
+
+    Returns the states of least cost, and whether they are known to be optimal. Raises _TooWideError
+    if there are no ``branches``.
+    """
     if not branches:
         raise _TooWideError
     variable = max(network.scopes, key=lambda v: (network.sizes[v], len(network.neighbours(v)), -v))
@@ -332,7 +339,8 @@ def _branch(network: _Network, most: int, branches: int) -> tuple[dict[int, int]
 
 
 def _likely(network: _Network, variable: int) -> int:
-    """Return the state of least cost if all neighbours were free to follow."""
+    """Return the state of a variable that has the least cost if each of its tables took the best
+    states of the other variables."""
     total = np.zeros(network.sizes[variable])
     for scope in network.scopes[variable]:
         others = tuple(axis for axis, v in enumerate(scope) if v != variable)

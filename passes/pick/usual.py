@@ -18,10 +18,10 @@ from tessella.support.sizes import estimated
 
 
 def usual_op(op: NnOp) -> NnOp:
-    """Return the op with usual numbers for symbols, outside any program; the op itself without
-    symbols.
+    """Return a copy of an op with usual numbers for symbols, outside any program; the op itself if
+    it has no symbols.
 
-    The function of a loop stays in its module.
+    An op that runs a function is returned unchanged, as the function stays in its module.
     """
     # The module's list of symbols is faster to check than the op.
     if symbols_around(op) == () or not op.symbols or op.has_trait(RunsFunction):
@@ -38,9 +38,10 @@ def usual_op(op: NnOp) -> NnOp:
 
 
 def stored_op(op: NnOp, precision: str) -> NnOp:
-    """Return the op with floats stored in a precision, outside any program.
+    """Return a copy of an op with floats stored in a precision, outside any program.
 
-    It is the op itself if they already are, or if the precision is not of floats.
+    The op itself is returned if its floats already have that precision, or if the precision is not
+    one of floats.
     """
     found = elements_of(op, precision) if precision in FLOATS else None
     if found is None or found == elements_of(op):

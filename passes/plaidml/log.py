@@ -13,7 +13,7 @@ from tessella.passes.plaidml.search import SearchResult
 from tessella.passes.plaidml.stride_table import StrideTable, text_table
 
 LAYOUT_NAME_WIDTH = 4
-"""Columns of the names of dimensions."""
+"""The width of the column with the names of dimensions, in characters."""
 STATS = {
     "to": "true_ops",
     "wg": "work_groups",
@@ -26,7 +26,7 @@ STATS = {
     "rp": "rollups",
     "tu": "threads_used",
 }
-"""The statistics of a tile, by their names in the log."""
+"""The attributes of ``TileStats`` with the statistics of a tile, by their names in the log."""
 RATIOS = ("roof_ratio", "occ_ratio", "thread_ratio", "score")
 
 
@@ -79,7 +79,8 @@ def choice_lines(found: SearchResult) -> Iterator[str]:
 
 
 def layout_table(plan: ReadPlan) -> str:
-    """Return ranges and strides of a tile in global and in local memory, merged indices first."""
+    """Return the ranges and strides of a tile in global and in local memory as a table, merged
+    indices first."""
 
     def merged_first(row: tuple[MergedIndex, int]) -> tuple[bool, str]:
         return len(row[0].names) == 1, row[0].name

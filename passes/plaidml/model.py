@@ -27,7 +27,7 @@ OVER = -1.0
 
 @dataclass(frozen=True)
 class PlaidmlSettings:
-    """A machine in the model. Raises OptionError for invalid numbers."""
+    """The properties of a machine in PlaidML's model. Raises OptionError for invalid numbers."""
 
     threads: int
     """Threads of one group."""
@@ -103,29 +103,31 @@ class TileStats:
 
     @cached_property
     def read_plans(self) -> tuple[ReadPlan, ...]:
-        """One plan for each input."""
+        """The plan for loading the tile of each input into local memory."""
         return tuple(ReadPlan.of(self.table.names, c.strides, self.tile) for c in self.table.inputs)
 
     @property
     def true_ops(self) -> int:
-        """to: operations of the whole statement, on elements."""
+        """The number of operations of the whole statement, on elements (``to`` in the log)."""
         return prod(self.table.ranges) * self.table.point_ops * self.table.out.lanes
 
     @cached_property
     def work_groups(self) -> int:
-        """wg: tiles of the output; those at the edges count as whole."""
+        """The number of tiles of the output, one for each work group (``wg`` in the log). Tiles at
+        the edges count as whole."""
         return prod(-(-self.table.ranges[i] // self.tile[i]) for i in self.table.free)
 
     @cached_property
     def inner_loops(self) -> int:
-        """il: tiles of the index space for each tile of the output."""
+        """The number of tiles of the index space for each tile of the output (``il`` in the
+        log)."""
         ranges = zip(self.table.ranges, self.tile, strict=True)
         return prod(-(-n // size) for n, size in ranges) // self.work_groups
 
     @cached_property
     def shared_mem(self) -> int:
-        """sm: bytes of local memory of a group: a tile of each input, and one element for each
-        thread if threads add up their sums."""
+        """Bytes of local memory of a group (``sm`` in the log): a tile of each input, and one
+        element for each thread if threads add up their sums."""
         held = 0 if self.settings.use_global else self._held_inputs
         return held + (self.settings.threads * self.table.out.step_bytes if self.rollups else 0)
 
@@ -136,13 +138,14 @@ class TileStats:
 
     @cached_property
     def out_regs(self) -> int:
-        """or: bytes of registers of a group's accumulators; idle threads have theirs too."""
+        """Bytes of registers of a group's accumulators, those of idle threads included (``or`` in
+        the log)."""
         return self.settings.threads * self._out_plan.elements * self.table.out.step_bytes
 
     @cached_property
     def mem_read(self) -> int:
-        """mr: bytes that a group reads in one step of its loop: lines of the inputs. The post
-        inputs are charged here too, an element for each write of the output."""
+        """Bytes that a group reads in one step of its loop: lines of the inputs (``mr`` in the
+        log). Post inputs are included, an element for each write of the output."""
         width = self.settings.mem_width
         lines = sum(
             plan.loads(width // column.step_bytes)
@@ -153,29 +156,31 @@ class TileStats:
 
     @property
     def mem_write(self) -> int:
-        """mw: bytes that a group writes at its end: a line for each write of the output."""
+        """Bytes that a group writes at its end: a line for each write of the output (``mw`` in the
+        log)."""
         return self._out_plan.lines * self.settings.mem_width
 
     @property
     def operations(self) -> int:
-        """op: points of a tile that are processed at a time."""
+        """The number of points of a tile that are processed at a time (``op`` in the log)."""
         return min(self.settings.threads, prod(self.tile))
 
     @cached_property
     def rollups(self) -> int:
-        """rp: steps in which threads that share an output element add up their sums, each halving
-        their number."""
+        """The number of steps in which threads that share an output element add up their sums, each
+        halving their number (``rp`` in the log)."""
         outputs = prod(self.tile[i] for i in self.table.free)
         return (-(-self.operations // outputs) - 1).bit_length()
 
     @property
     def threads_used(self) -> int:
-        """tu: threads that have work in the loop or at the output."""
+        """The number of threads that have work in the loop or at the output (``tu`` in the log)."""
         return max(self.operations, prod(self._out_plan.threads))
 
     @property
     def over(self) -> str | None:
-        """The exceeded resource: `memory`, `regs`, or None."""
+        """The resource of the machine that the tile exceeds: `memory` or `regs`; None if it
+        fits."""
         if self.shared_mem > self.settings.max_mem:
             return "memory"
         return "regs" if self.out_regs > self.settings.max_regs else None
@@ -191,7 +196,7 @@ class TileStats:
 
     @property
     def occupancy(self) -> int:
-        """Groups, up to the goal."""
+        """The number of work groups, at most the goal."""
         return min(self.work_groups, self.settings.goal_groups)
 
     @property
@@ -212,7 +217,8 @@ class TileStats:
 
     @property
     def score(self) -> float:
-        """From 0 to 1, the higher the better; ``OVER`` if the tile does not fit."""
+        """The score of the tile, from 0 to 1, the higher the better; ``OVER`` if the tile does not
+        fit."""
         if self.over is not None:
             return OVER
         return self.roof_ratio * self.occ_ratio * self.thread_ratio

@@ -11,7 +11,7 @@ from tessella.passes.plaidml.stride_table import Column
 
 @dataclass(frozen=True)
 class OutPlan:
-    """A tile of the output: the sizes of the free indices, and the threads along each.
+    """The plan of a tile of the output: the sizes of the free indices, and the threads along each.
 
     The indices are sorted by the output's strides, the smallest first.
     """
@@ -20,7 +20,7 @@ class OutPlan:
     tile: tuple[int, ...]
     threads: tuple[int, ...]
     line: int
-    """Elements of global memory that are written at once."""
+    """The number of elements of global memory that are written at once."""
 
     @staticmethod
     def of(out: Column, tile: Sequence[int], threads: int, mem_width: int) -> OutPlan:
@@ -39,12 +39,13 @@ class OutPlan:
 
     @property
     def elements(self) -> int:
-        """Accumulators of one thread."""
+        """The number of accumulators of one thread."""
         return prod(-(-n // t) for n, t in zip(self.tile, self.threads, strict=True))
 
     @property
     def lines(self) -> int:
-        """Writes to global memory: an index of stride 1 counts in lines, others in elements."""
+        """The number of writes of a tile to global memory: an index of stride 1 counts in lines,
+        others in elements."""
         return prod(
             -(-n // self.line) if stride == 1 else n
             for stride, n in zip(self.strides, self.tile, strict=True)
@@ -52,11 +53,12 @@ class OutPlan:
 
 
 def share(tile: Sequence[int], threads: int, line: int) -> tuple[int, ...]:
-    """Threads along each index of a tile, powers of two.
+    """Return the number of threads along each index of a tile, all powers of two.
 
-    The first index gets those of one line. Then one index after the other gets twice as many,
-    until all threads are used or no index has more values than threads: an index that the doubled
-    threads divide, or one with fewer threads, supersedes a candidate before it.
+    The first index gets the threads of one line. Then one index after the other gets twice as many,
+    until all threads are used or no index has more values than threads. Each time, an index whose
+    size is divisible by the doubled number, or that has fewer threads, is preferred to a candidate
+    before it.
     """
     if not tile:
         return ()
@@ -78,5 +80,5 @@ def _next_index(tile: Sequence[int], counts: Sequence[int], threads: int) -> int
 
 
 def _power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
+    """Return the least power of two that is at least n."""
     return 1 << (n - 1).bit_length()

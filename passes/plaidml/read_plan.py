@@ -15,11 +15,12 @@ from math import prod
 
 @dataclass(frozen=True)
 class MergedIndex:
-    """Indices whose elements lie on one line of ``range`` elements, ``stride`` apart."""
+    """One or several indices whose elements lie on one line of ``range`` elements, ``stride``
+    apart."""
 
     names: tuple[str, ...]
     stride: int
-    """Elements of global memory, positive."""
+    """The distance between neighbouring elements in global memory, in elements; positive."""
     range: int
 
     @property
@@ -28,11 +29,11 @@ class MergedIndex:
 
 
 def merge(names: Sequence[str], strides: Sequence[int], tile: Sequence[int]) -> list[MergedIndex]:
-    """The lines of a tile, in the order of their strides.
+    """Return the lines of a tile, in the order of their strides.
 
-    An index joins the first line whose stride divides its own, if its steps leave no gap there;
-    else it becomes a new line. The sign of a stride does not matter: it only changes the line's
-    first element. Indices of stride 0 are skipped.
+    An index joins the first line whose stride divides its own, if its steps leave no gap in the
+    line; otherwise it becomes a new line. The sign of a stride does not matter: it only changes the
+    line's first element. Indices of stride 0 are skipped.
     """
     merged: list[MergedIndex] = []
     moving = [x for x in zip(names, map(abs, strides), tile, strict=True) if x[1]]
@@ -57,7 +58,8 @@ def _line_of(stride: int, lines: Iterable[MergedIndex]) -> int | None:
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """A tile of an input in local memory: its indices from the innermost to the outermost.
+    """The plan of a tile of an input in local memory: its indices from the innermost to the
+    outermost.
 
     All local strides are odd: neighbouring threads along any index then access different banks. Odd
     ranges are innermost, as they need no padding, then long ones, as every range outside repeats a
@@ -68,25 +70,27 @@ class ReadPlan:
 
     @staticmethod
     def of(names: Sequence[str], strides: Sequence[int], tile: Sequence[int]) -> ReadPlan:
-        """The plan for a tile; of equal ranges the one with the smaller stride goes first."""
+        """Return the plan for a tile; of equal ranges, the one with the smaller stride goes
+        first."""
         merged = merge(names, strides, tile)
         merged.sort(key=lambda index: (index.range % 2 == 0, -index.range))
         return ReadPlan(tuple(merged))
 
     @cached_property
     def local_strides(self) -> tuple[int, ...]:
-        """Elements of local memory per step of each index: the odd number that follows the
-        extent of all before it, or is it."""
+        """The stride of each index in local memory, in elements: the product of the stride and
+        range of the index before it, plus 1 if that is even."""
         sizes = accumulate(self.indices, lambda size, index: size * index.range | 1, initial=1)
         return tuple(sizes)[: len(self.indices)]
 
     @property
     def size(self) -> int:
-        """Elements of local memory, padding between them included."""
+        """The number of elements of local memory that the tile takes, padding between them
+        included."""
         return self.local_strides[-1] * self.indices[-1].range if self.indices else 1
 
     def loads(self, line: int) -> int:
-        """Reads of ``line`` elements of global memory, if each line serves as many elements of the
-        best index as it can hold and lines are aligned."""
+        """Return the number of reads of ``line`` elements of global memory, if lines are aligned
+        and each one serves as many elements of the best index as it can hold."""
         per_line = [min(line, i.stride * i.range) // i.stride for i in self.indices]
         return prod(i.range for i in self.indices) // max([1, *per_line])

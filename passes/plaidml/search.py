@@ -18,17 +18,17 @@ from tessella.passes.plaidml.model import PlaidmlSettings, Tile, TileStats
 from tessella.passes.plaidml.stride_table import StrideTable
 
 MAX_TILES = 1 << 16
-"""Tiles after which a search ends, after a few seconds."""
+"""The number of scored tiles after which a search ends, which takes a few seconds."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search."""
+    """The result of a search for the tile with the best score."""
 
     table: StrideTable
     settings: PlaidmlSettings
     scores: dict[Tile, float]
-    """In the order in which they were computed."""
+    """The score of each tile, in the order in which they were computed."""
     expanded: int
     complete: bool
     """Whether the search ended by itself, not at the tile limit."""
@@ -56,7 +56,8 @@ class SearchResult:
 def search(
     table: StrideTable, settings: PlaidmlSettings, *, full: bool = False, max_tiles: int = MAX_TILES
 ) -> SearchResult:
-    """Search the tiles of a statement; with ``full``, all that doubling reaches."""
+    """Search the tiles of a statement for the best score. With ``full``, all tiles that doubling
+    reaches are scored."""
 
     def score_of(tile: Tile) -> float:
         return TileStats(table, tile, settings).score

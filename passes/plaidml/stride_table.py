@@ -31,11 +31,12 @@ from tessella.support.decisions import known
 from tessella.support.sizes import Expr
 
 NAME_WIDTH = 8
-"""Columns of the names of indices."""
+"""The width of the column with the names of indices, in characters."""
 MAX_POINTS = 1 << 63
-"""A statement with this many points is refused: counts of points are 64-bit integers."""
+"""The number of points from which a statement is rejected, as counts of points are 64-bit
+integers."""
 VECTOR_ELEMENT_BYTES = 4
-"""The widest elements that are combined to vectors."""
+"""The size of the widest elements that are combined to vectors."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,13 @@ class Column:
 
     tensor: str
     strides: tuple[int, ...]
-    """In the order of the table's indices."""
+    """The stride along each index, in the order of the table's indices."""
     offset: int
     size: int
-    """Steps in memory."""
+    """The size of the tensor in memory, in steps."""
     element_bytes: int
     lanes: int = 1
-    """Elements that are accessed together, as one vector."""
+    """The number of elements that are accessed together, as one vector."""
 
     @property
     def step_bytes(self) -> int:
@@ -68,16 +69,17 @@ class StrideTable:
 
     names: tuple[str, ...]
     ranges: tuple[int, ...]
-    """Steps of each index."""
+    """The number of steps of each index."""
     lanes: tuple[int, ...]
-    """Values of each index in one step: 1 unless it runs over vectors."""
+    """The number of values of each index in one step: 1 unless the index runs over vectors."""
     out: Column
     inputs: tuple[Column, ...]
     post_inputs: tuple[Column, ...]
     point_ops: int
-    """Operations at each point, the post body's included (see ``point_ops``)."""
+    """The number of operations at each point, those of the post body included (see the function
+    ``point_ops``)."""
     constrained: bool
-    """Whether some points do not count."""
+    """Whether constraints exclude some points."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -161,7 +163,8 @@ def _column(name: str, element: Attribute, a: FlatAccess[int], indices: Sequence
 
 
 def _tensor_names(op: ContractOp) -> list[str]:
-    """Return the names of the tensors in the text of the IR, if they have names."""
+    """Return the names of the tensors in the text of the IR, or `in0`, `in1`, .. and `out` for
+    tensors without names."""
     numbered = [f"in{i}" for i in range(len(op.inputs) + len(op.post_inputs))]
     return [
         value.name_hint or name for value, name in zip(op.tensors, [*numbered, "out"], strict=True)
@@ -189,11 +192,11 @@ def _count(body: Region) -> int:
 
 
 def vectorize(table: StrideTable, lanes: int) -> StrideTable:
-    """Return the table with vectors of up to ``lanes`` elements as steps, as wide as all tensors
+    """Return the table with vectors as steps: of up to ``lanes`` elements, as wide as all tensors
     allow.
 
-    The indices along which the output has stride 1 run over vectors. The others' strides, and all
-    offsets and sizes, have to be multiples of a vector.
+    The indices along which the output has stride 1 run over vectors. The strides of the other
+    indices, and all offsets and sizes, must be multiples of a vector.
     """
     if table.constrained or any(c.element_bytes > VECTOR_ELEMENT_BYTES for c in table.columns):
         return table

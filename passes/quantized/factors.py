@@ -1,12 +1,13 @@
-"""Factors of products: bytes, less a zero point, times a scale.
+"""Factors of products: bytes, minus a zero point, times a scale.
 
     %i = nn.cast %x to i32
     %z = nn.cast %zero to i32
     %f = nn.sub %i, %z               the factor x - zero
     %f = nn.dequantize %x, %s, %zero     the factor (x - zero) * s
 
-Instructions multiply bytes of certain signs: ``Bytes.first`` and ``Bytes.second`` give a factor in
-these, with 128 more or less in its zero point.
+Instructions multiply bytes of certain sign types. ``Bytes.first`` and ``Bytes.second`` return a
+factor with bytes of these types: a conversion adds 128 to the bytes and the zero point, or
+subtracts it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SHIFT = 128
 
 @dataclass(frozen=True)
 class Factor:
-    """(x - zero) * scale."""
+    """A factor of a product: (x - zero) * scale."""
 
     x: SSAValue
     """The bytes."""
@@ -49,7 +50,7 @@ class Factor:
 
 
 def factor_of(value: SSAValue) -> Factor | None:
-    """Return a value as a factor; None if it is none."""
+    """Return a value as a factor; None if it is not computed from bytes."""
     op = value.owner
     if isinstance(op, ew.DequantizeOp):
         x, scale, zero = op.operands
@@ -65,7 +66,8 @@ def factor_of(value: SSAValue) -> Factor | None:
 
 
 def _narrow(value: SSAValue) -> SSAValue | None:
-    """Return the bytes that a 32-bit value was converted from."""
+    """Return the bytes that a 32-bit value was converted from; None if it is not a conversion of
+    bytes."""
     op = value.owner
     if not isinstance(op, ew.CastOp) or element_of(value.type).name != "i32":
         return None
@@ -80,15 +82,16 @@ def flipped(w: OpWriter, value: SSAValue) -> SSAValue:
 
 
 class Bytes:
-    """Factors of one function as the bytes that products take. It caches converted bytes."""
+    """Conversions of factors to the byte types that products take, for one function. Converted
+    bytes are cached."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.turned: dict[SSAValue, SSAValue] = {}
-        """Bytes of the other sign type, by the original bytes."""
+        """The converted bytes of the other sign type, by the original bytes."""
 
     def pair(self, a: Factor, b: Factor, pairs: Sequence[Elements]) -> Elements:
-        """Return the pair of elements with the least work beside the product.
+        """Return the pair of byte types for which a product takes the least additional work.
 
         The fewest zero points of second factors come first, as these require sums of activations;
         then the fewest conversions of bytes.
@@ -117,19 +120,21 @@ class Bytes:
         return w.cast(factor.zero, "i32")
 
     def first(self, w: OpWriter, factor: Factor, element: str) -> Factor:
-        """Return the factor with bytes of an element, and its zero point in 32 bits.
+        """Return the first factor of a product with bytes of the type ``element``, and its zero
+        point in 32 bits.
 
-        Bytes of the other sign type are produced by their quantization.
+        Bytes of the other sign type are produced by their quantization, where that is possible.
         """
         if factor.element == element:
             return replace(factor, zero=self.zero(w, factor))
         return replace(factor, x=self.other(factor.x), zero=self._moved(w, factor, element))
 
     def second(self, w: OpWriter, factor: Factor, element: str) -> Factor:
-        """Return the factor with bytes of an element, and its zero point in 32 bits.
+        """Return the second factor of a product with bytes of the type ``element``, and its zero
+        point in 32 bits.
 
-        If the element is i8 and the differences from the zero point are known to fit into it, they
-        become the bytes, and there is no zero point.
+        If ``element`` is i8 and all differences from the zero point are known to fit into it, the
+        differences become the bytes, and there is no zero point.
         """
         if element == "i8" and self._fits(factor):
             point = self.zero(w, factor)
@@ -141,7 +146,8 @@ class Bytes:
         return replace(factor, x=flipped(w, factor.x), zero=self._moved(w, factor, element))
 
     def _moved(self, w: OpWriter, factor: Factor, element: str) -> SSAValue:
-        """Return the zero point of the bytes of the other sign type, in 32 bits."""
+        """Return the factor's zero point after its bytes are converted to the sign type
+        ``element``, in 32 bits."""
         point, distance = self.zero(w, factor), SHIFT if element == "u8" else -SHIFT
         return w.splat(distance, "i32") if point is None else w.add(point, distance)
 
@@ -160,7 +166,8 @@ class Bytes:
         return found
 
     def _other_by(self, op: NnOp) -> SSAValue | None:
-        """Return the op on bytes of the other sign type; None if it computes with them."""
+        """Return the result of an op on bytes of the other sign type; None if the op neither
+        quantizes nor only moves elements."""
         w = OpWriter(op)
         if isinstance(op, ew.QuantizeOp):
             x, scale, zero = op.operands
@@ -177,7 +184,8 @@ class Bytes:
         return w.op(type(op), *others, *rest, **op.setting_properties)
 
     def _fits(self, factor: Factor) -> bool:
-        """Return whether all differences are known and fit into signed bytes."""
+        """Return whether all differences of the bytes from the zero point are known and fit into
+        signed bytes."""
         x = self.constants.value(factor.x)
         zero = np.int32(0) if factor.zero is None else self.constants.value(factor.zero)
         if x is None or zero is None:

@@ -1,10 +1,10 @@
-"""Products of bytes and their corrections.
+"""Products of bytes and their corrections for zero points.
 
     sum (a - p) (b - q)  =  sum a b - p * sum b - q * sum a + n p q
 
-over n elements. ``sum b`` is a constant if b holds weights; the whole correction is a constant if p
-is known, too. Without q, ``sum a`` is not needed. An image is padded with p, so that the sums of b
-are the same at its edges.
+A sum has n elements; p and q are the zero points of a and b. ``sum b`` is a constant if b holds
+weights; the whole correction is a constant if p is known, too. If q is 0, ``sum a`` is not needed.
+An image is padded with p, so that the sums of b are the same at its edges.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ PATTERN = "integer-products"
 
 
 def second_as_result(w: OpWriter, op: Product, value: SSAValue) -> SSAValue:
-    """Return a value that broadcasts to the second operand in the shape that broadcasts to the
-    result."""
+    """Return a scale or zero point of the second operand, reshaped to broadcast to the result."""
     shape = shape_of(value)
     if math.prod(shape) == 1:
         return w.shaped(value, ())
@@ -45,7 +44,7 @@ def second_as_result(w: OpWriter, op: Product, value: SSAValue) -> SSAValue:
 
 
 def turned(op: Product) -> bool:
-    """Return whether rows of the second operand are columns of the product."""
+    """Return whether the product reads its second operand transposed."""
     if isinstance(op, ConvOp):
         return False
     return bool(to_python(op.transpose_b if isinstance(op, MatmulOp) else op.transpose_w))
@@ -60,7 +59,7 @@ def reduced_axes(op: Product) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def length(op: Product) -> Size:
-    """Return the number of elements in each sum."""
+    """Return the number of products that each element of the result sums."""
     shape = shape_of(op.operands[1])
     return math.prod(shape[d] for d in reduced_axes(op)[1])
 
@@ -68,8 +67,8 @@ def length(op: Product) -> Size:
 def product(
     w: OpWriter, op: Product, a: Factor, b: Factor, bytes: Bytes, pairs: Sequence[Elements]
 ) -> SSAValue:
-    """Return the product in bytes of one of these pairs of elements, summed in 32 bits,
-    unscaled."""
+    """Emit the product of two factors in bytes of one of ``pairs``, summed in 32 bits and corrected
+    for zero points, without scales."""
     first, second = bytes.pair(a, b, pairs)
     a, b = bytes.first(w, a, first), bytes.second(w, b, second)
     kind: type[NnOp] = MatmulOp
@@ -91,7 +90,8 @@ def product(
 
 
 def _of_second(w: OpWriter, op: Product, a: Factor, b: Factor) -> SSAValue | None:
-    """p * (sum b - n q)"""
+    """Emit the correction p * (sum b - n q) for the zero point of the first factor; None if that is
+    0."""
     if a.zero is None:
         return None
     total = second_as_result(w, op, w.sum(w.cast(b.x, "i32"), reduced_axes(op)[1]))
@@ -104,7 +104,7 @@ def _of_second(w: OpWriter, op: Product, a: Factor, b: Factor) -> SSAValue | Non
 def _sum_of_first(
     w: OpWriter, op: Product, a: Factor, b: Factor, settings: Mapping[str, PyValue]
 ) -> SSAValue:
-    """sum a, where it broadcasts to the result."""
+    """Emit the sums of the first factor's bytes, in a shape that broadcasts to the result."""
     if not isinstance(op, ConvOp):
         return w.sum(w.cast(a.x, "i32"), reduced_axes(op)[0])
     outs, *window = known_all(shape_of(op.w))
@@ -119,7 +119,8 @@ def _none(op: ConvOp) -> tuple[int, ...]:
 def _padded(
     w: OpWriter, op: ConvOp, a: Factor, bytes: Bytes
 ) -> tuple[Factor, Mapping[str, PyValue]]:
-    """Return the image with its padding, which counts as 0, and the convolution's settings."""
+    """Return the image padded with its zero point, and the convolution's settings without padding;
+    both unchanged if there is no padding or the zero point is 0."""
     settings, pads = op.setting_properties, op.settings["pads"]
     if a.zero is None or not any(pads):
         return a, settings

@@ -17,11 +17,11 @@ from tessella.dialects.nn.evaluate import Constants
 from tessella.passes.writer import OpWriter
 
 Make = Callable[[OpWriter, SSAValue], SSAValue]
-"""Emits a value divided by a scale."""
+"""A function that emits a certain value divided by a scale, and returns the quotient."""
 
 
 class Rescaler:
-    """Divides values of one function by constant scales."""
+    """The rewriter that divides values of one function by constant scales."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
@@ -40,7 +40,8 @@ class Rescaler:
             op.operands[1] = w.op(ew.DivOp, op.scale, op.scale)
 
     def _divided(self, value: SSAValue) -> Make | None:
-        """Return how to emit a value divided by a scale; None if that takes a division."""
+        """Return how to emit a value divided by a scale; None if no constant can absorb the
+        scale."""
         op = value.owner
         if self._is_known(value):
             return lambda w, by: w.op(ew.DivOp, value, by)

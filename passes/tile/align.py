@@ -37,16 +37,16 @@ def align(
     cycles: Mapping[str, float],
     target: Target,
 ) -> None:
-    """Make kernels divide the buffers between them equally, where that takes less time than a
-    barrier.
+    """Make kernels divide the buffers that they pass to each other equally, where that costs less
+    time than a barrier.
 
-    The kernels' cycles are those on one thread.
+    ``cycles`` gives the cycles of each kernel on one thread.
     """
     edges = list(dict.fromkeys(_edges(kernels, segments)))
     pieces = _Pieces(dict.fromkeys(kernels, 1), cycles, target)
     changed = True
     while changed:
-        # factors only grow, and are bounded
+        # The loop ends, as factors only grow, and are bounded.
         changed = sum(pieces.agree(edge) for edge in edges) > 0
     for name, factor in pieces.factors.items():
         if factor > 1:
@@ -85,15 +85,16 @@ def _parts(kernel: KernelOp) -> tuple[list[Part | None], list[Part | None]]:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The factor by which each kernel's shares are enlarged."""
+    """The factor by which the shares of each kernel are enlarged. ``factors`` and ``cycles`` are by
+    kernel name."""
 
     factors: dict[str, int]
     cycles: Mapping[str, float]
     target: Target
 
     def agree(self, edge: Edge) -> bool:
-        """Enlarge the shares of two kernels to their common multiple. Returns whether one
-        changed."""
+        """Enlarge the shares of the two kernels of an edge to their common multiple, if that costs
+        less than a barrier. Returns whether one changed."""
         writer, written, reader, read = edge
         a, b = _scaled(written, self.factors[writer]), _scaled(read, self.factors[reader])
         grains = known(a.grain), known(b.grain)
@@ -109,7 +110,8 @@ class _Pieces:
         return True
 
     def _longer(self, name: str, now: Part, then: Part) -> float:
-        """Return the additional cycles of a kernel with other shares, on average."""
+        """Return the additional cycles of a kernel if its threads touch the part ``then`` instead
+        of ``now``, on average over thread counts."""
         before, after = _estimated(now), _estimated(then)
         more = (after.largest(n) - before.largest(n) for n in parallel.THREADS)
         return self.cycles[name] * sum(more) / before.extent / len(parallel.THREADS)

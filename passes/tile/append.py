@@ -1,6 +1,7 @@
 """Appending an elementwise statement to the statements that write its operand.
 
-It takes over the producer's indices, and must read each element of the tensor once.
+The elementwise statement takes over the indices of the statements before it, and must read each
+element of the operand once.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def appended(consumer: ContractOp, operand: int) -> ContractOp | None:
 def _producers(value: SSAValue) -> list[ContractOp]:
     """Return the chain of statements that write a value, each into the result of the previous one.
 
-    It is empty if a result has another use, or a statement has a default or is an indexed write.
+    The list is empty if a result has another use, or a statement has a default or is an indexed
+    write.
     """
     found: list[ContractOp] = []
     op, alone = value.owner, value.has_one_use()
@@ -70,7 +72,8 @@ def _producers(value: SSAValue) -> list[ContractOp]:
 
 
 def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renaming | None:
-    """Return the consumer's indices as forms of the producer's, if it reads each element once."""
+    """Return the consumer's indices as forms of the producer's, if the consumer reads each element
+    once; None otherwise."""
     ranges = consumer.ranges
     read, written = consumer.input_accesses[operand], producer.out_access
     names: Renaming = {}
@@ -89,23 +92,25 @@ def _renaming(consumer: ContractOp, operand: int, producer: ContractOp) -> Renam
             names[name] = Linear()
     if any(names[name].single is None for name in read_indices(consumer.combine)):
         return None
-    if not producer.is_map:  # its register tile is for the order in which it writes
+    if not producer.is_map:  # a register tile is for its statement's order of writes
         found = _order(_substituted(consumer.out_access, names), producer)
         return names if found == _order(written, producer) else None
     return names
 
 
 def _leaves_with(consumer: ContractOp, form: Linear, extent: Size, producer: ContractOp) -> bool:
-    """Return whether every out-of-bounds point of the sum is also out of bounds for the consumer.
+    """Return whether every point that the producer writes out of bounds along a dimension is also
+    out of bounds in the consumer's result.
 
-    The consumer then writes nothing there.
+    The consumer then writes nothing at these points.
     """
     written = zip(consumer.out_access, shape_of(consumer.res), strict=True)
     return not producer.is_map and (form, extent) in written
 
 
 def _order(access: Access, op: ContractOp) -> list[Linear]:
-    """Return the moving parts of an access, in dimension order."""
+    """Return the parts of an access that depend on indices of more than one value, in dimension
+    order."""
     units = {i.name: Linear() for i in op.index_list if i.range == 1}
     forms = (form.substitute(units) for form in access)
     return [Linear(form.terms) for form in forms if form.terms]
@@ -139,7 +144,11 @@ def _appended(
 
 
 def _argument(block: Block, operands: list[Operand], skip: int, operand: Operand) -> SSAValue:
-    """Return the argument for an operand of a body, whose ``operands`` follow ``skip`` others."""
+    """Return the argument of a body for an operand. A new operand is added to ``operands``, and a
+    new argument to the body.
+
+    The arguments for ``operands`` follow ``skip`` others.
+    """
     if operand in operands:
         return block.args[skip + operands.index(operand)]
     operands.append(operand)

@@ -18,9 +18,9 @@ class Choice:
     estimate: Estimate
     places: Mapping[int, PlaceAttr] = field(default_factory=dict[int, PlaceAttr])
     penalty: float = 1.0
-    """A factor of the cycles: the code of many boundary tiles is slow to fetch."""
+    """A factor of the cycles, above 1 for many boundary tiles, whose code is slow to fetch."""
     copies: float = 0.0
-    """Cycles to pack operands that are no constants."""
+    """Cycles to pack operands that are not constants."""
 
     @property
     def cycles(self) -> float:

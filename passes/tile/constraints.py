@@ -53,10 +53,10 @@ class Constraints:
         return (*self.lanes, *self.masks)
 
     def interior(self, flat: Flat, name: str) -> tuple[Size, Size]:
-        """Return the values of a tile's index for which all constraints of its boundary tiles are
-        satisfied.
+        """Return the range of values of the index ``name`` for which no boundary tile is needed:
+        the constraints on rows and lanes are satisfied there.
 
-        They must be satisfied for all values of the reduced index.
+        They are satisfied for all values of the reduced index.
         """
         low: Size = 0
         high = flat.ranges[name]
@@ -94,7 +94,7 @@ def classify(flat: Flat, schedule: Schedule) -> Constraints:
         plain = names - reduced - {schedule.rows}
         floating = names & flat.floating & {schedule.rows, schedule.vector}
         positive = all(k > 0 for _, k in c.form.terms)
-        # An index whose loop is unrolled has no bounds, and vice versa.
+        # A reduced index is unrolled for ``rows`` or has a bounded loop for ``bounds``, not both.
         unrolled, bounded = (_reduced_indices(group, flat) for group in (rows, bounds))
         vectors = schedule.vector in names and schedule.vector in flat.free
         if floating:

@@ -45,19 +45,20 @@ _TABLE = {
     ("bf16", True): ConversionCost(0.25, 0.1, 1.0),
     ("bf16", False): ConversionCost(1.0, 2.0, 8.0),
 }
-"""By element, and whether instructions convert it. Without instructions, bits are converted by
-arithmetic."""
+"""Conversion costs by element, and whether the machine has instructions for the conversion. Without
+them, arithmetic on the bits converts the element."""
 
 
 def conversion(element: Element, target: Target) -> ConversionCost:
-    """Return the operations that convert an element; none if it is the arithmetic's own."""
+    """Return the cost of converting an element; ``FREE`` if arithmetic uses the element itself."""
     if not (element.narrow and element.is_native):
         return FREE
     return _TABLE[element.name, target.converts(element.name)]
 
 
 def converting_ops(block: Block, target: Target) -> float:
-    """Return the operations of a body's conversions beyond the one that each op counts as."""
+    """Return the additional operations of the conversions in a body. One operation for each
+    conversion is not included, as every op of a body counts as one."""
     return sum(_excess(op, target) for op in block.ops if op.name in _CASTS)
 
 

@@ -40,9 +40,9 @@ _COSTS: dict[Hashable, KernelCost] = of_compilations()
 
 
 def scheduling_passes(target: str = "native", *, shared: bool = False) -> list[KernelPass]:
-    """Return the passes from a kernel's statements to their schedules.
+    """Return the passes that lead from a kernel's statements to their schedules.
 
-    They leave existing schedules alone.
+    Statements that have schedules keep them.
     """
     return [
         TileSplitIndicesPass(target=target),
@@ -60,11 +60,11 @@ class KernelCost:
 
     seconds: float
     weights: int
-    """Bytes of the constants that it reads."""
+    """Bytes of the constants that the kernel reads."""
     saved: int
     """Bytes of memory traffic that sharing loops saves."""
     repeats: bool
-    """Whether iterations of these loops recompute values."""
+    """Whether iterations of the shared loops recompute values."""
 
 
 def cost_after(passes: Sequence[ModulePass], kernel: KernelOp, target: Target) -> KernelCost:
@@ -92,9 +92,11 @@ def _cost_after(steps: Iterable[KernelPass], kernel: KernelOp, target: Target) -
 
 
 def scheduled_seconds(kernel: KernelOp, target: Target) -> float:
-    """Return the modelled seconds of one call, copies of operands to other layouts included.
+    """Return the modelled seconds of one call of a scheduled kernel, copies of operands to other
+    layouts included.
 
-    Constants come from memory, as all others of the program have been used since.
+    Constants are read from memory, as the other constants of the program have displaced them from
+    the caches.
     """
     cycles = kernel_cycles(kernel, partial(statement_cycles, target=target), target)
     cold = constant_bytes(kernel) / target.memory_bandwidth

@@ -39,9 +39,9 @@ def kernel_cycles(kernel: KernelOp, cycles: Callable[[ContractOp], float], targe
 
 
 def runs(op: ContractOp | SelectionOp) -> float:
-    """Return how many iterations of the kernel's nest run a statement.
+    """Return the number of iterations of the kernel's nest that run a statement.
 
-    A statement that skips a fraction of its points counts as the remainder.
+    An iteration that runs only a fraction of a statement's points counts as that fraction.
     """
     if isinstance(op, SelectionOp):
         return 1.0

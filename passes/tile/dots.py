@@ -18,7 +18,8 @@ from tessella.targets.instructions import of_product
 
 
 def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
-    """Yield (vector index, dot) of the dot products that can compute a statement, fastest first."""
+    """Yield the dot product instructions that can compute a statement, fastest first, each with the
+    index that runs over the lanes."""
     found = problem.op.factors
     if found is None:
         return
@@ -58,10 +59,10 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
 
 
 def _runs_in_groups(problem: Problem, index: str) -> bool:
-    """Return whether a reduced index can run in groups.
+    """Return whether a reduced index can run in groups of values that a dot product instruction
+    sums.
 
-    It has a known number of values, no constraint and no body reads it, and no shared loop runs
-    over it.
+    The index must have a known number of values. No constraint, body or shared loop may use it.
     """
     flat = problem.plain
     return (
@@ -72,10 +73,10 @@ def _runs_in_groups(problem: Problem, index: str) -> bool:
 
 
 def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
-    """Return whether lanes can run over a free index.
+    """Return whether the lanes of a dot product instruction can run over the free index ``vector``.
 
-    The result has stride 1 along it, operands that do not move with it have contiguous groups, and
-    the others can be packed in groups.
+    The result must have stride 1 along it. Operands that do not move with it must have contiguous
+    groups, and the others must be packable in groups.
     """
     flat = problem.plain
     return (
@@ -87,9 +88,10 @@ def _runs_over_lanes(problem: Problem, vector: str, index: str) -> bool:
 
 
 def _is_padded(problem: Problem, vector: str, index: str, k: int) -> bool:
-    """Return whether every group contains only numbers.
+    """Return whether every group of ``k`` values that an instruction sums is complete or padded
+    with zeros.
 
-    The last group of a constant is padded with zeros, that of a copy is not.
+    The last group of a constant is padded with zeros; the last group of a copied operand is not.
     """
     if problem.plain.ranges[index] % k == 0:
         return True

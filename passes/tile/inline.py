@@ -1,4 +1,4 @@
-"""Computing an elementwise statement where its result is read.
+"""Inlining of an elementwise statement into the statements that read its result.
 
 The producer's indices become forms of the reader's. A statement with several reads is computed
 several times, if that takes less time than writing its result and reading it again.
@@ -53,8 +53,12 @@ def inlined(consumer: ContractOp, operand: int, target: Target) -> ContractOp | 
 
 
 def _may_read_points(consumer: ContractOp, operand: int, names: Mapping[str, Linear]) -> bool:
-    """Return whether a map that depends on the values of indices may be computed in a reader:
-    another map, an indexed write, or a statement whose loops end earlier because of it."""
+    """Return whether an elementwise statement that depends on the values of indices may be computed
+    in a reader.
+
+    The reader must be an elementwise statement, an indexed write, or a statement whose loops then
+    end earlier.
+    """
     reduced = {index.name for index in consumer.index_list if index.reduced}
     ending = [name for name, form in names.items() if form.single in reduced]
     return (consumer.is_map or consumer.is_scatter) or (
@@ -77,8 +81,8 @@ def _is_plain(op: ContractOp) -> bool:
 
 
 def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[str, Linear] | None:
-    """Return the producer's indices as forms of the consumer's, if each is a dimension of its
-    result."""
+    """Return the producer's indices as forms of the consumer's; None if an index is not a dimension
+    of the producer's result."""
     if not stays_inside(read, shape_of(producer.res), consumer.ranges):
         return None
     ranges = producer.ranges
@@ -93,7 +97,7 @@ def _renaming(producer: ContractOp, consumer: ContractOp, read: Access) -> dict[
     return {name: names.get(name, Linear()) for name in ranges}
 
 
-# ** what it costs **
+# ** costs **
 
 
 class _Reader(NamedTuple):
@@ -106,12 +110,13 @@ class _Reader(NamedTuple):
 
     @property
     def points(self) -> int:
-        """The number of reads."""
+        """The number of times that the statement reads an element of the result."""
         return points(i for i in self.op.index_list if i.written or not self.after)
 
 
 def _pays(producer: ContractOp, target: Target) -> bool:
-    """Return whether all readers are statements, and computing the value there takes less time."""
+    """Return whether all readers are statements, and computing the value in each of them takes less
+    time than writing and reading it."""
     readers: set[_Reader] = set()
     for use in producer.res.uses:
         op = use.operation
@@ -127,14 +132,15 @@ def _pays(producer: ContractOp, target: Target) -> bool:
     ops = body_ops(producer) + (log2(lanes) if _transposes(producer) else 0.0)
     computing = again / lanes * ops / target.fma_ports
     scalar = any(reader.op.is_scatter and not can_have_lanes(reader.op) for reader in readers)
-    if scalar and not _moves(producer):  # An indexed write computes elements one after the other.
+    if scalar and not _moves(producer):  # Scalar writes compute elements one by one.
         computing += once * (1 - 1 / lanes) * body_ops(producer) / target.fma_ports
-    # The result is written, and read again by statements that share its loops.
+    # Otherwise the result is written, and read again by statements that share its loops.
     return computing <= 2 * bytes_in(producer.res) / target.l2_bandwidth
 
 
 def _transposes(op: ContractOp) -> bool:
-    """Return whether adjacent results read elements that lie apart."""
+    """Return whether adjacent elements of the result are computed from elements that are not
+    adjacent."""
     inner = _innermost(op.res, op.out_access).single
     forms = [_innermost(value, access) for value, access in inputs_of(op)]
     moved = (any(f.coefficient(inner or "") for f in access) for access in op.input_accesses)
@@ -145,7 +151,7 @@ def _transposes(op: ContractOp) -> bool:
 
 
 def _innermost(value: SSAValue, access: Access) -> Linear:
-    """Return the form of the dimension whose elements are contiguous."""
+    """Return the form of an access in the dimension along which the tensor is contiguous."""
     pieces = layout_of(value).order(len(access))
     return access[pieces[-1].dim] if pieces else Linear()
 
@@ -208,5 +214,6 @@ def _replace(
 
 
 def _position(block: Block, old: SSAValue, position: int) -> int:
-    """Return the position of an argument while the one to be replaced still exists."""
+    """Return the position that an argument has while the block still has the argument ``old``,
+    which is to be removed."""
     return position + (block.args.index(old) <= position)

@@ -36,11 +36,12 @@ class CallPair:
     second: CallOp
     kernels: tuple[KernelOp, KernelOp]
     kept: tuple[SSAValue, ...]
-    """Results of the first that have readers other than the second."""
+    """Results of the first call that have readers other than the second call."""
 
     @property
     def passed(self) -> list[tuple[int, SSAValue]]:
-        """The second's arguments that are results of the first, by number."""
+        """The arguments of the second call that are results of the first: their numbers, and the
+        results."""
         roots = [(i, through_views(value)) for i, value in enumerate(self.second.arguments)]
         return [(i, root) for i, root in roots if root in self.first.res]
 
@@ -52,10 +53,10 @@ class CallPair:
         return list(dict.fromkeys((*self.first.arguments, *rest)))
 
     def merged(self, name: str) -> KernelOp | None:
-        """Return the merged kernel.
+        """Return the kernel that replaces both calls, with this name.
 
-        None if the second reads results of the first in another shape, unless they differ only in
-        dimensions of 1.
+        Returns None if the second call reads results of the first in another shape, unless the
+        shapes differ only in dimensions of 1.
         """
         block = Block(arg_types=[value.type for value in self.arguments])
         outer = dict(zip(self.arguments, block.args, strict=True))
@@ -82,7 +83,8 @@ class CallPair:
         return kernel
 
     def _append(self, block: Block, number: int, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-        """Append the statements of a kernel for these arguments. Returns its results."""
+        """Append the statements of kernel ``number`` to a block, with these arguments. Returns the
+        kernel's results."""
         kernel = self.kernels[number]
         values: dict[SSAValue, SSAValue] = {}
         values |= zip(kernel.body.block.args, arguments, strict=True)
@@ -155,7 +157,7 @@ def _fits(argument: SSAValue, value: SSAValue) -> bool:
 
 
 def _stays_in_units(use: Use) -> bool:
-    """Return whether a statement's indices are 0 along dimensions of 1."""
+    """Return whether the use of a tensor by a statement is at index 0 in all dimensions of 1."""
     op = use.operation
     if not isinstance(op, ContractOp):
         return False

@@ -43,44 +43,51 @@ from tessella.passes.tile.traffic import Traffic, overlapped
 from tessella.support.sizes import estimated, round_up
 from tessella.targets import Target
 
-# "Without it": how many of 500 kernels have other schedules, and what these take more by the model
-# with it, on avx512. `python -m bench.constants model` prints it, for other values and targets too.
+# Ablations: a constant is set to 0, and the schedules of 500 kernels on avx512 are chosen without
+# it. The costs of the changed schedules are those of the model with the constant. `python -m
+# bench.constants model` prints them, for other values and targets too.
 
 LOOP_CYCLES = 0.5
 """Cycles of an iteration of the innermost loop beyond the arithmetic, which hides most of its
 overhead.
 
-Without it 98, 1.3% in the mean and 2.5% at most.
+Ablation on avx512: at 0, 98 of 500 kernels get other schedules, which take 1.3% more cycles on
+average and 2.5% at most.
 """
 LOAD_CYCLES = 0.1
-"""Cycles of a load beyond its port: operands come from the second cache level as often as from the
-first.
+"""Cycles of a load beyond its use of a port: operands come from the second cache level as often as
+from the first.
 
-Without it 122, 1.1% in the mean and 4.4% at most.
+Ablation on avx512: at 0, 122 of 500 kernels get other schedules, which take 1.1% more cycles on
+average and 4.4% at most.
 """
 PANEL_WAYS = 2
 """Ways of a first-level cache set that other operands occupy.
 
-Without them 2, 13.5% in the mean and 20.4% at most.
+Ablation on avx512: at 0, 2 of 500 kernels get other schedules, which take 13.5% more cycles on
+average and 20.4% at most.
 """
 CONFLICT_CYCLES = 0.25
 """Cycles of a load whose line was evicted, as more rows share a cache set than it has ways.
 
-It concerns rows a multiple of 4 KiB apart. Without it 3, 13.9% in the mean and 20.4% at most.
+This occurs for rows that are a multiple of 4 KiB apart. Ablation on avx512: at 0, 3 of 500 kernels
+get other schedules, which take 13.9% more cycles on average and 20.4% at most.
 """
 MASK_CYCLES = 0.5
 """Cycles of comparing the lanes with a bound; loops hoist most comparisons.
 
-Without it 2, 9.3% in the mean and 13.8% at most.
+Ablation on avx512: at 0, 2 of 500 kernels get other schedules, which take 9.3% more cycles on
+average and 13.8% at most.
 """
 EXTRACT_OPS = 2.0
 """Operations to load an element into a lane."""
 PLACE_OPS = 2.0
 """Operations to move an element's position from a lane to an address."""
 HELD_WEIGHTS = 9
-"""Points of a window whose weights stay in registers: those of a 3x3 window.
+"""The number of points of a window whose weights stay in registers: that of a 3x3 window.
 
-With all points 15, 51% in the mean and 148% at most: depthwise convolutions of 5x5 and 7x7 run out
+Ablation on avx512: if the weights of all points stay, 15 of 500 kernels get other schedules, which
+take 51% more cycles on average and 148% at most. Depthwise convolutions of 5x5 and 7x7 then run out
 of registers.
 """
 
@@ -92,11 +99,13 @@ class Estimate:
     arithmetic: float
     loads: float
     latency: float
-    """These three overlap, and the longest counts; each is summed over all register tiles."""
+    """Cycles of waiting for accumulators. Arithmetic, loads and latency overlap, and the longest
+    counts; each is summed over all register tiles."""
     core: float
-    """The above plus the overhead of loops, register tiles and stores."""
+    """Cycles without cache traffic: the longest of arithmetic, loads and latency in each register
+    tile, plus the overhead of loops, register tiles and stores."""
     traffic: Mapping[str, float]
-    """Cycles in which each cache level delivers its data."""
+    """Cycles that each cache level takes to deliver its data, by level."""
     registers: int
     """Vector registers that are live across the innermost loop."""
 
@@ -142,17 +151,19 @@ class Model:
         return Estimate(found.computing, 0.0, found.waiting, found.core, traffic, 0)
 
     def undivided(self, name: str) -> float:
-        """Return the cycles that each thread spends on all of a statement that is divided along an
-        index.
+        """Return the cycles of the work that every thread repeats if a statement is divided along
+        the index ``name``.
 
-        If the index is scattered, every thread reads all coordinates.
+        If the index is scattered, every thread reads all coordinates. For other indices, threads
+        repeat no work.
         """
         if name not in self.flat.scattered:
             return 0.0
         return place_cycles(self.op, self.flat)
 
     def computing(self, s: Schedule) -> Estimate:
-        """Return the estimate without cache traffic, in half the time."""
+        """Return the estimate of a schedule without its cache traffic, which takes half the time of
+        ``estimate`` to compute."""
         arithmetic = loads = latency = core = 0.0
         by_lanes, running = self.plan(s).sums_lanes, self.flat.running in s.reduction
         points = math.prod(self.trips(s, n) for n in s.reduction if n != s.vector)
@@ -188,10 +199,11 @@ class Model:
         return 0.0 if self.is_map else float(self.target.fma_latency)
 
     def bounds(self, s: Schedule) -> Callable[[int], float]:
-        """Return a lower bound on a schedule's cycles, by number of rows.
+        """Return a function from a number of rows to a lower bound on the cycles of schedules with
+        that many rows.
 
-        It holds for all unrollings and loop orders: windows and rows share all loads that they can,
-        and memory is read once.
+        The bound is valid for all unrollings and loop orders: it assumes that windows and rows
+        share all loads that they can, and that memory is read once.
         """
         t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
         by_vector = ((o, a) for o, a in self._inputs(s) if o.by_vector)
@@ -237,7 +249,8 @@ class Model:
                 yield rows, -(-width // s.lanes), row_count * count * outer
 
     def parts(self, name: str | None, size: int) -> list[tuple[int, int]]:
-        """Return (extent, count) of the tiles of an index."""
+        """Return the tiles of ``size`` values that an index is split into, as (extent, number of
+        tiles of that extent)."""
         if name is None:
             return [(1, 1)]
         extent = self.flat.ranges[name]
@@ -247,7 +260,7 @@ class Model:
 
     @cached_property
     def ops(self) -> float:
-        """Vector operations of a point and element."""
+        """The vector operations at a point of the statement, for each vector of results."""
         if self.op.is_multiply_add:
             return 1.0
         if self.op.greatest_number is not None:
@@ -295,12 +308,16 @@ class Model:
         return cycles
 
     def trips(self, s: Schedule, name: str) -> int:
-        """Return the iterations of a reduced index: its values, or groups of them."""
+        """Return the number of iterations of the loop over a reduced index: that of its values, or
+        of the groups that an instruction sums."""
         return -(-self.flat.ranges[name] // s.group(name))
 
     def _work(self, s: Schedule, rows: int, vectors: int, *, least: bool = False) -> float:
-        """Return the cycles of a point's arithmetic; the least, if rows share all that windows
-        allow."""
+        """Return the cycles of the arithmetic at a point of a register tile of ``rows`` and
+        ``vectors``.
+
+        With ``least``, returns a lower bound, as if rows shared all conversions of windows.
+        """
         if s.dot is not None:
             products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
             ops = products + self._joined_groups(s, rows)
@@ -327,8 +344,8 @@ class Model:
         )
 
     def _widened_groups(self, s: Schedule, dot: Dot, rows: int, vectors: int) -> float:
-        """Return the cycles to widen the groups that a point reads for an instruction on wider
-        ones."""
+        """Return the cycles to widen the groups that a point reads, if the dot product instruction
+        takes a wider element."""
         shuffles = 0.0
         for o in self.plan(s).read:
             if dot.row.widens(o.element):
@@ -337,7 +354,8 @@ class Model:
         return shuffles / self.target.shuffle_ports
 
     def _widening(self, s: Schedule, rows: int, vectors: int, *, least: bool) -> float:
-        """Return the operations that widen what a point of a product loads."""
+        """Return the operations to widen the narrow floats that a point of a product loads. With
+        ``least``, those of windows are not included."""
         ops = 0.0
         for widened, (o, a) in zip(self._widened, self._inputs(s), strict=False):
             if not o.by_vector:
@@ -350,7 +368,8 @@ class Model:
 
     @cached_property
     def _widened(self) -> list[ConversionCost]:
-        """The conversion of each input of a product; other bodies count their own."""
+        """The cost of converting each input of a product. Other statements have conversion ops in
+        their bodies, which ``converting_ops`` counts."""
         return [conversion(element_of(value.type), self.target) for value in self.op.inputs]
 
     @cached_property
@@ -366,8 +385,9 @@ class Model:
         return (total - by_row * repeated) / self.target.load_ports
 
     def _distinct(self, s: Schedule, rows: int | None = None) -> float:
-        """Return the fraction of row-wise loads that no other row makes; for any number of rows,
-        the least."""
+        """Return the fraction of distinct loads among those of operands that move with the rows, in
+        a register tile of ``rows``. Without ``rows``, returns a lower bound for any number of
+        rows."""
         if not self.is_map or s.rows is None or self.plan(s).has_transposes:
             return 1.0
         inputs = zip(self.op.inputs, self._inputs(s), strict=False)
@@ -387,10 +407,11 @@ class Model:
         return zip(self.plan(s).read, self.flat.accesses, strict=False)
 
     def _conflict_cycles(self, s: Schedule, rows: int) -> float:
-        """Return the cycles of loads from rows whole pages apart.
+        """Return the cycles of cache conflicts between loads from rows that are a multiple of a
+        page apart.
 
-        The first-level cache is indexed by an address's offset within a page, so these rows share
-        one set.
+        The first-level cache is indexed by the offset of an address within a page, so these rows
+        share one set.
         """
         page = self.target.page
         if rows + PANEL_WAYS <= self.target.l1 // page:
@@ -410,7 +431,8 @@ class Model:
         return count * self._fresh(s, a, rows) if o.is_window else count
 
     def _square_loads(self, s: Schedule, a: FlatAccess[int]) -> float:
-        """Return the loads of a transposed square, with its shuffles; fewer for a short index."""
+        """Return the loads of a square block that is transposed in registers, plus its shuffles, as
+        a number of loads. A short vector index needs fewer."""
         held = min(s.lanes, self.flat.ranges[s.vector or ""])
         shuffles = held * math.log2(held) + (s.lanes if held < s.lanes else 0)
         ports = self.target.load_ports / self.target.shuffle_ports
@@ -425,9 +447,9 @@ class Model:
         return lines * (o.stride + self.target.load_ports / self.target.shuffle_ports)
 
     def _lines(self, s: Schedule, a: FlatAccess[int]) -> float:
-        """Return the average number of cache lines of a vector.
+        """Return the average number of cache lines that a vector touches.
 
-        It exceeds one if vectors do not start at multiples of their length.
+        The number exceeds one if vectors do not start at multiples of their length.
         """
         starts = (a.offset, *(stride for n, stride in a.strides.items() if n != s.vector))
         if all(start % s.lanes == 0 for start in starts):
@@ -435,8 +457,8 @@ class Model:
         return 1.0 + (self.target.vector_bytes - 4) / self.target.cache_line
 
     def _fresh(self, s: Schedule, a: FlatAccess[int], rows: int) -> float:
-        """Return the fraction of a window's loads that no other row of the unrolled points
-        makes."""
+        """Return the fraction of distinct loads among those of a window by all rows and unrolled
+        points of a register tile."""
         assert s.rows is not None
         step = a.stride(s.rows)
         positions, left = [0], s.unroll
@@ -452,7 +474,8 @@ class Model:
         return len(distinct) / (len(positions) * rows)
 
     def _repeats(self, a: FlatAccess[int]) -> bool:
-        """Return whether points of the reduced indices read the same element."""
+        """Return whether different points of the reduced indices may read the same element of an
+        operand."""
         span = 0
         for stride, name in sorted((abs(a.stride(n)), n) for n in self.flat.reduced):
             if self.flat.ranges[name] > 1 and stride <= span:
@@ -501,10 +524,11 @@ class Model:
         return bool(self.plan(s).windows)
 
     def apart(self, s: Schedule) -> bool:
-        """Return whether the rows' windows are disjoint, as those of a 2x2/2 pool.
+        """Return whether the windows of the rows of a register tile are disjoint, as those of a 2x2
+        pool with stride 2.
 
-        Each one is unrolled: in a loop, a load would jump between positions, which defeats the
-        processor's prefetcher.
+        Disjoint windows are unrolled: in a loop, a load would jump between positions, which defeats
+        the processor's prefetcher.
         """
         whole = replace(s, unroll=math.prod(self.flat.ranges[n] for n in s.reduction))
         read = zip(self.plan(s).read, self.flat.accesses, strict=False)
@@ -525,15 +549,15 @@ class Model:
         return left // self._held_by_row(s) // s.height * s.height
 
     def _held_by_row(self, s: Schedule) -> int:
-        """Return the registers of one row: its accumulators, and its share of a column of each
-        window."""
+        """Return the number of registers that each row of a register tile needs: for its
+        accumulators, and for its share of a column of each window."""
         return s.vectors * (1 + self.plan(s).columns)
 
     def _held_by_all(self, s: Schedule) -> int:
-        """Return the registers besides those of rows.
+        """Return the number of registers that a register tile needs for any number of rows.
 
-        For windows they are two more rows and the weights; for other inputs, the vectors that all
-        rows share, an element, and separately summed products.
+        If there are windows, these are two more rows and the weights. Otherwise, they are the
+        vectors that all rows share, an element, and separately summed products.
         """
         plan = self.plan(s)
         compared = 3 if self.op.aggregation.data in "<>" else 0
@@ -571,12 +595,12 @@ class Model:
 
 
 def modelled(op: ContractOp, target: Target) -> Model:
-    """Return the model of a scheduled statement."""
+    """Return the model of a scheduled statement, at usual values of symbols."""
     return Model(op, in_numbers(op, flatten(op)), target)
 
 
 def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:
-    """Return a flattened statement with usual sizes, in numbers."""
+    """Return a flattened statement with usual numbers in place of symbolic sizes."""
     few, numbers = usual(op), flat.with_sizes(estimated)
     if not few:
         return numbers

@@ -48,21 +48,25 @@ LEAST_ROWS = 8
 """The least rows of a step with products: with fewer, each panel vector is loaded for too few
 sums."""
 LEAST_SUMMED = 16
-"""The least number of summands of a product."""
+"""The least number of summands of a statement that counts as a matrix product."""
 FAR_ROWS = 16
-"""The least rows if no step finds the other operand in the second-level cache."""
+"""The least rows of a step with products, if their other operand does not fit into the second-level
+cache."""
 SHARES = {"L1": 0.3, "L2": 0.5}
 """The fraction of a cache that a step's part of the tensors may fill, beside data read ahead."""
 
 WRITTEN = 3
-"""How often data that is written to memory and read again crosses the memory bus."""
+"""The number of times that data which is written to memory and read again crosses the memory
+bus."""
 
 AHEAD = 2
-"""The distance of prefetches in iterations, if these fit into the nearest cache."""
+"""The number of iterations between a prefetch and its use, if the data of an iteration fits into
+the nearest cache."""
 COLUMNS, FAR_COLUMNS = 2, 8
-"""Cache lines in a step of columns, and the number if each row is in a page of its own.
+"""The least number of cache lines of each row in a step over columns; ``FAR_COLUMNS`` is for rows
+that are at least a page apart.
 
-A page takes a TLB entry.
+Each of these rows takes a TLB entry for its page.
 """
 
 
@@ -72,12 +76,13 @@ _Accessed = tuple[ContractOp, Sequence[Linear]]
 
 @dataclass(frozen=True)
 class _Class:
-    """An index of each of several statements, all of them the same loop."""
+    """A loop that several statements share, with the name of its index in each statement."""
 
     extent: Size
     names: Mapping[ContractOp, str]
     windows: Mapping[ContractOp, Window] = field(default_factory=dict["ContractOp", "Window"])
-    """Windows in a step of one value, for statements whose readers access neighbours."""
+    """The windows of values that statements run in a step of one value, if their readers access
+    neighbours."""
 
     def values(self, op: ContractOp, step: int) -> int:
         """Return the number of index values that a statement runs in a step."""
@@ -90,13 +95,14 @@ class _Class:
 def share_loops(kernel: KernelOp, target: Target) -> None:
     """Make the statements of a kernel share loops.
 
-    They share all common loops if the intermediate results do not fit into the nearest cache, nor
-    all tensors into one; otherwise a loop that some of them sum over, if that saves much. A long
-    sum becomes a sum of blocks, whose loop they can share. An iteration prefetches the inputs of a
-    later one if they come from memory.
+    They share all common loops if the tensors that they pass on do not fit into the nearest cache,
+    and all tensors together do not fit into the cache for a step. Otherwise they share a loop that
+    some of them sum over, if that saves much. A long sum becomes a sum of blocks, whose loop the
+    statements can share. An iteration prefetches the inputs of a later one if they come from
+    memory.
 
     The statements of a kernel with a selection share no loops. An indexed write touches all of its
-    result, so no iteration could keep to a part of it.
+    result, so no iteration could be limited to a part of it.
     """
     if kernel.selections or any(op.is_scatter for op in kernel.statements):
         return
@@ -118,7 +124,7 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
         _share_sums(kernel, target)
         return
     plain = list(_classes(ops))
-    # only one loop over read neighbours: each further one recomputes more
+    # Statements that read neighbours share only one loop: each further one recomputes more.
     classes = plain or list(islice(_classes(ops, around=True), 1))
     _, room = _room(ops, target, far=not plain)
     inner = [(each, 1) for each in _inside(ops, plain, room, target)]
@@ -142,7 +148,8 @@ def _share_all(kernel: KernelOp, target: Target) -> None:
 
 
 def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
-    """Return a copy of a kernel whose statements share loops, with the windows that they need."""
+    """Return a copy of a kernel whose statements share the loops of a nest, with the windows that
+    these loops need."""
     made = kernel.clone()
     made.nest = NestAttr(nest)
     for op, other in zip(kernel.statements, made.statements, strict=True):
@@ -152,10 +159,10 @@ def _sharing(kernel: KernelOp, nest: Nest, loops: Sequence[_Class]) -> KernelOp:
 
 
 def _outgrows(loop: _Class) -> bool:
-    """Return whether a loop may be longer than usual.
+    """Return whether a symbolic loop may be longer than usual and always has enough rows for a step
+    with products.
 
-    Data that fits into a cache at usual sizes may then not fit, and the loop is never too short for
-    a step with products.
+    Data that fits into a cache at usual sizes may then not fit.
     """
     return _may_be_long(loop.extent) and bounds_of(loop.extent)[0] >= FAR_ROWS
 
@@ -169,10 +176,10 @@ def _may_be_long(size: Size) -> bool:
 def _inside(
     ops: Sequence[ContractOp], classes: Sequence[_Class], room: float, target: Target
 ) -> Iterator[_Class]:
-    """Return a further loop shared by the statements from one product to another.
+    """Yield at most one further loop, which only the statements from one product to another share.
 
-    It is used if the data of the smallest step of the common loops does not fit, as in attention by
-    blocks of keys.
+    The loop is used if the data of the smallest step of the common loops does not fit, as in
+    attention by blocks of keys.
     """
     products = [i for i, op in enumerate(ops) if _is_product(op)]
     runs = [(i, j + 1) for i, j in combinations(products, 2) if j + 1 - i < len(ops)]
@@ -194,8 +201,8 @@ def _is_product(op: ContractOp) -> bool:
 
 
 def _share_sums(kernel: KernelOp, target: Target) -> None:
-    """Make statements share a loop that some of them sum over. A step fits into the nearest
-    cache."""
+    """Make statements share a loop that some of them sum over, if that saves memory traffic. The
+    data of a step fits into the nearest cache."""
     stream = max(streams(kernel), key=lambda each: saved(each, target), default=None)
     if stream is None or not saved(stream, target):
         return
@@ -217,24 +224,27 @@ def _nest(
     room: float,
     target: Target,
 ) -> Nest:
-    """Return the loops, with prefetches if arguments come from memory."""
+    """Return the nest of the shared loops, with prefetches if the kernel's arguments come from
+    memory."""
     far = _read(ops) > target.l2
     near = _touched(ops, loops) - _shared(ops, loops) <= room <= target.l1
     return Nest(tuple(shared), target.cache_line, AHEAD if near else 1) if far else Nest((*shared,))
 
 
 def _room(ops: Sequence[ContractOp], target: Target, *, far: bool = False) -> tuple[str, float]:
-    """Return the cache whose fraction a step may fill, and its bytes.
+    """Return the name of the cache that a step should fit into, and the bytes of it that the step
+    may fill.
 
-    Products read what serves all rows from the second level. Where steps recompute neighbours, few
-    steps are better.
+    The cache is the second level if there are products, which read operands of all rows from there.
+    It is also the second level with ``far``: steps that recompute neighbours should be few.
     """
     name = "L2" if far or any(op.sums_products for op in ops) else "L1"
     return name, SHARES[name] * {"L1": target.l1, "L2": target.l2}[name]
 
 
 def reason(kernel: KernelOp, target: Target) -> str:
-    """Return why the statements of a kernel share loops, and why steps have their size."""
+    """Return a text that explains why the statements of a kernel share loops, and why steps have
+    their size."""
     ops = [op for op in kernel.statements if depth(op)]
     parts = _parts(ops)
     shared = sum(size for size, moves in parts if not moves)
@@ -250,8 +260,8 @@ def reason(kernel: KernelOp, target: Target) -> str:
 
 
 def _parts(ops: Sequence[ContractOp]) -> list[tuple[int, bool]]:
-    """Return, for each tensor, the bytes that a step touches, and whether the last loop moves
-    them."""
+    """Return, for each tensor, the bytes that a step touches, and whether they depend on the
+    iteration of the last shared loop."""
     found: dict[SSAValue, tuple[int, bool]] = {}
     for op in ops:
         loops = shared_loops(op)
@@ -272,7 +282,7 @@ def _kib(size: int) -> str:
 
 
 def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target) -> bool:
-    """Return whether too few results of a product share each element of an operand in a step."""
+    """Return whether a step of a product uses each element of an operand for too few results."""
     steps = _steps(op, loops)
     for value, access in zip(op.inputs if op.sums_products else (), op.access_list, strict=False):
         moving = {name for form in access for name, _ in form.terms}
@@ -285,7 +295,8 @@ def _too_few(loops: Sequence[tuple[_Class, int]], op: ContractOp, target: Target
 
 
 def _steps(op: ContractOp, loops: Sequence[tuple[_Class, int]]) -> dict[str, int]:
-    """Return the number of index values that a step of loops runs, by index."""
+    """Return the number of values that a step of the shared loops runs, for each of their indices
+    in a statement."""
     return {each.names[op]: each.values(op, step) for each, step in loops if op in each.names}
 
 
@@ -314,18 +325,18 @@ def _step(
 
 
 def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> bool:
-    """Return whether rows of elementwise statements and sums may be longer than usual.
+    """Return whether there are no products, and rows of the statements may be longer than usual.
 
-    A step sized for usual rows would then exceed the cache. Products have steps of several rows
-    anyway, as these share loads.
+    A step of several rows that was sized for usual rows would then exceed the cache. Products have
+    steps of several rows anyway, as these share loads.
     """
     ranges = (i.range for op in ops for i in op.index_list if i.name not in _steps(op, loops))
     return not any(op.sums_products for op in ops) and any(map(_may_be_long, ranges))
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
-    """Return the least step of a loop: a cache line, if it runs along the largest tensors'
-    lines."""
+    """Return the least step of a loop: a number of cache lines if the loop runs along the
+    contiguous dimension of the largest tensors, otherwise 1."""
     tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
     largest = max(count_of(value) for _, value, _ in tensors)
     grain = 1
@@ -343,7 +354,8 @@ def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
 
 
 def _handed_on(ops: Sequence[ContractOp]) -> int:
-    """Return the bytes of tensors that one statement may leave to the next in a cache."""
+    """Return the bytes of the tensors that several statements access, which may stay in a cache
+    between them."""
     count = Counter(value for op in ops for value in set(op.tensors))
     return sum(bytes_in(value) for value, n in count.items() if n > 1)
 
@@ -373,7 +385,8 @@ def _touched(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]]) -> 
 
 
 def _moving(access: Sequence[Linear], names: Mapping[str, int]) -> list[tuple[int, Linear]]:
-    """Return the dimensions that these indices move through."""
+    """Return the dimensions of an access that depend on at least one of the indices ``names``, with
+    their forms."""
     return [
         (dim, form)
         for dim, form in enumerate(access)
@@ -415,10 +428,10 @@ def _is_worth_computing_again(kernel: KernelOp, target: Target) -> bool:
 
 
 def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Class]:
-    """Yield the loops that all statements have, in the order of the last one's result, outermost
-    first.
+    """Yield the loops that all statements can share, in the order of the last statement's result,
+    outermost first.
 
-    Loops in which statements read neighbours of others' results are included on request.
+    With ``around``, loops in which statements read neighbours of others' results are included.
     """
     last = ops[-1]
     ranges = last.ranges
@@ -440,9 +453,9 @@ def _classes(ops: Sequence[ContractOp], *, around: bool = False) -> Iterator[_Cl
 def _windows(
     ops: Sequence[ContractOp], names: Mapping[ContractOp, str], extent: Size
 ) -> Mapping[ContractOp, Window] | None:
-    """Return the windows of statements in a step of one value of a shared loop.
+    """Return the windows of values that statements run in a step of one value of a shared loop.
 
-    None if iterations cannot work with what they write.
+    Returns None if an iteration of the loop cannot compute all results that it reads.
     """
     kernel = ops[0].parent_op()
     if not isinstance(kernel, KernelOp) or len(ops) != len(kernel.statements):
@@ -455,7 +468,8 @@ def _windows(
 
 
 def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:
-    """Return whether a statement reads neighbours of others' results."""
+    """Return whether a statement reads results that other statements write at neighbouring values
+    of the shared loop."""
     for value, access in zip((*op.inputs, *op.post_inputs), op.access_list, strict=False):
         writer = value.owner
         if isinstance(writer, ContractOp):
@@ -466,10 +480,11 @@ def _looks_around(op: ContractOp, names: Mapping[ContractOp, str]) -> bool:
 
 
 def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
-    """Find the index of every statement, from the last one backwards. Returns whether all have one.
+    """Add the index of the shared loop in every statement to ``names``, from the last statement
+    backwards. Returns whether all have one.
 
-    A statement's index follows from the readers of its result, or from readers of the same
-    argument.
+    The index of a statement follows from the readers of its result, or from statements that access
+    the same tensor.
     """
     for op in reversed(ops):
         if op not in names and (name := _alike(op, names)) is not None:
@@ -488,8 +503,8 @@ def _follow(ops: Sequence[ContractOp], names: dict[ContractOp, str]) -> bool:
 
 
 def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
-    """Return the index of a statement that runs over the same tensor dimension as another
-    statement's."""
+    """Return the index of a statement that runs over the same dimension of a tensor as the index of
+    another statement in ``names``; None if there is none."""
     for other, name in names.items():
         for value, access in zip(other.tensors, other.access_list, strict=True):
             for own, forms in zip(op.tensors, op.access_list, strict=True):
@@ -501,9 +516,10 @@ def _alike(op: ContractOp, names: Mapping[ContractOp, str]) -> str | None:
 
 
 def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """Return the index of another access that counts the same blocks of a dimension.
+    """Return the index that counts the same blocks of a dimension in the access ``other`` as the
+    index ``name`` in the access ``of``.
 
-    It must occur in one dimension of that access only.
+    Returns None if there is none, or if ``name`` occurs in more than one dimension.
     """
     triples = zip(of[1], _counted(*of), _counted(*other), strict=True)
     found = [(mine, theirs) for form, mine, theirs in triples if form.coefficient(name)]
@@ -516,7 +532,9 @@ def _same(name: str, of: _Accessed, other: _Accessed) -> str | None:
 
 
 def _looked_at(name: str, of: _Accessed, other: _Accessed) -> str | None:
-    """Return the index of another access that a window moves along with an index of one."""
+    """Return the index of the access ``other`` along the dimension in which the access ``of`` moves
+    with the index ``name``, as a window does; None if ``name`` occurs in more than one
+    dimension."""
     pairs = zip(of[1], other[1], strict=True)
     found = [theirs.single for mine, theirs in pairs if mine.coefficient(name)]
     return found[0] if len(found) == 1 else None

@@ -15,7 +15,8 @@ from tessella.dialects.tile.split import constant_layouts, is_split, split_indic
 
 
 def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument | None:
-    """Return the kernel argument of an operand, if nothing else in the kernel reads it."""
+    """Return the kernel argument that is an operand of a statement; None if it is not an argument,
+    or is read elsewhere in the kernel too."""
     value = op.inputs[operand]
     if (
         isinstance(value, BlockArgument)
@@ -27,7 +28,8 @@ def argument_of(op: ContractOp, kernel: KernelOp, operand: int) -> BlockArgument
 
 
 def can_relayout(op: ContractOp, kernel: KernelOp, operand: int, vector: str) -> bool:
-    """Return whether an operand can have a layout with this index innermost."""
+    """Return whether an operand can be stored in a layout in which the index ``vector`` is
+    innermost."""
     forms = op.input_accesses[operand]
     return (
         argument_of(op, kernel, operand) is not None
@@ -48,13 +50,14 @@ def packed_places(
     *,
     copying: bool = False,
 ) -> dict[int, PlaceAttr]:
-    """Return new places by operand, for tiles of ``width`` elements of the vector index.
+    """Return the places that operands must have for tiles of ``width`` elements of the vector
+    index, by operand number.
 
-    Operands that do not depend on the rows, and are constants or need a copy anyway, are packed in
-    panels; if ``copying``, all that do not depend on the rows. Others that need a copy get the
-    vector index innermost, as do all if there is no width. For an instruction on groups of
-    products, everything that moves with the lanes is packed in panels of groups, in the
-    instruction's element if rows share them.
+    An operand that does not depend on the rows is packed in panels if it is a constant, if it needs
+    a copy anyway, or with ``copying``. Other operands that need a copy get the vector index
+    innermost, as do all of them if ``width`` is None. For an instruction that sums groups of
+    products, every operand that moves with the lanes is packed in panels of groups; if rows share
+    them, they are stored in the instruction's element.
     """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:
@@ -86,7 +89,8 @@ def packed_as(layout: Layout = ANY_LAYOUT, element: str = "") -> PlaceAttr:
 
 
 def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None = None) -> Layout:
-    """Return panels of a tile's width along one dimension, in the order in which loops read them.
+    """Return the layout of an operand in panels of ``width`` elements along one dimension, in the
+    order in which loops read them.
 
     The values of a group that an instruction sums are innermost.
     """
@@ -101,13 +105,13 @@ def _panels(op: ContractOp, operand: int, dim: int, width: int, dot: Dot | None 
 
 
 def _dim_of(op: ContractOp, operand: int, index: str) -> int:
-    """Return the dimension that a single index runs over."""
+    """Return the dimension of an operand that the index runs over alone."""
     return next(d for d, f in enumerate(op.input_accesses[operand]) if f.single == index)
 
 
 def _loop_rank(op: ContractOp, operand: int, dim: int) -> tuple[int, int]:
-    """Return the loop position of a dimension's index: (0, ..) for free, (1, position) for reduced
-    ones."""
+    """Return a sort key for the index of a dimension: (0, position) for a free index, (1, position)
+    for a reduced one."""
     positions = {index.name: (int(index.reduced), p) for p, index in enumerate(op.index_list)}
     ranks = [positions[n] for n, _ in op.input_accesses[operand][dim].terms]
     return max(ranks, default=(0, -1))
@@ -130,7 +134,8 @@ def _pack_argument(value: SSAValue, packed: PlaceAttr, arch: str) -> None:
 
 
 def split_statement(op: ContractOp, arch: str) -> None:
-    """Split the indices of a statement, and split its constants into the same digits."""
+    """Split the indices of a statement where layouts split dimensions into digits, and split the
+    layouts of its constants likewise."""
     if is_split(op):
         layouts = constant_layouts(op, _plain_constants(op))
         set_places(op, {i: packed_as(layout) for i, layout in layouts.items()}, arch)

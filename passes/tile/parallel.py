@@ -30,18 +30,19 @@ from tessella.targets import Target
 THREADS = (2, 4, 8, 16)
 """Thread counts for which a divided loop should be good, on average."""
 WORTH = 2
-"""Statements that write to one tensor are divided if they take as long as so many barriers. One
-that is not needs barriers too, where its neighbours are divided."""
+"""The least time, in barriers, of the statements that write to one tensor for which these are
+divided. An undivided statement needs barriers, too, if its neighbours are divided."""
 
 
 def busy(share: rt.Share, threads: int) -> float:
-    """Return the fraction of the time that threads are busy with a loop, given unequal shares."""
+    """Return the fraction of a loop's time in which threads are busy, if the loop is divided into
+    these shares, which may be unequal."""
     return share.extent / (threads * share.largest(threads))
 
 
 @dataclass(frozen=True)
 class ThreadSplit:
-    """An index of a statement to divide, and the size of shares."""
+    """A division of a statement between threads: the index, and the size of shares."""
 
     model: Model
     index: str
@@ -56,7 +57,7 @@ class ThreadSplit:
 
 
 def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[ThreadSplit]:
-    """Return the divisions of large statements that run one after the other.
+    """Return the fastest sequence of divisions for statements that run one after the other.
 
     Statements without a divisible index are left out.
     """
@@ -68,12 +69,12 @@ def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[ThreadSpl
 
 
 def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], target: Target) -> bool:
-    """Return whether dividing statements pays."""
+    """Return whether statements take long enough to be divided between threads."""
     return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
 
 
 def choices(model: Model, s: Schedule) -> list[ThreadSplit]:
-    """Return the possible divisions of a statement."""
+    """Return the possible divisions of a scheduled statement between threads."""
     estimate = model.estimate(s)
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
     return [
@@ -85,7 +86,8 @@ def choices(model: Model, s: Schedule) -> list[ThreadSplit]:
 def _continued(
     before: Iterable[tuple[float, tuple[ThreadSplit, ...]]], choice: ThreadSplit
 ) -> tuple[float, tuple[ThreadSplit, ...]]:
-    """Return the fastest sequence of divisions, extended by one for the next statement."""
+    """Return the fastest of several sequences of divisions after ``choice`` is appended to each,
+    with its time."""
     found = (
         (time + sum(_crossing(last, choice) for last in chosen[-1:]), chosen)
         for time, chosen in before
@@ -95,10 +97,11 @@ def _continued(
 
 
 def _crossing(before: ThreadSplit, after: ThreadSplit) -> float:
-    """Return the cycles that threads wait for others' results and read them from other cores'
-    caches.
+    """Return the cycles between two divided statements in which threads wait for others' results
+    and read them from other cores' caches, summed over THREADS.
 
-    Such reads are about as fast as memory.
+    Reads from other caches are about as fast as memory. The result is 0 if each thread reads only
+    elements that it wrote.
     """
     target, value = before.model.target, before.model.op.res
     written, total = before.part(value, before.model.flat.out), 0.0
@@ -116,10 +119,11 @@ def _crossing(before: ThreadSplit, after: ThreadSplit) -> float:
 def parallel_nest(
     kernel: KernelOp, cycles: Callable[[ContractOp], float], target: Target
 ) -> Nest | None:
-    """Return the nest of a kernel with a loop to divide: the outermost one that keeps threads
-    busiest.
+    """Return the nest of a kernel, with the loop divided that keeps threads busiest; the outermost
+    one among equals.
 
-    None if the kernel is too small, by the cycles of statements in one iteration.
+    Returns None if no loop can be divided, or if the kernel is too small. ``cycles`` gives the
+    cycles of a statement in one iteration.
     """
     assert kernel.nest is not None
     nest = kernel.nest.data
@@ -129,7 +133,7 @@ def parallel_nest(
     several = [i for i, loop in enumerate(nest.loops) if estimated(loop.trips) > 1]
     loops = [i for i in several if can_divide(kernel, i)]
     pairs = [(i, i + 1) for i in loops if i + 1 in loops and nest.loops[i].step == 1]
-    # the first of the best is one loop rather than two
+    # ``max`` returns the first of equal ones: one loop rather than two.
     best = max(
         [*((i,) for i in loops), *pairs], key=lambda each: _balance(kernel, each), default=()
     )
@@ -141,8 +145,8 @@ def parallel_nest(
 def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
     """Return whether threads can divide the tiles of an index.
 
-    It is a free index without boundary tiles. For a scattered one, each thread writes a part of the
-    values.
+    The index must be free, and must not be an index of rows or lanes with boundary tiles. For a
+    scattered index, each thread writes a part of the values.
     """
     index = next((index for index in flat.indices if index.name == name), None)
     if index is None or index.reduced or name in reaches(op):
@@ -152,7 +156,7 @@ def is_divisible(op: ContractOp, flat: Flat, s: Schedule, name: str) -> bool:
 
 
 def tile_of(s: Schedule, name: str) -> int:
-    """Return the number of index values in one iteration of its outermost loop."""
+    """Return the number of values of an index that one iteration of its outermost loop runs."""
     sizes = {s.rows: s.row_tile, s.vector: s.width, **dict(s.blocks)}
     return sizes.get(name, 1)
 
@@ -171,8 +175,8 @@ def _loops(model: Model, s: Schedule) -> Iterator[NestLoop]:
 
 
 def _time(model: Model, core: float, loop: NestLoop) -> float:
-    """Return the cycles with a loop divided. Every thread reads all data that does not move with
-    it."""
+    """Return the cycles of a statement whose loop is divided between threads, summed over THREADS.
+    Every thread reads all data that does not depend on the loop."""
     sizes = [a.size * a.element.size for a, _ in _operands(model)]
     moving = [a.lane_stride(loop.name) or a.stride(loop.name) for a, _ in _operands(model)]
     share, total = rt.Share(model.flat.ranges[loop.name], _grain(model, loop)), 0.0
@@ -192,8 +196,8 @@ def _operands(model: Model) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
 
 
 def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
-    """Return the summed fractions of time that threads are busy with a shared loop, or with two as
-    one."""
+    """Return the fraction of time in which threads are busy if a shared loop, or two loops as one,
+    is divided; summed over THREADS."""
     assert kernel.nest is not None
     *around, loop = (kernel.nest.data.loops[i] for i in numbers)
     ranges = prod(estimated(each.extent) for each in around)
@@ -201,15 +205,15 @@ def _balance(kernel: KernelOp, numbers: Sequence[int]) -> float:
     total = 0.0
     for threads in THREADS:
         share = busy(rt.Share(ranges * extent, loop.step, ranges), threads)
-        # If steps reach further and further, the last thread of a range has more than the mean.
+        # If later iterations run more values, the last thread of a range has more than the mean.
         of_range = max(1.0, threads / ranges)
         total += share * mean / (1 - (1 - mean) / of_range)
     return total
 
 
 def _mean_reach(kernel: KernelOp, number: int) -> float:
-    """Return the average fraction of an index that an iteration runs, if iterations reach further
-    and further."""
+    """Return the average fraction of an index's range that an iteration of a shared loop runs, if
+    later iterations run more of it; otherwise 1."""
     return min(
         (
             reach.share(op, name)
@@ -223,7 +227,7 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
 
 
 def _grain(model: Model, loop: NestLoop) -> int:
-    """Return whole tiles that cover at least a cache line of the result."""
+    """Return the size of shares: whole tiles that cover at least a cache line of the result."""
     size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size
     return loop.step * max(1, -(-model.target.cache_line // max(1, written)))

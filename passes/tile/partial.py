@@ -17,18 +17,21 @@ from tessella.dialects.tile.reach import GRANULE, reaches
 LONG = 1024
 """The number of values from which an accumulator is summed in parts."""
 PART = 256
-"""Values of a partial sum.
+"""The usual number of values of a partial sum.
 
-They keep the error of products of 1024 to 16384 summands at ONNX Runtime's
-(`tests/kernels/test_accuracy.py`). Each part takes a store and two loads for each accumulator.
+This number keeps the error of products of 1024 to 16384 summands at ONNX Runtime's
+(`tests/kernels/test_accuracy.py`). Each partial sum takes a store and two loads for each
+accumulator.
 """
 LARGEST = 512
-"""The most values of a partial sum if PART does not divide the range, or a window is not cut."""
+"""The most values of a partial sum, for ranges that PART does not divide, and for windows, which
+are not cut."""
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The number of values of partial sums; a statement may request fewer."""
+    """The limits on the number of values of partial sums: ``LONG``, ``PART`` and ``LARGEST``, or
+    smaller ones if a statement requests parts."""
 
     long: int
     part: int
@@ -39,10 +42,11 @@ _USUAL = _Sizes(LONG, PART, LARGEST)
 
 
 def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int] | None:
-    """Return the reduced index that a schedule cuts into partial sums, and the values in each.
+    """Return the reduced index that a schedule cuts into partial sums, and the number of values in
+    each.
 
-    None if the sum is short or exact. An index that does not run over its whole range in each
-    iteration is cut where it may end, so that the inner loops are known.
+    Returns None if the sum is short or exact. An index that does not run over its whole range in
+    each iteration is cut where it may end, so that the inner loops have known lengths.
     """
     last = op.combine.block.last_op
     assert isinstance(last, YieldOp)
@@ -67,8 +71,9 @@ def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int
 def _cut(
     flat: Flat[int], s: Schedule, name: str, inside: int, unit: int, sizes: _Sizes
 ) -> tuple[str, int] | None:
-    """Return the cut of the first index, from the innermost outwards, whose full range is too
-    long."""
+    """Return where to cut the index ``name``, the first one from the innermost outwards whose full
+    range makes a partial sum too long: the index and its number of values. None if no index can
+    be cut."""
     most = sizes.largest // inside
     if most >= 2 and name not in flat.pinned:
         steps, wanted = flat.ranges[name] // unit, max(1, sizes.part // inside)

@@ -25,13 +25,13 @@ class Divided:
     extent: Size
     grain: Size
     exact: bool = True
-    """Whether threads have disjoint values."""
+    """Whether each value of the index belongs to only one thread."""
     around: tuple[str, Size] | None = None
-    """The index of the enclosing loop, and its range."""
+    """The index of the enclosing loop and its range, if both loops are divided as one."""
 
     def step(self, access: FlatAccess) -> Size:
-        """Return the elements from one value to the next, if values are contiguous in both loops;
-        otherwise 0."""
+        """Return the distance in elements between consecutive values of the divided loop; 0 if the
+        enclosing loop does not continue it at the same distance."""
         step = access.stride(self.name)
         if self.around is not None and access.stride(self.around[0]) != step * self.extent:
             return 0
@@ -55,7 +55,8 @@ def roots_of(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
 
 
 def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
-    """Return what each thread touches of each tensor in all of these uses."""
+    """Return the part of each tensor that a thread touches in all of these uses; ``ANY`` if they
+    disagree."""
     parts: dict[SSAValue, Part] = {}
     for use in found:
         same = parts.setdefault(use.buffer, use.part).agrees(use.part)
@@ -64,7 +65,8 @@ def joined(found: Iterable[Use]) -> dict[SSAValue, Part]:
 
 
 def uses(op: ContractOp | SelectionOp, roots: Mapping[SSAValue, SSAValue]) -> Iterator[Use]:
-    """Yield the tensors that a statement touches, by those that own their buffers."""
+    """Yield the uses of tensors by a statement, each with the tensor that owns the buffer, as in
+    ``roots``."""
     for use in _uses_of_selection(op) if isinstance(op, SelectionOp) else _uses(op):
         yield use._replace(buffer=roots.get(use.buffer, use.buffer))
 
@@ -109,10 +111,10 @@ def _flattened(
 def part_of(
     value: SSAValue, access: FlatAccess, shared: Divided | None, ranges: Mapping[str, Size]
 ) -> Part:
-    """Return the elements that a thread touches.
+    """Return the part of a tensor that a thread touches in an access; ``ANY`` if it is unknown.
 
-    They are known if the access keeps to the thread's values of the shared index, for all values of
-    symbols.
+    The part is known if the access stays within the thread's values of the divided index, for all
+    values of symbols.
     """
     if shared is None:
         return ALONE

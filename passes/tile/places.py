@@ -13,7 +13,7 @@ from tessella.dialects.tile.flat import Flat, layout_of
 
 
 def needed(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
-    """Return these values of a body, and the values that they depend on."""
+    """Return the values of a body that ``values`` depend on, themselves included."""
     found: set[SSAValue] = set()
     left = list(values)
     while left:
@@ -37,7 +37,8 @@ def of_values(op: ContractOp) -> set[SSAValue]:
 
 
 def can_have_lanes(op: ContractOp) -> bool:
-    """Return whether an indexed write covers contiguous elements at equal coordinates."""
+    """Return whether lanes can run over the innermost dimension of an indexed write: its elements
+    are contiguous, and have the same coordinates."""
     pieces = layout_of(op.res).order(len(op.out_access))
     name = op.out_access[pieces[-1].dim].single if pieces else None
     used = of_places(op)
@@ -55,7 +56,8 @@ def can_have_lanes(op: ContractOp) -> bool:
 
 
 def place_indices(op: ContractOp, flat: Flat) -> set[str]:
-    """Return the loops that the coordinates, and the validity of a point, depend on."""
+    """Return the free indices that determine the coordinates of an indexed write, and whether a
+    point is valid."""
     names = {name for c in flat.constraints for name, _ in c.form.terms}
     used = of_places(op)
     for argument, access in zip(op.combine.block.args, flat.accesses, strict=False):

@@ -90,7 +90,8 @@ class OperandPlan(Generic[S_co]):
 
     @property
     def is_window(self) -> bool:
-        """Whether vectors also move with the rows, which may then share them."""
+        """Whether the operand is a window: its vectors also move with the rows, which may then
+        share them."""
         return self.by_vector and self.by_row
 
     def __str__(self) -> str:
@@ -102,7 +103,8 @@ class OperandPlan(Generic[S_co]):
 
 @dataclass(frozen=True)
 class ExtractPlan:
-    """How a body extracts an element, or where an indexed write goes."""
+    """How the lanes of a `tile.extract` read their elements, or how the lanes of an indexed write
+    store theirs."""
 
     access: Access
     by_row: bool = False
@@ -116,7 +118,7 @@ class AccessPlan(Generic[S_co]):
     operands: tuple[OperandPlan[S_co], ...]
     inputs: int
     extracts: tuple[ExtractPlan, ...]
-    """Each `tile.extract` of the bodies, and the target of an indexed write."""
+    """The plans of the `tile.extract` ops of the bodies, and of the target of an indexed write."""
     constraints: Constraints
     """How the loops enforce the constraints."""
     sums_lanes: bool = False
@@ -129,7 +131,8 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def adds_lanes(self) -> bool:
-        """Whether invalid lanes would change the values of others."""
+        """Whether lanes are aggregated with each other, so that an invalid lane would change the
+        results of others."""
         return self.sums_lanes or self.runs_over_lanes
 
     @cached_property
@@ -144,7 +147,7 @@ class AccessPlan(Generic[S_co]):
 
     @cached_property
     def columns(self) -> int:
-        """The number of vectors that a row needs of all windows. Strided ones take two."""
+        """The number of vectors of all windows that a row needs; a strided window takes two."""
         return sum(2 if o.access is Access.STRIDED else 1 for o in self.windows)
 
     @cached_property
@@ -167,7 +170,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def interleaves(self) -> bool:
-        """Whether the vectors of all rows are stored as contiguous ones."""
+        """Whether shuffles merge the vectors of all rows into contiguous ones, which are stored."""
         return self.result.access is Access.INTERLEAVED
 
     @property
@@ -181,7 +184,8 @@ class AccessPlan(Generic[S_co]):
         return any(x.access is Access.GATHER for x in self.extracts)
 
     def gathered(self) -> list[int]:
-        """The operands that cannot be lowered, by number."""
+        """Return the numbers of the operands that cannot be lowered, as each of their lanes has an
+        address of its own."""
         return [i for i, o in enumerate(self.operands[:-1]) if o.access is Access.GATHER]
 
     def misfit(self, s: Schedule) -> str | None:
@@ -338,8 +342,8 @@ def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
 
 
 def _is_strided(flat: Flat, number: int, vector: str, stride: Size) -> bool:
-    """Return whether strided loads are possible: constraints must be valid for skipped elements
-    too."""
+    """Return whether an operand can be read by strided loads. These also load the elements between
+    the lanes, so constraints must be valid for them too."""
     return (
         at_most(stride, MAX_STRIDE)
         and decided(stride > 1)
@@ -372,14 +376,15 @@ def _is_interleaved(op: ContractOp, flat: Flat, rows: str | None, stride: Size) 
 
 
 def _extracts(op: ContractOp, flat: Flat, vector: str, rows: str | None) -> Iterator[ExtractPlan]:
-    """Yield how extracted elements are read, and how an indexed write's elements are written."""
+    """Yield the plans of the `tile.extract` ops of the bodies, and of the elements that an indexed
+    write stores."""
     regions = [(region, list(region.walk())) for region in (op.combine, op.post)]
     if not op.is_scatter and not any(isinstance(x, ExtractOp) for _, ops in regions for x in ops):
         return
     varying = _varying(op, flat, vector)
     by_row = _varying(op, flat, rows) if rows is not None else set[SSAValue]()
     sums = vector in flat.reduced and vector != flat.running
-    alike = vector in flat.free and not op.is_scatter and not flat.constraints  # all lanes count
+    alike = vector in flat.free and not op.is_scatter and not flat.constraints  # no lane is masked
     for region, ops in regions:
         for inner in ops:
             places = {c for c in _coordinates(inner) if c in varying}

@@ -28,7 +28,7 @@ class Problem:
     kernel: KernelOp
     target: Target
     shared: bool = False
-    """Whether constants' panels are those of programs for any number of rows."""
+    """Whether constants are packed in panels that programs for any number of rows share."""
     _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
     )
@@ -71,8 +71,8 @@ class Problem:
         return flatten(self.op)
 
     def shares_panels(self, vector: str, lanes: int) -> bool:
-        """Return whether lanes of this index read panels that programs for other numbers of rows
-        share."""
+        """Return whether lanes of the index ``vector`` read panels of constants that programs for
+        other numbers of rows share."""
         if not self.shared or self.op.is_map or vector in self.plain.reduced:
             return False
         arguments = (argument_of(self.op, self.kernel, i) for i in self.packed(vector, None, lanes))

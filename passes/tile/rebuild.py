@@ -42,8 +42,8 @@ def reads_places(region: Region) -> bool:
 
 
 def can_run_at(op: ContractOp, place: ContractOp) -> bool:
-    """Return whether a statement can be computed in a later one: its operands are not overwritten
-    before."""
+    """Return whether the statement ``op`` can be computed at ``place``, a later statement: nothing
+    overwrites its operands before."""
     writers = [writer for value in reads(op) if (writer := overwriter(value)) is not None]
     return all(place.is_before_in_block(writer) for writer in writers)
 
@@ -89,7 +89,7 @@ def rebuilt(
     combine: Region,
     post: Region | None,
 ) -> ContractOp:
-    """Replace a statement by one with other operands and bodies."""
+    """Replace a statement by one with other operands and bodies. Returns the new statement."""
     new = ContractOp(
         op.aggregation.data,
         op.index_list,
@@ -131,7 +131,10 @@ def with_operands_once(op: ContractOp) -> ContractOp:
 
 
 def _merge(block: Block, skip: int, operands: Sequence[Operand]) -> list[Operand]:
-    """Replace the arguments of operands that exist already."""
+    """Merge the arguments of a body that stand for equal operands. Returns the distinct operands.
+
+    The arguments for ``operands`` follow ``skip`` others.
+    """
     kept: list[Operand] = []
     for operand in operands:
         argument = block.args[skip + len(kept)]

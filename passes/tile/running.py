@@ -1,4 +1,5 @@
-"""A long running index in blocks: block sums, the sums before each block, and the sums within."""
+"""Division of a long running index into blocks: one statement sums each block, one the blocks
+before each block, and one runs within the blocks."""
 
 from __future__ import annotations
 
@@ -34,15 +35,17 @@ BLOCKS = 64
 """The number of blocks of a long running index: enough for many threads, and few to sum
 serially."""
 FEW = 16
-"""The most long rows: if there are more, threads divide the rows."""
+"""The most rows of a statement whose running index is divided: if there are more, threads divide
+the rows."""
 WHOLE = 64
 """Block sizes are multiples of this: whole tiles of lanes, and whole cache lines."""
 
 
 def is_long(op: ContractOp, target: Target) -> bool:
-    """Return whether a statement runs along far more values than there are rows to divide.
+    """Return whether the running index of a statement should be divided into blocks, as there are
+    too few rows to divide.
 
-    It must also read more than the second-level cache holds.
+    The statement must also read more than the second-level cache holds.
     """
     index = op.running_index
     if index is None or any(expression(i.range) is not None for i in op.index_list):
@@ -125,8 +128,8 @@ class _Blocks:
 
     @property
     def at(self) -> Linear:
-        """The value of the index at a value within a block. In reverse, the remainder precedes all
-        blocks."""
+        """The original running index as a form of the block's number and the index within the
+        block. In reverse, the remainder precedes all blocks."""
         first = self.rest if self.running.reverse else 0
         return Linear.of(self.block, self.size) + Linear.of(self.name) + first
 
@@ -142,13 +145,13 @@ class _Blocks:
 
     @cached_property
     def others(self) -> list[Index]:
-        """The other reduced indices."""
+        """The reduced indices other than the running one."""
         return [index for index in self.op.index_list if not index.written]
 
     # ** the statements **
 
     def _sums(self) -> ContractOp:
-        """Return the aggregate of each block."""
+        """Return the statement that computes the aggregate of each block."""
         at = self.at
         summed = Index(self.name, self.size, reduced=True)
         access = (Linear.of(self.block), *(Linear.of(index.name) for index in self.free))
@@ -163,8 +166,8 @@ class _Blocks:
         )
 
     def _before(self, sums: SSAValue) -> ContractOp:
-        """Return the aggregates before each block and before the remainder, for which there is no
-        sum."""
+        """Return the statement that computes the aggregate of all values before each block, and
+        before the remainder, which needs no aggregate of its own."""
         entries = self.count + (self.rest > 0)
         read = Linear.of(self.block)
         if self.rest and self.running.reverse:
@@ -189,7 +192,8 @@ class _Blocks:
         init: SSAValue | None,
         counted: Sequence[Index],
     ) -> ContractOp:
-        """Return the aggregates at the values of blocks, or of the remainder."""
+        """Return the statement that computes the aggregates at all values within blocks, or within
+        the remainder."""
         values = self._values(at)
         access = (entry, *(Linear.of(index.name) for index in self.free))
         (_, out), *posts = self._moved([(self.op.res, self.op.out_access), *posts_of(self.op)], at)
@@ -208,7 +212,7 @@ class _Blocks:
         )
 
     def _post(self, values: dict[str, Linear]) -> Region:
-        """Return the post body, which first adds the preceding aggregate."""
+        """Return the post body, which first adds the aggregate of all preceding blocks."""
         element = yielded(self.op.combine.block).type
         add = aggregation_of(self.op.aggregation.data, element).accumulate
         if self.op.post_block is None:
@@ -234,7 +238,7 @@ class _Blocks:
         return [(form.substitute({self.name: at}), size) for form, size in self.op.where_list]
 
     def _type(self, entries: int) -> Tensor:
-        """Return the type of a tensor of aggregates."""
+        """Return the type of a tensor with ``entries`` aggregates for each row."""
         element = yielded(self.op.combine.block).type
         type = tensor(element, [entries, *(index.range for index in self.free)])
         place = place_of(self.op.res.type)

@@ -31,12 +31,12 @@ class ScatterCycles:
 
 
 def places(op: ContractOp, flat: Flat[int]) -> int:
-    """Return how often the coordinates are computed."""
+    """Return the number of times that an indexed write computes its coordinates."""
     return prod(flat.ranges[name] for name in place_indices(op, flat))
 
 
 def place_cycles(op: ContractOp, flat: Flat[int]) -> float:
-    """Cycles to compute the coordinates."""
+    """Return the cycles of an indexed write to compute its coordinates."""
     return places(op, flat) * PLACE_CYCLES
 
 

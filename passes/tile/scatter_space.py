@@ -17,7 +17,8 @@ from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.space import element_bits
 
 VECTORS = (4, 2, 1)
-"""Vectors that one iteration of the innermost loop writes."""
+"""The numbers of vectors that one iteration of the innermost loop may write; the first one that
+fits is used."""
 
 
 def scatter_choice(problem: Problem) -> Choice:
@@ -47,10 +48,10 @@ def _by_lanes(problem: Problem, name: str) -> Iterator[Schedule]:
 
 
 def _order(op: ContractOp, flat: Flat[int], vector: str | None) -> tuple[str, ...]:
-    """Return the loops, outermost first.
+    """Return the order of the loops of an indexed write, outermost first.
 
-    They are sorted by their strides through the operands, then through the result; reduced ones
-    keep their order, and lanes are innermost.
+    The loops are sorted by their strides through the operands, then through the result. Reduced
+    indices keep their order, and lanes are innermost.
     """
 
     def step(name: str) -> tuple[bool, int, int]:

@@ -49,9 +49,10 @@ def best_schedule(
 ) -> Choice:
     """Return the schedule of a statement with the fewest modelled cycles.
 
-    With ``shared``, constants' panels are those of programs for any number of rows. The statement
-    does not change: callers apply ``Choice.schedule`` and ``Choice.places``. Choices are cached: a
-    statement equal to an earlier one, such as the pick's, is not searched again.
+    With ``shared``, constants are packed in panels that programs for any number of rows share. The
+    statement does not change: callers apply ``Choice.schedule`` and ``Choice.places``. Choices are
+    cached: a statement equal to an earlier one, such as one that was estimated to pick a kernel, is
+    not searched again.
     """
     key = statement_key(op, kernel), target, shared
     return remembered(_CHOICES, key, KEPT, lambda: _search(Problem(op, kernel, target, shared)))
@@ -73,7 +74,8 @@ def _search(problem: Problem) -> Choice:
 
 
 def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Choice]:
-    """Yield every valid choice, scored, without blocks for the caches."""
+    """Yield every valid schedule of a statement with its estimate, without blocks for the
+    caches."""
     problem, copying = Problem(op, kernel, target), True
     if op.is_scatter:
         yield from scatter_choices(problem)
@@ -89,7 +91,7 @@ def all_choices(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[Ch
 
 
 def _tiles(problem: Problem) -> Iterator[tuple[TileFamily, int]]:
-    """Yield the valid register tiles."""
+    """Yield the valid register tiles of a statement: a family, and the number of rows."""
     for family in families(problem):
         yield from ((family, height) for height in family.heights())
 
@@ -170,11 +172,11 @@ def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[S
 
 
 def _prefetches(problem: Problem, choice: Choice) -> bool:
-    """Return whether several register tiles share a constant's panel, enough to prefetch the next
-    one.
+    """Return whether the next packed panel should be prefetched, as several register tiles share
+    each panel.
 
-    The second-level cache must have room for both panels. Weights come from memory, as all other
-    weights of the model have been used since.
+    The second-level cache must have room for both panels. Weights come from memory, as the other
+    weights of the model have displaced them from the caches.
     """
     s, model = choice.schedule, problem.model(choice.places)
     flat = model.flat
@@ -190,9 +192,9 @@ def _prefetches(problem: Problem, choice: Choice) -> bool:
 
 
 def _streams(problem: Problem, choice: Choice) -> bool:
-    """Return whether a reduction streams from memory.
+    """Return whether the operands of a reduction should be prefetched, as they stream from memory.
 
-    No cache holds its operands, and no iteration of shared loops prefetches them. Elementwise
+    No cache holds these operands, and no iteration of shared loops prefetches them. Elementwise
     statements also wait for their stores, and would gain nothing.
     """
     op, flat = problem.op, problem.model(choice.places).flat

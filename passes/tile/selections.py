@@ -28,7 +28,7 @@ JOINED = 4.0
 
 
 def schedule_selection(op: SelectionOp, target: Target) -> None:
-    """Choose the schedule of a statement that has none."""
+    """Choose the schedule of a selection, unless it has one."""
     if isinstance(op, SortOp) and op.schedule is None:
         op.schedule = SortingAttr(best_sorting(op, target))
     elif isinstance(op, SuppressOp) and op.schedule is None:
@@ -36,7 +36,7 @@ def schedule_selection(op: SelectionOp, target: Target) -> None:
 
 
 def selection_cycles(op: SelectionOp) -> float:
-    """Return the cycles of a scheduled statement."""
+    """Return the modelled cycles of a scheduled selection."""
     if isinstance(op, SortOp):
         return sort_cycles(op)
     if isinstance(op, SuppressOp):
@@ -47,8 +47,8 @@ def selection_cycles(op: SelectionOp) -> float:
 
 
 def _row_cycles(op: SuppressOp) -> float:
-    """Return the cycles of one row, each candidate of which is compared with half of the selected
-    ones."""
+    """Return the cycles of one row of a suppression, each candidate of which is compared with half
+    of the selected ones."""
     if op.schedule is None:
         return 0.0
     size = estimated(op.along.range)

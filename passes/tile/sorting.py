@@ -40,7 +40,7 @@ def best_sorting(op: SortOp, target: Target) -> Sorting:
 
 
 def sort_cycles(op: SortOp) -> float:
-    """Return the cycles of a scheduled statement."""
+    """Return the modelled cycles of a sort under its schedule; 0 if it has none."""
     return 0.0 if op.schedule is None else estimated(op.rows) * _row_cycles(op, op.schedule.data)
 
 
@@ -55,22 +55,24 @@ def _sortings(op: SortOp, target: Target) -> Iterator[Sorting]:
 
 
 def _lie_side_by_side(op: SortOp, lanes: int) -> bool:
-    """Return whether rows fill vectors along the last free index."""
+    """Return whether neighbouring rows fill vectors: keys are contiguous along the last free index,
+    which has enough values."""
     if not op.free or lanes == 1 or not always(op.free[-1].range >= lanes):
         return False
     return all(access.stride(op.free[-1].name) in (0, 1) for access in _accesses(op))
 
 
 def _row_cycles(op: SortOp, sorting: Sorting) -> float:
-    """Return the cycles of one row."""
+    """Return the cycles to sort one row by a method."""
     size, count = estimated(op.along.range), estimated(op.count)
     written = FOUND * count
     if sorting.method == INTERLEAVED:
-        # a vector is inserted if one of its lanes is
+        # A vector of keys is inserted if the key of at least one lane is.
         hits = min(size, sorting.lanes * count * (1 + log(max(1, size / max(1, count)))))
         return (size * COMPARED + hits * EXCHANGED * count) / sorting.lanes + written
     if sorting.method == INSERTION:
-        # each key of a random row is among the best so far with probability count / number
+        # In a random row, each key is among the best ones before it with probability count /
+        # position.
         inserted = count * log(max(1, size / max(1, count)))
         moves = MOVED * (1 + count / sorting.lanes)
         first = count * (MOVED + moves) / 2

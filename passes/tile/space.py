@@ -37,51 +37,54 @@ from tessella.passes.tile.vectors import (
 )
 from tessella.support.sizes import bounds_of, ceil_div, estimated, symbols_of
 
-# "Of all choices": of 2068, the statements of `bench.cases` and the models of the tests on avx512
-# and avx2, how many change, and their cycles in the model. `python -m bench.constants space` prints
-# the same for its kernels.
+# `python -m bench.constants space` prints how the choices of its kernels change with these
+# constants.
 
 VECTORS = (8, 6, 4, 3, 2, 1)
-"""Vectors of a register tile (`python -m bench.constants space`)."""
+"""The numbers of vectors of a register tile that are tried, most first (`python -m bench.constants
+space`)."""
 MAX_ROWS = 16
 """The most rows of a register tile, which bounds its code."""
 MOST_OF_FEW = 8
-"""The most rows of a register tile if there may be fewer rows: each smaller number is a tail tile.
+"""The most rows of a register tile if the number of rows is symbolic and may be small: every
+smaller number then has a tail tile.
 
 Two tiles of 8 cover all rows of the range of few rows (`driver/open_sizes.py`).
 """
 WINDOW_OPS = 640
 """The most instructions of an unrolled window."""
 FAR_UNROLL = 2
-"""Unrolled points of a loop in which each reads another page: more would slow down 1x1 convolutions
-of row-major images."""
+"""The most unrolled points of a loop in which each point reads another page: more would slow down
+1x1 convolutions of row-major images."""
 AHEAD = 3
-"""Vectors of a point for each one that LLVM loads ahead: with fewer spare registers, unrolled
-products spill."""
+"""The number of vectors of a point for each vector that LLVM loads ahead: with fewer spare
+registers, unrolled products spill."""
 AHEAD_ROWS = 12
-"""Row elements for each one that LLVM loads ahead: with fewer spare registers, products of 14x2
-spill their sums."""
+"""The number of row elements of a point for each one that LLVM loads ahead: with fewer spare
+registers, products of 14x2 spill their sums."""
 AHEAD_PAIRS = 2
-"""The same if LLVM loads the elements of two points at once, as on AArch64."""
+"""The number of row elements of a point for each one that LLVM loads ahead, if it loads the
+elements of two points at once, as on AArch64."""
 TRANSPOSED_BLOCK = 8
 """Vectors in a block of in-register transposes (`python -m bench.constants space`)."""
 PAGED_BLOCK = 8
-"""Values of an index in a block of an elementwise statement that reads each of them in another
+"""The size of a block of an index, each value of which an elementwise statement reads in another
 page (`python -m bench.constants space`)."""
 WINDOW_ROWS = (2, 4)
-"""Rows of an elementwise statement's register tile that share loads, as in stencils written as sums
-of slices."""
+"""The numbers of rows of an elementwise statement's register tile that share loads, as in stencils
+written as sums of slices."""
 MOST_ALONG = 4
 """The most vectors of a tile along a running index: each takes a dozen instructions."""
 MAX_BOUNDARY_TILES = 6
-"""Unrolled boundary tiles beyond which other choices are preferred. They bound code for long
-filters."""
+"""The number of unrolled boundary tiles above which a choice is penalised, as their code is long
+for long filters."""
 LONG_WINDOW = 16
-"""Values of a reduced index that a boundary tile unrolls for the price of one tile."""
+"""The number of values of a reduced index whose unrolled code counts as one boundary tile."""
 
 
 def along_running(vectors: int) -> int:
-    """Return the vectors of a tile along or inside a running index, up to a limit."""
+    """Return the number of vectors of a tile along or inside a running index, at most
+    ``MOST_ALONG``."""
     return min(vectors, MOST_ALONG)
 
 
@@ -121,11 +124,12 @@ class TileFamily:
     rows: str | None
     vectors: int = 1
     narrow: TileFamily | None = None
-    """The family of one vector, whose panels differ only in width."""
+    """The family of tiles with one vector, which differs only in the width of its panels; None if
+    this is that family."""
     panel: int = 0
-    """Vectors of its constants' panels; 0 if they are as wide as tiles."""
+    """The width of the panels of constants, in vectors; 0 if they are as wide as tiles."""
     dot: Dot | None = None
-    """The dot instruction."""
+    """The dot product instruction that computes the statement; None without one."""
     copying: bool = False
     """Whether variable operands that tiles could read in place are copied into panels."""
 
@@ -144,7 +148,8 @@ class TileFamily:
     def heights(self) -> Iterator[int]:
         """Yield the numbers of rows for which a tile fits into the registers.
 
-        Among those with equally many tiles, only the least one, which divides the rows most evenly.
+        Of several numbers that lead to equally many tiles, only the least one is included, which
+        divides the rows most evenly.
         """
         model = self._outline._model
         if not self._indices <= set(model.flat.ranges):
@@ -180,8 +185,7 @@ class TileFamily:
 
     @property
     def _has_few_rows(self) -> bool:
-        """Return whether there may be fewer rows than a tile could have, for small values of
-        symbols."""
+        """Whether the number of rows is symbolic, and may be less than a tile could have."""
         rows = self.problem.symbolic.get(self.rows)
         return rows is not None and bounds_of(rows)[0] < MAX_ROWS
 
@@ -190,7 +194,7 @@ class TileFamily:
         return plan_accesses(self.op, self.plain, self.vector, self.rows).has_transposes
 
     def bound(self, height: int) -> float:
-        """Return a lower bound on the cycles with this many rows."""
+        """Return a lower bound on the cycles of the tile with ``height`` rows."""
         return self._bounds(height) * self._penalty(height) + self._outline._copies
 
     @cached_property
@@ -198,10 +202,10 @@ class TileFamily:
         return self._outline._model.bounds(self._lowest)
 
     def choice(self, height: int, most: float = math.inf) -> Choice | None:
-        """Return the schedule with this many rows.
+        """Return the schedule with ``height`` rows, and its estimate.
 
-        None if it takes more cycles than the limit, or if its layouts merge indices that those of
-        one vector do not.
+        Returns None if it takes more than ``most`` cycles, or if its layouts merge indices that
+        those of the family with one vector do not.
         """
         model, tile = self._model, self._tile(height)
         if not {*tile.order, *tile.reduction} <= set(model.flat.ranges):
@@ -223,7 +227,7 @@ class TileFamily:
 
     @cached_property
     def _lowest(self) -> Schedule:
-        """Return the schedule with one row, not unrolled."""
+        """The schedule with one row, not unrolled."""
         if self.narrow is not None:
             return replace(self.narrow._lowest, vectors=self.vectors)
         return Schedule(
@@ -277,10 +281,10 @@ class TileFamily:
         return list(_boundary_rows(self.plain, self.rows)) if self.rows is not None else []
 
     def _reduction(self) -> tuple[str, ...]:
-        """The order of the reduced indices.
+        """Return the order of the reduced indices, outermost first.
 
-        Those whose loops are bounded by constraints are outermost, as the others unroll, inside the
-        running one. Those along which rows share loads are innermost, which keeps the loads in
+        The running index comes first, then those whose loops are bounded by constraints, as the
+        others unroll. Those along which rows share loads are innermost, which keeps the loads in
         registers for the shortest time. Among equals, larger strides are outside.
         """
         model = self._model
@@ -297,7 +301,8 @@ class TileFamily:
         return tuple(sorted(self._flat.reduced, key=position))
 
     def _transposed_blocks(self) -> tuple[tuple[str, int], ...]:
-        """Blocks for in-register transposes: a cache line stays until all of it has been read."""
+        """Return the block of the vector index for in-register transposes, for which a cache line
+        stays until all of it has been read; empty if there is none."""
         size, extent = TRANSPOSED_BLOCK * self.lanes, self.plain.ranges[self.vector]
         if not self.op.is_map or self.rows is None or extent <= size or not self._is_transposed:
             return ()
@@ -336,7 +341,8 @@ class TileFamily:
         if s.dot is not None and s.dot.row.sums:
             return 1
         body = s.row_tile * s.vectors * self._instructions * 3 // 2 + 1
-        # the positions of a window share loads; shared broadcasts are spilled
+        # Unrolled positions of a window share loads. Those of other operands share only broadcasts,
+        # which would be spilled.
         largest = WINDOW_OPS if model.has_windows(s) else self.problem.target.loop_ops
         bounded = model.bounded(s)
         inside = takewhile(lambda name: name not in bounded, reversed(s.reduction))
@@ -357,15 +363,16 @@ class TileFamily:
 
     @property
     def _instructions(self) -> int:
-        """The instructions of a point, in multiply-adds: many if a body computes coordinates."""
+        """The number of instructions of a point: that of the ops in the body if it reads at
+        computed positions, otherwise 1."""
         ops = [*self.op.combine.block.ops]
         return len(ops) if any(isinstance(op, ExtractOp) for op in ops) else 1
 
     def _ahead(self, s: Schedule) -> int:
-        """Return the registers for what LLVM loads ahead for the next point of an unrolled
-        reduction.
+        """Return the number of registers for data that LLVM loads ahead for the next point of an
+        unrolled reduction.
 
-        They hold some of its vectors and of the rows' elements.
+        These hold some of the vectors and row elements of that point.
         """
         in_pairs = self.problem.target.loads_pairs and not self._model.has_windows(s)
         return s.vectors // AHEAD + s.row_tile // (AHEAD_PAIRS if in_pairs else AHEAD_ROWS)
@@ -416,7 +423,8 @@ def _families(
 
 
 def _can_copy(problem: Problem, vector: str, lanes: int, rows: str | None) -> bool:
-    """Whether panels of variable operands are another way to read what rows share."""
+    """Return whether operands that are not constants could be copied into panels, as another way to
+    read data that rows share."""
     if rows is None or vector not in problem.plain.free:
         return False
     read = problem.packed(vector, rows, lanes)
@@ -424,12 +432,13 @@ def _can_copy(problem: Problem, vector: str, lanes: int, rows: str | None) -> bo
 
 
 def _multiplies(op: ContractOp, flat: Flat, dot: Dot, vector: str, rows: str | None) -> bool:
-    """Return whether an instruction can multiply the operands of tiles with these rows."""
+    """Return whether a dot product instruction can compute tiles with these rows."""
     return dot.row.m == 1 or multiplies_rows(op, flat, dot, vector, rows)
 
 
 def tiles_end(reaches: Container[str | None], vector: str | None, width: int) -> bool:
-    """Return whether tiles of a vector index end where it does, if it ends early."""
+    """Return whether tiles of ``width`` values end where a vector index ends, even if the index
+    does not run over its whole range."""
     return vector not in reaches or GRANULE % width == 0
 
 
@@ -469,8 +478,8 @@ def _shapes(problem: Problem, vector: str, lanes: int) -> Iterator[tuple[int, st
 
 
 def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
-    """Return the vectors of panels that programs for few rows and for many share; 0 if there are
-    none.
+    """Return the width in vectors of the panels that programs for few rows and for many rows share;
+    0 if they share none.
 
     As the last tile may have a partial panel, panels with the least work for tiles come first;
     among these, the widest for which a tile of twice as many rows fits into the registers.
@@ -479,7 +488,7 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
         return 0
     flat, held = problem.plain, problem.target.vector_registers - 1
     if all(a.lane_stride(vector) for a in flat.accesses[: flat.inputs]):
-        return 1  # rows share only the vectors that windows read
+        return 1  # tiles share only window vectors
     most = ceil_div(flat.ranges[vector], lanes)
     rows = {v: (held - v) // v for v in VECTORS if min(2, most) <= v <= most}
     fitting = (v for v, n in rows.items() if n >= v)
@@ -498,8 +507,8 @@ def runs_in_lanes(op: ContractOp) -> bool:
 
 
 def can_go_on(op: ContractOp) -> bool:
-    """Return whether a statement stores its aggregates along a running index, from which later ones
-    continue."""
+    """Return whether a statement stores its aggregates along a running index unchanged, so that
+    later ones can continue from them."""
     return op.post_block is None and op.running_index is not None
 
 
@@ -509,12 +518,13 @@ class BoundaryRows:
 
     rows: int
     weight: int
-    """The number of tiles that one of these counts as: more for a long reduced index, whose code is
-    longer."""
+    """The number of boundary tiles that a tile of these rows counts as: more for a long reduced
+    index, whose code is longer."""
 
 
 def _boundary_rows(flat: Flat[int], rows: str) -> Iterator[BoundaryRows]:
-    """Yield, for each constraint, the rows before and after the interior."""
+    """Yield, for each constraint, the number of rows before and after the interior, where it must
+    be checked."""
     extent = flat.ranges[rows]
     for c in flat.constraints:
         if c.form.coefficient(rows) <= 0:

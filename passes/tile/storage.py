@@ -9,10 +9,11 @@ from tessella.dialects.tile.windows import infer_windows
 
 
 def store_results(kernel: KernelOp) -> None:
-    """Store each result in a step of as many shared loops as run all statements that read it.
+    """Store each result of a kernel in a step of as many shared loops as its statement has in
+    common with all its readers.
 
-    The step has room for what they read. The writer runs windows of indices whose neighbours are
-    read.
+    The storage has room for all elements that readers access in a step. If readers access
+    neighbours, the statement runs a window of values in each step.
     """
     position = positions(kernel.statements)
     for op in kernel.statements:
@@ -23,22 +24,23 @@ def store_results(kernel: KernelOp) -> None:
 
 
 def _store(op: ContractOp, within: int) -> None:
-    """Store a result in a step of this many loops, with room for all of it."""
+    """Store a result in a step of the innermost of ``within`` shared loops, with room for all of
+    it; in memory if ``within`` is 0."""
     op.storage = None
     if within:
         op.storage = StorageAttr(Storage(op.at_list[within - 1].name, memory_shape(op.res)))
 
 
 def _shrink(op: ContractOp) -> None:
-    """Shrink a result to the room that its step needs."""
+    """Shrink the storage of a result to the elements that a step writes."""
     if op.storage is not None:
         shape = written_shape(op, lives_within(op.res))
         op.storage = StorageAttr(Storage(op.storage.data.step, shape))
 
 
 def _common(op: ContractOp, position: Positions) -> int:
-    """Return how many shared loops run a statement in the same iteration as all readers of its
-    result."""
+    """Return the number of shared loops that run a statement in the same iteration as all readers
+    of its result."""
     found = depth(op)
     for use in op.res.uses:
         reader = use.operation

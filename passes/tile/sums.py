@@ -44,7 +44,8 @@ FEW = 16
 """The most results of a long sum, as each block has all of them (`python -m bench.constants
 sums`)."""
 LEAST = 8
-"""Steps have at least the fitting size divided by this: the range must have such a divisor."""
+"""The largest ratio of the number of values that fits to the size of a block. No block is used if
+the range has no divisor in between."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class LoopStream:
     """The index of the loop in each statement."""
     before: Sequence[Operation]
     inside: Sequence[ContractOp]
-    """The statements inside iterations, in order; they sum over the loop or have it free."""
+    """The statements inside iterations, in order. Each of them sums over the loop, or has a result
+    for each of its values."""
     after: Sequence[Operation]
-    """The statements that need sums of those inside."""
+    """The ops that need complete sums of the statements inside, and these sums themselves."""
 
     @property
     def sums(self) -> list[ContractOp]:
@@ -110,9 +112,9 @@ def _is_reduced(op: ContractOp, name: str) -> bool:
 
 
 def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> LoopStream | None:
-    """Return the statements in an order in which those of the loop are adjacent.
+    """Return the statements of a kernel in an order in which those of the loop are adjacent.
 
-    Statements that none of them has to complete come before, statements that need their sums after.
+    Ops that depend on none of them come before, ops that need their complete sums after. Returns
     None for a symbolic loop, as no number of blocks divides it.
     """
     before: list[Operation] = []
@@ -146,7 +148,8 @@ def _ordered(kernel: KernelOp, names: Mapping[ContractOp, str]) -> LoopStream | 
 def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
     """Return the producers of an op's operands, and the readers of the tensor that it overwrites.
 
-    For a sum in blocks, operands of its last body are left out.
+    For a statement that sums over the loop, the operands of the post body are not included, as only
+    the sum of the blocks needs them.
     """
     read = [value for x in op.walk() if isinstance(x, ExtractOp) for value in [x.source]]
     if isinstance(op, ContractOp) and op in names and _is_reduced(op, names[op]):
@@ -158,7 +161,7 @@ def _needed(op: Operation, names: Mapping[ContractOp, str]) -> set[Operation]:
 
 
 def _readers_of_init(op: Operation) -> set[Operation]:
-    """Return the statements that read a tensor before another one overwrites it."""
+    """Return the other ops that read the tensor which a statement overwrites."""
     if not isinstance(op, ContractOp) or op.init is None or (block := op.parent_block()) is None:
         return set()
     users = (block.find_ancestor_op_in_block(use.operation) for use in op.init.uses)
@@ -166,9 +169,9 @@ def _readers_of_init(op: Operation) -> set[Operation]:
 
 
 def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[ContractOp]) -> bool:
-    """Return whether the iterations of some statements can run another one.
+    """Return whether the iterations that run the statements ``inside`` can also run ``op``.
 
-    It reads of their results only what its own iteration has written.
+    An iteration may read only those results of ``inside`` that it has written itself.
     """
     reads = zip((*op.inputs, *op.post_inputs), op.access_list, strict=False)
     own = all(
@@ -182,7 +185,8 @@ def _joins(op: ContractOp, names: Mapping[ContractOp, str], inside: Sequence[Con
 def _reads_own(
     names: Mapping[ContractOp, str], op: ContractOp, access: Access, writer: ContractOp
 ) -> bool:
-    """Return whether an iteration reads only what it has written itself.
+    """Return whether an iteration of ``op`` reads only results of ``writer`` that it has written
+    itself.
 
     The reader must move in the dimension in which the loop moves the writer, and in no other.
     """
@@ -197,7 +201,7 @@ def _reads_own(
 
 
 def _fits(op: ContractOp, name: str) -> bool:
-    """Return whether iterations can run a statement."""
+    """Return whether iterations of a shared loop over the index ``name`` can run a statement."""
     if not _is_reduced(op, name):
         return can_share(op, name)
     ranges = op.ranges
@@ -219,7 +223,7 @@ def _fits(op: ContractOp, name: str) -> bool:
 
 def long_sum(kernel: KernelOp, target: Target) -> tuple[LoopStream, int] | None:
     """Return a loop over which a statement sums far more values than there are results, and its
-    block size.
+    block size; None if there is none.
 
     Threads divide the blocks, as there is too little else to divide.
     """
@@ -236,7 +240,7 @@ def _is_long(op: ContractOp, target: Target) -> bool:
     return count_of(op.res) <= FEW and read > target.l2
 
 
-# ** what it saves **
+# ** savings **
 
 
 def saved(stream: LoopStream, target: Target) -> int:
@@ -262,7 +266,7 @@ def block_of(stream: LoopStream, fitting: int, grain: int) -> int | None:
 
 
 def pays(stream: LoopStream, block: int, target: Target) -> bool:
-    """Return whether block sums cost much less than they save."""
+    """Return whether block sums cost much less memory traffic than they save."""
     parts = sum(bytes_in(_part_type(op, stream.extent // block)) for op in stream.sums)
     return 2 * parts <= PART * saved(stream, target)
 
@@ -271,7 +275,7 @@ def pays(stream: LoopStream, block: int, target: Target) -> bool:
 
 
 def in_blocks(kernel: KernelOp, stream: LoopStream, block: int) -> None:
-    """Turn sums over the loop into sums of blocks, followed by sums of these."""
+    """Turn the sums over a loop into sums of blocks, followed by the sums of these."""
     body, last = kernel.body.block, kernel.returned
     made = {op: _split(op, stream.names[op], stream.extent // block, block) for op in stream.sums}
     steps: list[Operation] = []
@@ -293,7 +297,7 @@ def in_blocks(kernel: KernelOp, stream: LoopStream, block: int) -> None:
 
 
 def _split(op: ContractOp, name: str, count: int, block: int) -> tuple[ContractOp, ContractOp]:
-    """Return the sums of blocks, and their sum."""
+    """Return the two statements that replace a sum: the sums of blocks, and the sum of these."""
     known = {index.name for index in op.index_list}
     blocks = next(n for i in range(len(known) + 1) if (n := f"block{i or ''}") not in known)
     inner = Linear.of(blocks, block) + Linear.of(name)

@@ -14,8 +14,8 @@ from tessella.support.decisions import decided_min, known
 from tessella.support.sizes import Size, bounds_of, ceil_div, expression, round_up, terms_of
 
 OVERLAPPED = 16
-"""Tiles of a reduction for each one that may be partly recomputed (`python -m bench.constants
-tiles`)."""
+"""The number of tiles that a reduction must have for the last one to overlap its predecessor, and
+thus be partly recomputed (`python -m bench.constants tiles`)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def with_ends(range_: Size, tile: int, ends: Sequence[int]) -> Iterator[Tiles]:
     whole, first = range_ // tile * tile, next(iter(ends), 0)
 
     def are_left(more: int) -> Size:
-        """Return 1 if more rows than these are left, else 0."""
+        """Return 1 if more than ``more`` rows remain after the whole tiles, otherwise 0."""
         return ((range_ + (tile - 1 - more)) // tile * tile - whole) // tile
 
     yield Tiles(0, tile, whole + (range_ - whole) * are_left(first))
@@ -121,8 +121,8 @@ def in_lanes(range_: Size, tile: int, *, lanes: int, few: int) -> Iterator[Tiles
 def overlaps(op: ContractOp, flat: Flat, name: str, extent: Size, tile: int) -> bool:
     """Return whether the last tile of an index overlaps its predecessor.
 
-    The overlap is computed twice, and needs no code for a remainder. Panels begin at whole tiles,
-    and an indexed write counts each point once.
+    The overlap is computed twice, and needs no code for a remainder. Tiles do not overlap if panels
+    begin at whole tiles, or in an indexed write, which must count each point once.
     """
     if op.is_scatter or any(name in a.lanes for a in flat.accesses):
         return False

@@ -17,8 +17,8 @@ MAX_WINDOW = 16
 def vector_indices(op: ContractOp, kernel: KernelOp, flat: Flat[int]) -> list[str]:
     """Return the indices that can run over lanes.
 
-    They are the first free one with contiguous results, or one whose results interleave with rows,
-    then reduced ones.
+    These are at most one free index whose results interleave with those of rows, at most one free
+    index with contiguous results, and reduced indices.
     """
     able = [n for n in flat.free if flat.ranges[n] > 1 and vectorises(op, kernel, flat, n)]
     beside = [n for n in able if flat.out.lane_stride(n) == 1]
@@ -52,7 +52,8 @@ def window_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[str]:
     """Yield the indices of an elementwise statement along which neighbouring rows read the same
     vectors.
 
-    They belong to a tensor that is read at several positions that are far enough apart.
+    The statement reads a tensor at two positions that are a whole number of rows apart, fewer than
+    ``MAX_WINDOW``.
     """
     for name in flat.free:
         if name != vector and any(
@@ -91,9 +92,10 @@ def interleaved_rows(op: ContractOp, flat: Flat[int], vector: str) -> Iterator[s
 
 
 def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """Return the index of rows along which all operands that would need gathers can be loaded.
+    """Return the index of rows along which all operands that would need gathers can be loaded; None
+    if there is none.
 
-    They are then transposed in registers.
+    These operands are then transposed in registers.
     """
     if not op.is_map:
         return None
@@ -102,7 +104,8 @@ def transposing_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None
 
 
 def interleaving_rows(op: ContractOp, flat: Flat[int], vector: str) -> str | None:
-    """Return the index of rows whose values fill an elementwise result between its lanes."""
+    """Return the index of rows whose values fill an elementwise result between its lanes; None if
+    there is none."""
     for name in (n for n in flat.free if n != vector):
         plan = plan_accesses(op, flat, vector, name)
         gathers = plan.gathered() or plan.gathers_extracts

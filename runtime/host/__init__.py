@@ -51,8 +51,8 @@ def run(
 ) -> list[Array]:
     """Run a NumPy kernel by name, without warnings, as IEEE's special values are intended.
 
-    Kernels compute narrower floats in f32, and narrower integers in 8 bits; ``dtypes`` are then the
-    ones that the results are rounded to.
+    The results are converted to ``dtypes``, if given: kernels compute in f32 for narrower floats,
+    and in 8 bits for narrower integers.
     """
     if name not in KERNELS:
         plugins.import_all(plugins.HOST)

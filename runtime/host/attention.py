@@ -21,7 +21,7 @@ def attention(
     past: int,
     nan_as_zero: bool,
 ) -> Array:
-    """softmax(scale * q kᵀ + mask) v; every step rounds to the element type.
+    """Return softmax(scale * q kᵀ + mask) v; every step rounds to the element type.
 
     With ``causal``, query m reads keys 0 to m + ``past``.
     """

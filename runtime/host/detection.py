@@ -19,7 +19,7 @@ class _Boxes(NamedTuple):
     high: Array
 
     def at(self, places: Any) -> _Boxes:
-        """Return the boxes at positions."""
+        """Return the boxes at the given positions."""
         return _Boxes(self.low[places], self.high[places])
 
     @property
@@ -39,7 +39,8 @@ def non_max_suppression(
     room: int,
     centered: bool,
 ) -> tuple[Array, Array]:
-    """Return the selected boxes as batch, class and box, padded with zeros, and their number."""
+    """Return the boxes that non-maximum suppression selects, as rows of batch, class and box,
+    padded with zeros, and their number."""
     limit = min(int(most), room)
     selected = np.zeros((scores.shape[0] * scores.shape[1] * room, 3), np.int64)
     count = 0
@@ -62,7 +63,8 @@ def _corners(boxes: Array, centered: bool) -> _Boxes:
 
 
 def _kept(boxes: _Boxes, order: Array, overlap: Array, limit: int) -> list[int]:
-    """Return the positions of the selected boxes of a class."""
+    """Return the positions of the boxes that non-maximum suppression selects in a class: at most
+    ``limit``, of the candidates in ``order``."""
     kept: list[int] = []
     while len(order) and len(kept) < limit:
         place, order = int(order[0]), order[1:]
@@ -105,7 +107,8 @@ def roi_align(
     mode: str,
     half_pixel: bool,
 ) -> Array:
-    """Sample regions of images at the points of a grid."""
+    """Sample regions of images at the points of a grid, and return the mean or the maximum of the
+    samples for each element of the result (ONNX's RoiAlign)."""
     if ((batches < 0) | (batches >= len(x))).any():
         raise ExecutionError("a region is of an image that is not there", found=str(batches))
     result = np.zeros((len(rois), x.shape[1], *sizes), x.dtype)
@@ -147,7 +150,8 @@ def _taps(
 
 
 def _values(x: Array, rows: _Taps, columns: _Taps, join: np.ufunc) -> Array:
-    """Combine the elements around each point: [channels, rows, columns]."""
+    """Return the weighted elements around each point, combined by ``join``: [channels, rows,
+    columns]."""
     around = itertools.product(zip(*rows, strict=True), zip(*columns, strict=True))
     values = (x[:, y[:, None], at] * (v[:, None] * w) for (y, v), (at, w) in around)
     return functools.reduce(join, values)

@@ -40,7 +40,7 @@ from tessella.support.size_functions import (
     truncated,
 )
 
-# ``Any`` is an array, or a traced scalar
+# a function of the table; ``Any`` is an array, or a traced scalar
 Function = Callable[..., Any]
 
 Kind = Literal[
@@ -61,38 +61,42 @@ Kind = Literal[
 
 
 Law = Literal["commutative", "idempotent", "involution", "additive"]
-"""f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x; f(a + b, c + d) = f(a, c) + f(b, d)"""
+"""Algebraic laws of an op. In order: f(a, b) = f(b, a); f(f(x)) = f(x); f(f(x)) = x; f(a + b, c +
+d) = f(a, c) + f(b, d)"""
 
 
 @dataclass(frozen=True)
 class Onnx:
-    """The operator that equals the op in versions ``first`` to ``last``."""
+    """ONNX's operator that equals the op, in versions ``first`` to ``last`` of the operator."""
 
     name: str
     first: int
     last: int
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The attribute of each parameter with another name."""
+    """The name of ONNX's attribute for each parameter that ONNX names differently."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """An elementwise op."""
+    """A row of the table: an elementwise op."""
 
     name: str
     kind: Kind
     meaning: str
     """The result, in words or as a formula."""
     function: Function
-    """Takes an array for each operand, and the parameters by name."""
+    """The function that computes the op: it takes an array for each operand, and the parameters by
+    name."""
     onnx: Onnx | None = None
     parameters: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The defaults of the properties, which are numbers."""
+    """The op's properties, which are numbers, with their default values."""
     laws: Sequence[Law] = ()
     neutral: float | None = None
-    """The second operand that leaves the first as it is; a boolean for booleans."""
+    """The second operand for which the result equals the first operand; a boolean for ops on
+    booleans."""
     equivalent: np.ufunc | None = None
-    """The ufunc that a function of our own replaces."""
+    """The NumPy ufunc that computes the op, if ``function`` is tessella's own; None if NumPy has
+    none."""
     sizes: Function | None = None
     """The integer function on sizes, which may be symbolic expressions; one argument for each
     operand."""
@@ -121,20 +125,20 @@ def primitive(function: Function) -> Function:
 
 @primitive
 def erf(x: Array) -> Array:
-    """The error function."""
+    """Return the error function of each element, in float64."""
     return np.fromiter(map(math.erf, x.flat), np.float64, x.size).reshape(x.shape)
 
 
 @primitive
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c; native code rounds it once."""
+    """Return a * b + c; native code rounds the result once."""
     return a * b + c
 
 
 @primitive
 def divide(lhs: Array, rhs: Array) -> Array:
-    """Integers round towards zero. Division by zero gives 0 for integers, and follows IEEE for
-    floats."""
+    """Return the quotients. Integer quotients round towards zero. Division by zero gives 0 for
+    integers, and follows IEEE for floats."""
     if lhs.dtype.kind == "f":
         return lhs / rhs
     divisor = np.where(rhs == 0, rhs.dtype.type(1), rhs)
@@ -146,14 +150,16 @@ def divide(lhs: Array, rhs: Array) -> Array:
 
 @primitive
 def power(lhs: Array, rhs: Array) -> Array:
-    """The power: floats in float64, rounded once; integers modulo their type's range."""
+    """Return ``lhs`` to the power of ``rhs``: floats in float64, rounded once; integers modulo
+    their type's range."""
     if lhs.dtype.kind != "f":
         return _integer_power(lhs, rhs)
     return np.power(lhs.astype(np.float64), rhs.astype(np.float64)).astype(lhs.dtype)
 
 
 def _integer_power(lhs: Array, rhs: Array) -> Array:
-    """A negative exponent gives the reciprocal rounded towards zero: 0 unless lhs is 1 or -1."""
+    """Return integers to the power of integers. A negative exponent gives the reciprocal rounded
+    towards zero: 0 unless ``lhs`` is 1 or -1."""
     negative = rhs < 0
     power = np.power(lhs, np.where(negative, rhs % 2, rhs).astype(lhs.dtype))
     return np.where(negative & (np.abs(lhs) != 1), 0, power).astype(lhs.dtype)
@@ -472,13 +478,14 @@ KERNELS.update({f"nn.{name}": _kernel(row) for name, row in ROWS.items()})
 
 @kernel("where")
 def where(condition: Array, lhs: Array, rhs: Array) -> Array:
-    """lhs where the condition is true, otherwise rhs."""
+    """Return ``lhs`` where the condition is true, otherwise ``rhs``."""
     return np.where(condition, lhs, rhs)
 
 
 @kernel("cast")
 def cast(x: Array, *, to: npt.DTypeLike) -> Array:
-    """NumPy's astype; floats out of an integer type's range saturate, and NaN becomes 0."""
+    """Convert elements as NumPy's astype does, except that floats out of an integer type's range
+    saturate, and NaN becomes 0."""
     element = element_of(to)
     assert element is not None
     if x.dtype.kind == "f" and element.is_integer:
@@ -487,7 +494,8 @@ def cast(x: Array, *, to: npt.DTypeLike) -> Array:
 
 
 def _whole(x: Array, element: Element) -> Array:
-    """Convert floats to integers in an element's range."""
+    """Convert floats to integers of an element: round towards zero, and saturate to the element's
+    range; NaN becomes 0."""
     target, (low, high) = computing(element), limits_of(element)
     # the largest float below the limit: the limit itself may round up out of range
     top = np.nextafter(x.dtype.type(high), x.dtype.type(0))

@@ -19,7 +19,8 @@ _COMBINE: dict[str, np.ufunc] = {
 
 
 def _wrapped(indices: Array, size: int) -> Array:
-    """Count indices from the front. Raises ExecutionError if one is out of range."""
+    """Return the indices with negative ones, which count from the end, replaced by the equal
+    indices from the front. Raises ExecutionError if an index is out of range."""
     wide = indices.astype(np.int64)
     wrong = (wide < -size) | (wide >= size)
     if wrong.any():
@@ -33,7 +34,7 @@ def _wrapped(indices: Array, size: int) -> Array:
 
 @kernel("gather")
 def gather(data: Array, indices: Array, *, axis: int) -> Array:
-    """NumPy's take along an axis."""
+    """Return the slices of ``data`` at ``indices`` along an axis, as NumPy's take does."""
     return np.take(data, _wrapped(indices, data.shape[axis]), axis=axis)
 
 
@@ -43,8 +44,8 @@ def _grid(shape: Sequence[int]) -> list[Array]:
 
 
 def _positions(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    """Return the coordinates of every element of indices; the one along `axis` comes from
-    indices."""
+    """Return coordinates in ``data`` for every element of ``indices``: the element's position, with
+    the coordinate along ``axis`` replaced by the element."""
     own: list[Any] = list(_grid(indices.shape))
     own[axis] = _wrapped(indices, data.shape[axis])
     return tuple(own)
@@ -52,7 +53,8 @@ def _positions(data: Array, indices: Array, axis: int) -> tuple[Array, ...]:
 
 @kernel("gather_elements")
 def gather_elements(data: Array, indices: Array, *, axis: int) -> Array:
-    """The element of data at each position of indices, which replaces the position along `axis`."""
+    """Return the element of ``data`` at each position of ``indices``, with the coordinate along
+    ``axis`` replaced by the element of ``indices``."""
     return data[_positions(data, indices, axis)]
 
 
@@ -63,7 +65,8 @@ def _tuples(shape: Sequence[int], indices: Array) -> tuple[Array, ...]:
 
 @kernel("gather_nd")
 def gather_nd(data: Array, indices: Array, *, batch_dims: int) -> Array:
-    """The slices of data at index tuples, the first `batch_dims` dimensions in parallel."""
+    """Return the slices of ``data`` at the index tuples in the last dimension of ``indices``; the
+    first ``batch_dims`` dimensions of both correspond."""
     rest = indices.ndim - 1 - batch_dims
     own = [b.reshape(*b.shape, *[1] * rest) for b in _grid(data.shape[:batch_dims])]
     return data[(*own, *_tuples(data.shape[batch_dims:], indices))]
@@ -82,11 +85,13 @@ def _scatter(data: Array, at: tuple[Array, ...], updates: Array, reduction: str)
 def scatter_elements(
     data: Array, indices: Array, updates: Array, *, axis: int, reduction: str
 ) -> Array:
-    """data with each update at its own position, the one along `axis` read from indices."""
+    """Return a copy of ``data`` with each element of ``updates`` stored, or combined by
+    ``reduction``, at its own position, with the coordinate along ``axis`` read from ``indices``."""
     return _scatter(data, _positions(data, indices, axis), updates, reduction)
 
 
 @kernel("scatter_nd")
 def scatter_nd(data: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
-    """data with the slices `updates` at index tuples."""
+    """Return a copy of ``data`` with the slices ``updates`` stored, or combined by ``reduction``,
+    at the index tuples in the last dimension of ``indices``."""
     return _scatter(data, _tuples(data.shape, indices), updates, reduction)

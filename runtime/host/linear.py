@@ -12,13 +12,15 @@ from tessella.runtime.host.windows import Ints, kernel_points
 
 
 def _factors(a: Array, b: Array, sums: npt.DTypeLike | None) -> tuple[Array, Array]:
-    """Convert the operands of a product to the element of its sums; None keeps their own."""
+    """Convert both operands of a product to the dtype ``sums``, in which the products are summed;
+    None leaves them unchanged."""
     return (a, b) if sums is None else (a.astype(sums), b.astype(sums))
 
 
 @kernel("matmul")
 def matmul(a: Array, b: Array, *, transpose_b: bool, sums: npt.DTypeLike | None = None) -> Array:
-    """NumPy's matmul; with `transpose_b`, b is [.., N, K]."""
+    """Return the matrix product, as NumPy's matmul does; with ``transpose_b``, ``b`` is [..,
+    N, K]."""
     a, b = _factors(a, b, sums)
     return np.matmul(a, np.swapaxes(b, -1, -2) if transpose_b else b)
 
@@ -27,7 +29,7 @@ def matmul(a: Array, b: Array, *, transpose_b: bool, sums: npt.DTypeLike | None 
 def fc(
     x: Array, w: Array, b: Array, *, transpose_w: bool, sums: npt.DTypeLike | None = None
 ) -> Array:
-    """x[.., K] * w[K, N] + b[N]; with `transpose_w`, w is [N, K]."""
+    """Return x[.., K] * w[K, N] + b[N]; with ``transpose_w``, ``w`` is [N, K]."""
     x, w = _factors(x, w, sums)
     return np.matmul(x, np.transpose(w) if transpose_w else w) + b
 
@@ -44,7 +46,8 @@ def conv(
     groups: int,
     sums: npt.DTypeLike | None = None,
 ) -> Array:
-    """x[N, C, spatial..], w[O, C / groups, kernel..], b[O]: a matrix product per kernel element."""
+    """Return the convolution of x[N, C, spatial..] with w[O, C / groups, kernel..], plus b[O],
+    computed as one matrix product for each kernel element."""
     x, w = _factors(x, w, sums)
     rank = x.ndim - 2
     padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
@@ -72,9 +75,11 @@ def conv_transpose(
     output_pads: Ints,
     groups: int,
 ) -> Array:
-    """Transpose of a convolution of x[N, C, spatial..] with w[C, O / groups, kernel..], plus b[O].
+    """Return the transposed convolution of x[N, C, spatial..] with w[C, O / groups, kernel..], plus
+    b[O].
 
-    Computed as one matrix product for each kernel element, added to a strided window of the result.
+    It is computed as one matrix product for each kernel element, added to a strided window of the
+    result.
     """
     rank, sizes = x.ndim - 2, x.shape[2:]
     columns = zip(sizes, strides, w.shape[2:], dilations, output_pads, strict=True)

@@ -14,19 +14,20 @@ Ints = Sequence[int]
 
 @kernel("reshape")
 def reshape(x: Array, *, shape: Ints) -> Array:
-    """NumPy's reshape."""
+    """Return the elements in another shape, as NumPy's reshape does."""
     return np.reshape(x, tuple(shape))
 
 
 @kernel("transpose")
 def transpose(x: Array, *, perm: Ints) -> Array:
-    """NumPy's transpose."""
+    """Permute the dimensions, as NumPy's transpose does."""
     return np.transpose(x, tuple(perm))
 
 
 @kernel("channel_shuffle")
 def channel_shuffle(x: Array, *, groups: int) -> Array:
-    """Channels [groups, C / groups] transposed."""
+    """Reorder the channels of x[N, C, spatial..]: view them as [groups, C / groups], transpose
+    these two dimensions, and flatten them."""
     batch, channels, *sizes = x.shape
     grouped = x.reshape(batch, groups, channels // groups, *sizes)
     return np.swapaxes(grouped, 1, 2).reshape(x.shape)
@@ -34,7 +35,8 @@ def channel_shuffle(x: Array, *, groups: int) -> Array:
 
 @kernel("slice")
 def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
-    """`sizes` elements from `starts` in `steps` along each dimension."""
+    """Return a slice: along each dimension, ``sizes`` elements from ``starts`` with the strides
+    ``steps``."""
     window: list[slice] = []
     for start, size, step in zip(starts, sizes, steps, strict=True):
         end = start + size * step
@@ -45,7 +47,8 @@ def slice_(x: Array, *, starts: Ints, sizes: Ints, steps: Ints) -> Array:
 
 @kernel("pad")
 def pad(x: Array, *, low: Ints, high: Ints, mode: str, value: float) -> Array:
-    """NumPy's pad."""
+    """Pad each dimension by ``low`` elements before and ``high`` elements after it, as NumPy's pad
+    does."""
     widths = list(zip(low, high, strict=True))
     if not widths:
         return x
@@ -58,31 +61,31 @@ def pad(x: Array, *, low: Ints, high: Ints, mode: str, value: float) -> Array:
 
 @kernel("concat")
 def concat(*inputs: Array, axis: int) -> Array:
-    """NumPy's concatenate."""
+    """Concatenate the inputs along an axis, as NumPy does."""
     return np.concatenate(inputs, axis)
 
 
 @kernel("expand")
 def expand(x: Array, *, shape: Ints) -> Array:
-    """NumPy's broadcast_to."""
+    """Broadcast an array to a shape, as NumPy's broadcast_to does."""
     return np.broadcast_to(x, tuple(shape))
 
 
 @kernel("tile")
 def tile(x: Array, *, repeats: Ints) -> Array:
-    """NumPy's tile."""
+    """Repeat an array along each dimension, as NumPy's tile does."""
     return np.tile(x, tuple(repeats))
 
 
 @kernel("sizes")
 def sizes(*, values: Ints) -> Array:
-    """The values as a vector."""
+    """Return the sizes ``values`` as a vector of int64."""
     return np.array(values, np.int64)
 
 
 @kernel("iota")
 def iota(*, count: int) -> Array:
-    """NumPy's arange."""
+    """Return the integers from 0 to ``count`` - 1, as NumPy's arange does."""
     return np.arange(count, dtype=np.int64)
 
 
@@ -128,11 +131,11 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 
 
 def resize_positions(old: int, new: int, scale: float, coordinates: str) -> Array:
-    """Return the positions of a resized dimension's elements among the ``old`` ones (ONNX's
+    """Return the positions of a resized dimension's elements among the ``old`` elements (ONNX's
     Resize).
 
-    They are computed in single precision, as by ONNX Runtime and ONNX's reference evaluator, as the
-    choice of the nearest element depends on it.
+    The positions are computed in single precision, as in ONNX Runtime and ONNX's reference
+    evaluator: the choice of the nearest element depends on the precision.
     """
     return _COORDINATES[coordinates](np.arange(new, dtype=Float), Float(scale), old, new)
 
@@ -143,8 +146,8 @@ def nearest_indices(positions: Array, old: int, nearest_mode: str) -> Array:
 
 
 def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
-    """Return the elements below and above each position, clamped, and the weight of the one
-    above."""
+    """Return the indices of the elements below and above each position, clamped to the dimension,
+    and the weight of the element above."""
     below = np.floor(positions)
     low, high = (np.clip(i, 0, old - 1).astype(np.int64) for i in (below, below + 1))
     return low, high, positions - below
@@ -153,7 +156,8 @@ def linear_weights(positions: Array, old: int) -> tuple[Array, Array, Array]:
 def resized_axes(shape: Ints, sizes: Ints, scales: Sequence[float]) -> list[int]:
     """Return the dimensions that a resize changes.
 
-    Shrinking ones come first, so that no intermediate is larger than both operand and result.
+    Dimensions that shrink come first, so that no intermediate is larger than both operand and
+    result.
     """
     changed = (d for d in range(len(shape)) if (sizes[d], scales[d]) != (shape[d], 1))
     return sorted(changed, key=lambda d: sizes[d] / max(shape[d], 1))
@@ -169,8 +173,8 @@ def resize(
     coordinates: str,
     nearest_mode: str,
 ) -> Array:
-    """Resize one dimension after the other (ONNX's Resize-19); `linear` mixes in float64, rounded
-    once."""
+    """Resize one dimension after the other (ONNX's Resize-19). The mode `linear` interpolates in
+    float64, and rounds once."""
     result = x.astype(np.float64) if mode == "linear" else x
     for axis in resized_axes(x.shape, sizes, scales):
         old = x.shape[axis]

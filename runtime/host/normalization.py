@@ -10,7 +10,8 @@ from tessella.runtime.host.registry import Array, kernel
 
 
 def _standardised(x: Array, axes: Sequence[int], epsilon: float) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) over axes, in float64."""
+    """Return (x - mean) / sqrt(variance + epsilon), with mean and variance over ``axes``, in
+    float64."""
     exact, over = x.astype(np.float64), tuple(axes)
     count = np.float64(np.prod([x.shape[axis] for axis in over]))
     centred = exact - np.sum(exact, axis=over, keepdims=True) / count
@@ -19,7 +20,8 @@ def _standardised(x: Array, axes: Sequence[int], epsilon: float) -> Array:
 
 
 def _channels(values: Array, rank: int) -> Array:
-    """values[C] in float64 as [C, 1, 1, ..], which broadcasts to [N, C, spatial..]."""
+    """Return values[C] in float64 with the shape [C, 1, 1, ..], which broadcasts to [N, C,
+    spatial..]."""
     return values.astype(np.float64).reshape(-1, *[1] * (rank - 2))
 
 
@@ -27,14 +29,16 @@ def _channels(values: Array, rank: int) -> Array:
 def layer_norm(
     x: Array, scale: Array, bias: Array | None = None, *, axis: int, epsilon: float
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `axis` on."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias, with mean and variance over the
+    dimensions from ``axis`` on."""
     result = _standardised(x, range(axis, x.ndim), epsilon) * scale
     return (result if bias is None else result + bias).astype(x.dtype)
 
 
 @kernel("rms_norm")
 def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
-    """x / sqrt(mean(x^2) + epsilon) * scale over the dimensions from `axis` on."""
+    """Return x / sqrt(mean(x^2) + epsilon) * scale, with the mean over the dimensions from ``axis``
+    on."""
     exact, over = x.astype(np.float64), tuple(range(axis, x.ndim))
     count = np.float64(np.prod(x.shape[axis:]))
     square = np.sum(exact**2, axis=over, keepdims=True) / count
@@ -43,8 +47,8 @@ def rms_norm(x: Array, scale: Array, *, axis: int, epsilon: float) -> Array:
 
 @kernel("group_norm")
 def group_norm(x: Array, scale: Array, bias: Array, *, groups: int, epsilon: float) -> Array:
-    """x[N, C, spatial..] standardised over its spatial dimensions and C / groups channels,
-    * scale[C] + bias[C]."""
+    """Return x[N, C, spatial..] standardised over its spatial dimensions and C / groups channels, *
+    scale[C] + bias[C]."""
     batch, channels, *spatial = x.shape
     grouped = x.reshape(batch, groups, channels // groups, *spatial)
     standard = _standardised(grouped, range(2, grouped.ndim), epsilon).reshape(x.shape)
@@ -55,14 +59,15 @@ def group_norm(x: Array, scale: Array, bias: Array, *, groups: int, epsilon: flo
 def batch_norm(
     x: Array, scale: Array, bias: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
-    """(x - mean[C]) / sqrt(variance[C] + epsilon) * scale[C] + bias[C] for x[N, C, ..]."""
+    """Return (x - mean[C]) / sqrt(variance[C] + epsilon) * scale[C] + bias[C] for x[N, C, ..]."""
     s, b, m, v = (_channels(values, x.ndim) for values in (scale, bias, mean, variance))
     return ((x - m) / np.sqrt(v + epsilon) * s + b).astype(x.dtype)
 
 
 @kernel("lrn")
 def lrn(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> Array:
-    """x / (bias + alpha / size * sum)^beta; sum of x^2 from c - (size-1)//2 to c + size//2."""
+    """Return x / (bias + alpha / size * sum)^beta, where sum adds x^2 over the channels from c -
+    (size-1)//2 to c + size//2 (ONNX's LRN)."""
     exact, channels = x.astype(np.float64), x.shape[1]
     sums = np.zeros(exact.shape)
     for offset in range(max(-((size - 1) // 2), -channels), min(size // 2, channels) + 1):

@@ -24,12 +24,13 @@ class _Pool:
     ceil_mode: bool
 
     def padding(self) -> list[tuple[int, int]]:
-        """Padding before and after each spatial dimension."""
+        """Return the padding before and after each spatial dimension."""
         rank = len(self.sizes)
         return list(zip(self.pads[:rank], self.pads[rank:], strict=True))
 
     def extents(self) -> list[int]:
-        """Number of windows in each spatial dimension (ONNX's MaxPool-22, torch's MaxPool2d)."""
+        """Return the number of windows in each spatial dimension (as in ONNX's MaxPool-22 and
+        torch's MaxPool2d)."""
         columns = (self.sizes, self.kernel_shape, self.strides, self.dilations, self.padding())
         result: list[int] = []
         for size, kernel_size, stride, dilation, (before, after) in zip(*columns, strict=True):
@@ -40,14 +41,15 @@ class _Pool:
         return result
 
     def overhang(self) -> list[tuple[int, int]]:
-        """The overhang of the last windows beyond the padding, as widths for np.pad."""
+        """Return the overhang of the last windows beyond the padding, as widths for np.pad."""
         columns = (self.extents(), self.strides, self.kernel_shape, self.dilations)
         reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(*columns, strict=True)]
         padded = [n + sum(widths) for n, widths in zip(self.sizes, self.padding(), strict=True)]
         return [(0, max(0, r - n)) for r, n in zip(reach, padded, strict=True)]
 
     def frame(self, array: Array, border: float) -> Array:
-        """Pad the array by padding and overhang with ``border``."""
+        """Pad an array with the value ``border``, by the padding and the overhang of the
+        windows."""
         widths = [
             (a, b + c) for (a, b), (_, c) in zip(self.padding(), self.overhang(), strict=True)
         ]
@@ -56,7 +58,8 @@ class _Pool:
         )
 
     def windows(self, framed: Array) -> Iterator[Array]:
-        """Yield, for each point of the window, its elements for all window positions."""
+        """Yield, for each point of the window, an array of the elements at that point in all window
+        positions."""
         for _, window in kernel_points(
             self.kernel_shape, self.strides, self.dilations, self.extents()
         ):
@@ -67,7 +70,8 @@ class _Pool:
 def max_pool(
     x: Array, *, kernel_shape: Ints, strides: Ints, pads: Ints, dilations: Ints, ceil_mode: bool
 ) -> Array:
-    """The largest element of each window of x[N, C, spatial..]; NaN if any is."""
+    """Return the largest element of each window of x[N, C, spatial..]; NaN if an element of the
+    window is NaN."""
     pool = _Pool(x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
     result = np.full((*x.shape[:2], *pool.extents()), least(x.dtype))
     for window in pool.windows(pool.frame(x, least(x.dtype))):
@@ -86,7 +90,8 @@ def avg_pool(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Array:
-    """The mean of each window in float64, rounded once; NaN for a window without elements."""
+    """Return the mean of each window in float64, rounded once; NaN for a window without
+    elements."""
     pool = _Pool(x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
     counted = np.pad(np.ones(pool.sizes), pool.padding(), constant_values=count_include_pad)
     total = np.zeros((*x.shape[:2], *pool.extents()))
@@ -98,7 +103,8 @@ def avg_pool(
 
 @kernel("col2im")
 def col2im(x: Array, *, image: Ints, strides: Ints, dilations: Ints, starts: Ints) -> Array:
-    """x[N, C, kernel.., windows..]: a sum for each kernel element."""
+    """Return the image in which each element of x[N, C, kernel.., windows..] is added to the place
+    that it has in its window (ONNX's Col2Im): a strided sum for each kernel element."""
     rank = len(image)
     block, counts = x.shape[2 : 2 + rank], x.shape[2 + rank :]
     columns = zip(image, starts, counts, strides, block, dilations, strict=True)

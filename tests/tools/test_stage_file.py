@@ -388,7 +388,12 @@ FAULTS = {
         "of the place's precision f64",
     ),
     "a layout of no memory order": (TILE, "f32, nchw>", "f32, any>", "is not a memory order"),
-    "a layout of another rank": (TILE, "f32, nchw>", "f32, packed<[0, 1, 2]>>", "is not a memory order"),
+    "a layout of another rank": (
+        TILE,
+        "f32, nchw>",
+        "f32, packed<[0, 1, 2]>>",
+        "is not a memory order",
+    ),
     "a tile.call of another type": (
         VIEW,
         "call @k(%v)",

@@ -34,9 +34,9 @@ def write_array(path: str, array: Array) -> None:
 
 
 def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) -> Array:
-    """Return an array for an input: ``randn``, ``zeros`` or ``ones``.
+    """Return an array of a ``kind`` for an input: ``randn``, ``zeros`` or ``ones``.
 
-    Integers are 0 or 1, which suits masks, and indices into nearly every table.
+    Random integers are 0 or 1, which suits masks, and indices into nearly every table.
     """
     dtype = dtype_named(info.dtype)
     element = element_of(dtype)
@@ -58,7 +58,8 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
 
 def summary(array: Array) -> str:
-    """Return type, shape and range of an array, on one line."""
+    """Return the type, shape, and least, mean and greatest element of an array, as a line of
+    text."""
     text = _kind(array)
     if not array.size:
         return f"{text} empty"

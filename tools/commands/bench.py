@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class RuntimeTimes:
-    """Times of a runtime."""
+    """Times of a model's calls on one runtime, in seconds."""
 
     runtime: str
     threads: int
@@ -92,7 +92,7 @@ class RuntimeTimes:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print."""
+    """Measure the model, and print the times. Returns 0."""
     _check(args)
     rows: list[RuntimeTimes] = []
     profiles: list[Profile] = []
@@ -113,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise OptionError before compiling for what cannot be measured."""
+    """Raise OptionError if the arguments request an impossible measurement, before anything is
+    compiled."""
     if args.repeat < 1:
         raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
     if args.against and Path(args.model).suffix != ".onnx":
@@ -132,7 +133,7 @@ def _check(args: argparse.Namespace) -> None:
 def _opened(
     args: argparse.Namespace, threads: int | None
 ) -> tuple[Model | LoadedModel, Mapping[str, Array]]:
-    """Return the model and its inputs."""
+    """Return the compiled model or the loaded artifact, and arrays for its inputs."""
     if Path(args.model).suffix == ARTIFACT:
         artifact = load(args.model, threads=threads)
         return artifact, feeds_of(artifact.inputs, args)

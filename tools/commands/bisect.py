@@ -109,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_code(wrong: str | None, kernel: WrongKernel | None, passes: int) -> Mapping[str, object]:
-    """Describe native code, if no pass changes the program's results."""
+    """Return the report if no pass changes the results: whether native code changes them, and the
+    first kernel that is wrong alone."""
     same = f"none of {passes} passes to the stage {bisect.LAST!r} changes a result beyond rounding"
     if wrong is None:
         return {"pass": None, "native": None, "text": f"{same}, nor does native code"}
@@ -126,7 +127,8 @@ def _of_code(wrong: str | None, kernel: WrongKernel | None, passes: int) -> Mapp
 
 
 def _of_pass(culprit: Culprit, passes: int, lines: int) -> Mapping[str, object]:
-    """Describe a pass that changes a result."""
+    """Return the report on a pass that changes a result. Its text shows at most ``lines`` lines
+    that the pass changed."""
     step, plugin = culprit.after.step, culprit.after.plugin
     assert step is not None
     changed = [*ir_diff(_text(culprit.before), _text(culprit.after)), *_other_weights(culprit)]
@@ -176,7 +178,8 @@ def _differences(
 
 
 def _tell(state: State, wrong: str | None) -> None:
-    """Print one line of progress for each state that was run."""
+    """Print a line of progress about a state that was run; ``wrong`` is None if its outputs are
+    right."""
     name = "the beginning" if state.step is None else state.step.name
     print(f"after {name}: {'as before' if wrong is None else 'different'}", file=sys.stderr)
 

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or clear."""
+    """Clear the caches if asked to, and show their sizes. Returns 0."""
     root = disk.home()
     if root is None:
         print("there is no cache: TESSELLA_CACHE is off, or there is no home folder")

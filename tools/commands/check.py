@@ -49,7 +49,7 @@ USELESS = (
 
 @dataclass(frozen=True)
 class _Checked:
-    """Findings about a model."""
+    """The findings of `tessella check` about a model."""
 
     issues: Sequence[Unsupported] = ()
     not_checked: str = ""
@@ -57,7 +57,7 @@ class _Checked:
     ops: int | None = None
     """The number of ops; None if kernels could not be picked."""
     coverage: Coverage | None = None
-    """The native share, if kernels could be picked."""
+    """The share of ops that run in native code; None if kernels could not be picked."""
     reference: Sequence[Unsupported] = ()
     """The ops that run in NumPy, and why."""
 
@@ -65,7 +65,7 @@ class _Checked:
         return json.dumps({"supported": not self.issues, **asdict(self)}, indent=2)
 
     def lines(self) -> Iterator[str]:
-        """Yield the text for people."""
+        """Yield the findings as lines of text."""
         if self.issues:
             yield f"{_counted(len(self.issues), 'unsupported thing')}:"
         elif self.ops is None:
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Return 0 if the model is supported, otherwise 1.
 
-    Raises TessellaError for a file that is no model, for shapes that do not match, and for a
+    Raises TessellaError for a file that is not a model, for shapes that do not match, and for a
     damaged artifact.
     """
     if Path(args.model).suffix == ARTIFACT:
@@ -128,7 +128,8 @@ def _checked(args: argparse.Namespace) -> _Checked:
 
 
 def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
-    """The kernels of a program; where it is cut, those of its first part."""
+    """Pick the kernels of a program, and return the findings. If the program has a graph break, the
+    findings are about its first subprogram."""
     later = "" if graph.rest is None else ", ".join(step.title for step in graph.rest.steps)
     stop = max("placed", graph.stage, key=IR_STAGES.index)
     explanation = explain(lower(graph, options, start=graph.stage, stop=stop).stages)

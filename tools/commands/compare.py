@@ -20,7 +20,8 @@ ROUNDING: Mapping[str, float] = {
     "f8E4M3FN": 0.5,
     "f8E5M2": 0.5,
 }
-"""Rounding errors expected of a network's values, relative to the largest, by element."""
+"""The rounding errors to expect in values of a network, relative to the largest value, by element
+type."""
 
 
 def add_tolerance(parser: argparse.ArgumentParser) -> None:

@@ -103,7 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the stage: text, and the weights beside it if the stage can be loaded again."""
+    """Write an artifact, a program for C, or a stage: its text, and the weights beside it if the
+    stage can be loaded again. Returns 0."""
     with deadline.within(args.timeout):
         return _run(args)
 
@@ -166,7 +167,8 @@ def _steps(args: argparse.Namespace, start: str, stop: str) -> Sequence[ModulePa
 
 
 def _emit_c(args: argparse.Namespace, path: Path) -> int:
-    """Write an object and a header."""
+    """Write a program for C: an object, a header and, if requested, a file of weights. Returns
+    0."""
     if path.suffix != ".o":
         raise OptionError(
             "-o names the object for C", where=str(path), expected="a name that ends in .o"
@@ -188,7 +190,8 @@ def _emit_c(args: argparse.Namespace, path: Path) -> int:
 
 
 def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str, tuple[int, ...]]]:
-    """Return the sets of shapes on the command line."""
+    """Return the shapes of all inputs for each program that the command line requests. Raises
+    InputError if a shape is missing."""
     shapes = [shapes_of(source.inputs, each) for each in _sets(args.shape)]
     for info, known in product(source.inputs, shapes):
         if info.name not in known:
@@ -197,7 +200,8 @@ def _made_for(args: argparse.Namespace, source: Source) -> Sequence[Mapping[str,
 
 
 def _ship(args: argparse.Namespace, path: Path) -> int:
-    """Write an artifact."""
+    """Write an artifact to ``path``, with programs for all targets and sizes on the command line.
+    Returns 0."""
     source = opened(args)
     names: Sequence[str | None] = args.target.split(",") if args.target else [None]
     choices = [options_of(args, target=name) for name in names]

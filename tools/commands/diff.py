@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             hint="`tessella bisect` compares it with NumPy",
         )
     check_one_size(args)
-    source = open_source(args.model)  # which says what is missing where the package onnx is
+    source = open_source(args.model)  # this reports a missing package onnx
     from tessella.frontends.onnx import load_model
     from tessella.tools.diff_report import as_json, lines
     from tessella.tools.first_difference import Search

@@ -41,7 +41,7 @@ def openness_of(args: argparse.Namespace) -> Openness:
 
 
 def is_open(args: argparse.Namespace) -> bool:
-    """Whether ``--dim`` gives ranges of sizes."""
+    """Return whether ``--dim`` gives ranges of sizes."""
     return any(low != high for low, high in dims_of(args.dim).values())
 
 
@@ -95,7 +95,8 @@ def open_graph(source: Source, args: argparse.Namespace) -> Graph:
 
 
 def versions(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
-    """Return the ranges of sizes that need a program each to serve all sizes of ``--dim``."""
+    """Return the input shapes, with symbols or numbers, of all programs that serve the sizes of
+    ``--dim``. Raises OptionError if no sizes are within all bounds."""
     infos = [info.name for info in source.inputs]
     made_for = open_sizes(args, source).versions()
     found = [dict(zip(infos, made, strict=True)) for made in made_for]
@@ -105,7 +106,8 @@ def versions(args: argparse.Namespace, source: Source) -> Sequence[Shapes]:
 
 
 def open_sizes(args: argparse.Namespace, source: Source) -> OpenSizes:
-    """Return the symbolic sizes of ``--dim``."""
+    """Return the dynamic dimensions of a source, which are symbolic within the bounds of ``--dim``.
+    Raises OptionError if ``--dim`` is missing for a dimension, or if ``--shape`` is given, too."""
     if args.shape:
         raise OptionError("--dim says what all programs are made for: give no --shape")
     bounds = dims_of(args.dim)

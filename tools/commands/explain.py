@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the explanation; no code is generated."""
+    """Print the explanation of the model; no code is generated. Returns 0."""
     if Path(args.model).suffix == ARTIFACT:
         return _shipped(args)
     graph = open_graph(opened(args), args)
@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shipped(args: argparse.Namespace) -> int:
-    """Print an artifact's explanations, which hold what was known when it was compiled."""
+    """Print the explanations in an artifact, which contain the facts known when it was compiled.
+    Returns 0."""
     programs = loaded.explain(args.model)
     if args.json:
         print(json.dumps({title: json.loads(each.json()) for title, each in programs}, indent=2))

@@ -31,7 +31,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str, Array]:
-    """Return the arrays by input name. Raises InputError for a missing shape."""
+    """Return an array for each input by name, as ``--input`` and ``--shape`` specify them. Raises
+    InputError for a missing shape."""
     given = assignments("--input", args.input, [info.name for info in inputs])
     shapes = known_shapes(inputs, args)
     told = assignments("--shape", args.shape, [*given, *shapes])
@@ -49,7 +50,8 @@ def feeds_of(inputs: Sequence[ValueInfo], args: argparse.Namespace) -> dict[str,
 
 
 def _check_shape(name: str, array: Array, told: str | None) -> None:
-    """Raise OptionError if ``--shape`` is given too, and differs."""
+    """Raise OptionError if ``told``, the shape that ``--shape`` gives for an input, is not that of
+    the input's array."""
     if told is not None and parse_shape(told) != array.shape:
         raise OptionError(
             f"--shape {name} does not fit --input {name}",

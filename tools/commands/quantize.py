@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the model, and print the report."""
+    """Write the quantised model, and print the report. Returns 0."""
     if stage_of(args.model) is not None:
         raise OptionError(
             "a stage is not an ONNX model", where=args.model, expected="an .onnx file"
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             "ranges of activations come from samples",
             expected="--calibrate DATA.npz, or --dynamic",
         )
-    source = open_source(args.model)  # imported here: it reports a missing package onnx
+    source = open_source(args.model)  # opened before the imports: reports a missing package onnx
     from tessella.tools.quantize import quantize
     from tessella.tools.quantize.samples import read_samples
 

@@ -76,16 +76,16 @@ _NOT_RUN = (126, 127)
 """Exit codes of sh for a missing command, and for one that cannot be run."""
 
 _SHOWN = 200
-"""Characters of the command's output that are shown."""
+"""The most characters of the command's output that an error shows."""
 
 
 class TimeOverError(Exception):
-    """The reduction has exceeded its time."""
+    """The error that the reduction has exceeded its time."""
 
 
 @dataclass
 class Check:
-    """Runs the command."""
+    """The check of candidates, which runs the user's command on a model."""
 
     command: str
     match: re.Pattern[str] | None
@@ -97,7 +97,8 @@ class Check:
     """The output of the last run."""
 
     def run(self, path: Path) -> bool:
-        """Return whether the command fails as in the first run, which sets the exit code."""
+        """Run the command on the model at ``path``. Returns whether it fails with the exit code of
+        the first run, and its output matches."""
         self.runs += 1
         code, self.output = _run(self._line(path), self.timeout)
         if self.code is None:
@@ -114,14 +115,14 @@ class Check:
 
 
 def _run(line: str, timeout: float) -> tuple[int | None, str]:
-    """Return the exit code (None after a timeout) and the output."""
+    """Run a shell command. Returns the exit code (None after a timeout) and the output."""
     process = subprocess.Popen(
         line,
         shell=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # all processes that the command starts end with it
+        start_new_session=True,  # for killing all processes of the command
     )
     try:
         output, _ = process.communicate(timeout=timeout)
@@ -138,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     """Return 0 if the model got smaller, otherwise 1."""
     if stage_of(args.model) is not None:
         raise OptionError("only ONNX models are reduced", where=args.model)
-    source = open_source(args.model)  # imported here: it reports a missing package onnx
+    source = open_source(args.model)  # opened before the imports: reports a missing package onnx
     from tessella.frontends.onnx import load_model
     from tessella.tools.reduce import fixed, size_of
 
@@ -166,7 +167,8 @@ def run(args: argparse.Namespace) -> int:
 def _reduced(
     model: onnx.ModelProto, check: Check, folder: Path, output: Path, end: float
 ) -> tuple[onnx.ModelProto, bool]:
-    """Return the smallest model found, and whether time ran out."""
+    """Reduce a model while the check fails on it. Returns the smallest model found, and whether
+    time ran out. Each smaller model is written to ``output``."""
     from tessella.tools.reduce import Reducer, size_of
 
     path = folder / "candidate.onnx"

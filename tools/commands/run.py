@@ -150,7 +150,8 @@ def _outputs(
 def _interpreted(
     source: Source, feeds: Mapping[str, Array], args: argparse.Namespace, progress: Progress
 ) -> tuple[Sequence[Array], Mapping[str, float]]:
-    """Interpret a stage in NumPy; return the results and the seconds to get there."""
+    """Lower the source to the stage of ``--interpret``, and interpret it in NumPy. Returns the
+    outputs, and the seconds of the passes."""
     check_one_size(args)
     graph, taken = specialised(source, feeds)
     whole(graph)
@@ -161,7 +162,7 @@ def _interpreted(
 
 
 def _files(option: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the files of an option by output name."""
+    """Return the files that ``option`` names, by output name. Raises OptionError."""
     given = assignments(option, texts, names)
     for name, value in given.items():
         if not value.startswith("@"):

@@ -148,7 +148,8 @@ def print_times(timings: Mapping[str, float]) -> None:
 
 
 def given_options(args: argparse.Namespace, target: str | None = None) -> CompileOptions:
-    """Return the options on the command line, for one of several targets. Raises OptionError."""
+    """Return the options of a compilation on the command line; ``target`` replaces the target
+    there. Raises OptionError."""
     rare = {each.name: getattr(args, each.name) for each in fields(Options)}
     return CompileOptions(
         places=args.places,
@@ -192,8 +193,8 @@ def assignments(option: str, texts: Iterable[str], known: Sequence[str]) -> dict
 def shapes_of(
     inputs: Sequence[ValueInfo], options: Iterable[str], sizes: Mapping[str, int] | None = None
 ) -> dict[str, Shape]:
-    """Return the known shapes of inputs: from ``--shape``, or from the model with these sizes of
-    dynamic dimensions."""
+    """Return the known shapes of inputs: from ``--shape``, or from the model, where ``sizes`` gives
+    sizes of dynamic dimensions."""
     given = assignments("--shape", options, [info.name for info in inputs])
     shapes = {name: parse_shape(text) for name, text in given.items()}
     for info in inputs:
@@ -238,7 +239,8 @@ def _values_of(inputs: Sequence[ValueInfo], options: Iterable[str]) -> dict[str,
 
 
 def _parse_value(info: ValueInfo, text: str) -> Array:
-    """Return the array of an .npy file, or of as many numbers as the input has elements."""
+    """Return the value of an input that ``--value`` gives: the array of an .npy file, or numbers
+    separated by commas. Raises OptionError if they do not fit the input."""
     if text.startswith("@"):
         return read_array(text[1:])
     dtype = dtype_named(info.dtype)
@@ -255,7 +257,7 @@ def _parse_value(info: ValueInfo, text: str) -> Array:
 
 
 def check_stage_ahead(present: str, stage: str) -> None:
-    """Raise OptionError for a stage earlier than the program's."""
+    """Raise OptionError if ``stage`` is earlier than ``present``, the stage of the program."""
     if STAGES.index(stage) < STAGES.index(present):
         raise OptionError(
             f"the model is past the stage {stage!r} already", found=f"stage {present!r}"

@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print this machine and the table."""
+    """Print facts about this machine, measured first if requested, and a table of all targets.
+    Returns 0."""
     if args.measure:
         native = targets.native()
         calibrate.store(native, calibrate.measure(native, _report))

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, and show where estimates differ from times."""
+    """Measure the kernels of the model, and print their times beside the estimates. Returns 0."""
     if args.model is None and not args.merge:
         raise OptionError("there is nothing to do", expected="a MODEL, or --merge FILE")
     check_one_size(args)
@@ -100,7 +100,8 @@ def _merge(path: str, others: Sequence[str]) -> None:
 
 
 def table(made: Sequence[Measurement]) -> list[str]:
-    """Return estimated and measured times; the ratio is measured over estimated."""
+    """Return a table of estimated and measured times as lines; the ratio is measured over
+    estimated."""
     rows = [
         (
             *(m.node, m.kernel, m.place, duration(m.estimated), duration(m.seconds)),

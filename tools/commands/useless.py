@@ -14,21 +14,22 @@ from tessella.support.errors import OptionError
 
 @dataclass(frozen=True)
 class Useless:
-    """Options that would be ignored."""
+    """A rule: options that have no effect under a condition on the arguments."""
 
     options: Sequence[str]
-    """Their names in the namespace of arguments."""
+    """The names of the options in the namespace of arguments."""
     when: Callable[[argparse.Namespace], bool]
-    """Whether these arguments make them ineffective."""
+    """A function that returns whether the arguments make the options ineffective."""
     what: str
-    """Why they are ignored."""
+    """The reason why the options have no effect, as an error message."""
     hint: str
 
 
 def check_used(
     command: argparse.ArgumentParser, args: argparse.Namespace, rules: Sequence[Useless]
 ) -> None:
-    """Raise OptionError for an option that would be ignored."""
+    """Raise OptionError if the command line gives an option that has no effect by one of the
+    rules."""
     for rule in rules:
         given = [n for n in rule.options if getattr(args, n, None) != command.get_default(n)]
         if given and rule.when(args):
@@ -61,7 +62,7 @@ MEASURED = Useless(
     "kernels are not measured",
     "add --pick measure",
 )
-"""Options without effect, of all commands that compile."""
+"""The rule of all commands that compile: ``--budget`` has no effect if kernels are not measured."""
 
 SAME_CODE = Useless(
     ("threads",),
@@ -69,4 +70,4 @@ SAME_CODE = Useless(
     "the code is the same for any number of threads",
     "give --threads to `tessella run` or `bench`, or threads=N to tessella.load",
 )
-"""Options without effect, of commands that run nothing."""
+"""The rule of commands that run no model: ``--threads`` has no effect."""

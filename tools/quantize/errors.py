@@ -25,8 +25,8 @@ MOST = 4
 
 
 class Comparison:
-    """Compares quantised models with their float32 model, on the leading samples of equal
-    shapes."""
+    """The comparison of quantised models with their float32 model, on the first samples with the
+    shapes of the first one."""
 
     def __init__(self, wide: OnnxGraph, samples: Sequence[Sample], options: CheckedOptions) -> None:
         self._wide = wide
@@ -42,7 +42,7 @@ class Comparison:
         return len(self._samples)
 
     def output_error(self, narrow: onnx.ModelProto) -> float:
-        """Return the largest error of an output."""
+        """Return the largest error of an output of the quantised model ``narrow``."""
         graph = OnnxGraph(narrow)
         found = _all_values(graph, graph.outputs, self._samples, self._options)
         pairs = {name: (name, name) for name in graph.outputs}
@@ -72,7 +72,8 @@ class Comparison:
         return _errors(pairs, found, known)
 
     def _known(self) -> list[Arrays]:
-        """The float32 values of nodes, for each sample."""
+        """Return the float32 values that the nodes of the float32 model compute, for each
+        sample."""
         if self._values is None:
             first = [node.makes[0] for node in self._wide.nodes if node.makes]
             found = _all_values(self._wide, first, self._samples, self._options)
@@ -80,8 +81,8 @@ class Comparison:
         return self._values
 
     def _pairs(self, narrow: OnnxGraph) -> Mapping[str, tuple[str, str]]:
-        """Return, by node, its value in the quantised model before requantisation, and its float32
-        value."""
+        """Return, by node, the names of two values: the node's value in the quantised model before
+        requantisation, and its value in the float32 model."""
         own = {node.name: node.makes[0] for node in narrow.nodes if node.makes}
         names = {node.name for node in self._wide.nodes}
         pairs: dict[str, tuple[str, str]] = {}
@@ -92,7 +93,7 @@ class Comparison:
             if node.name in own:
                 pairs[node.name] = own[node.name], value
             elif value in narrow.maker and narrow.node_of(value).name not in names:
-                pairs[node.name] = value, value  # several nodes compute it, on integers
+                pairs[node.name] = value, value  # several nodes compute the value, on integers
         return pairs
 
 
@@ -107,7 +108,7 @@ def _floats(values: Arrays) -> Arrays:
 def _all_values(
     graph: OnnxGraph, names: Sequence[str], samples: Sequence[Sample], options: CheckedOptions
 ) -> list[Arrays]:
-    """Return these values and the outputs of a model, for each sample."""
+    """Return the values ``names`` and the outputs of a model, by name, for each sample."""
     model = Model(open_source(graph.with_outputs(names)), options)
     outputs = [info.name for info in model.outputs]
     return [dict(zip(outputs, model.run(None, sample), strict=True)) for sample in samples]
@@ -116,9 +117,9 @@ def _all_values(
 def _with_given_values(
     graph: OnnxGraph, values: Arrays, outputs: Sequence[str]
 ) -> tuple[onnx.ModelProto, Mapping[str, str]]:
-    """Return the model with these values replaced by inputs, and with these outputs.
+    """Return the model with inputs instead of ``values``, and with ``outputs`` as its outputs.
 
-    Also returns the names of the inputs by those of the values.
+    Also returns the name of each new input, by the name of the value that it replaces.
     """
     cut = onnx.ModelProto()
     cut.CopyFrom(graph.model)
@@ -141,7 +142,8 @@ def _f32(name: str, array: Array) -> onnx.ValueInfoProto:
 def _errors(
     pairs: Mapping[str, tuple[str, str]], found: Sequence[Arrays], expected: Sequence[Arrays]
 ) -> Mapping[str, float]:
-    """Return errors of pairs: the name of a computed value, and of its expected value."""
+    """Return the error of each pair over all samples. A pair has the names of a computed value,
+    which is in ``found``, and of its expected value, which is in ``expected``."""
     differences: dict[str, float] = defaultdict(float)
     sizes: dict[str, float] = defaultdict(float)
     for ours, theirs in zip(found, expected, strict=True):
@@ -154,7 +156,8 @@ def _errors(
 def _squares(
     pairs: Mapping[str, tuple[str, str]], found: Arrays, expected: Arrays
 ) -> Iterator[tuple[str, float, float]]:
-    """Return the squared norm of each pair's difference, and of its expected value."""
+    """Yield the name of each pair, the squared norm of its difference, and that of its expected
+    value."""
     for name, (ours, theirs) in pairs.items():
         wanted = np.asarray(expected[theirs], np.float64)
         difference = np.asarray(found[ours], np.float64) - wanted

@@ -1,4 +1,4 @@
-"""Models as a quantiser wants them.
+"""Preparation of float32 models for a quantiser.
 
     Conv, BatchNormalization -> Conv
     Sum(a, b)                -> Add(a, b)
@@ -32,7 +32,8 @@ _QUANTIZED = {
 
 
 def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return an equivalent float32 model. Raises TessellaError if there is none."""
+    """Return an equivalent float32 model in the form that a quantiser requires. Raises
+    TessellaError if the model is quantised already, or cannot be converted."""
     _check_wide(model)
     folded = _folded(_with_sums_as_adds(_upgraded(_with_constants(model))))
     _drop_unused_domains(folded)
@@ -52,7 +53,7 @@ def _check_wide(model: onnx.ModelProto) -> None:
 
 
 def _with_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Turn weights into constants, which old models list as inputs."""
+    """Return the model with weights that are constants: old models list weights as inputs, too."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -100,13 +101,13 @@ def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
             peer.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # it raises many types without a common base
+        except Exception as error:  # ONNX Runtime raises types without a common base
             raise ExecutionError(f"ONNX Runtime cannot load the model: {error}") from error
         return onnx.ModelProto.FromString(path.read_bytes())
 
 
 def _drop_unused_domains(model: onnx.ModelProto) -> None:
-    """Remove unused domains: ONNX Runtime lists all that it knows."""
+    """Remove the operator domains that no node uses: ONNX Runtime lists all that it knows."""
     used = {"", *(node.domain for node in model.graph.node)}
     kept = [opset for opset in model.opset_import if opset.domain in used]
     del model.opset_import[:]

@@ -35,13 +35,14 @@ class Quantized:
     model: onnx.ModelProto
     """The model with 8 bits."""
     wide: onnx.ModelProto
-    """Its float32 model after simplification: batch norms are folded, and nodes are named."""
+    """The float32 model after simplification: batch norms are folded, and nodes are named."""
     left_wide: tuple[str, ...]
     """The nodes left in float32: excluded ones, and those that ``error_budget`` required."""
     samples: tuple[Sample, ...]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the ONNX file. Raises OptionError if that is not possible."""
+        """Write the quantised model to an ONNX file. Raises OptionError if the file cannot be
+        written."""
         try:
             Path(path).write_bytes(self.model.SerializeToString())
         except OSError as error:
@@ -190,8 +191,8 @@ def _check_excluded(names: Sequence[str], graph: OnnxGraph) -> None:
 
 
 def narrow_nodes(wide: OnnxGraph, narrow: OnnxGraph) -> list[str]:
-    """Return the nodes that compute with 8 bits: they read quantised values, or other nodes replace
-    them."""
+    """Return the names of the nodes that the quantised model computes with 8 bits: they read
+    quantised values, or other nodes replace them."""
     found = {node.name: node for node in narrow.nodes}
     return [
         node.name
@@ -213,11 +214,11 @@ def _within(
     left: Sequence[str],
     graph: OnnxGraph,
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Return the model with as few of the worst nodes in float32 as the budget requires, and these
-    nodes.
+    """Return the quantised model with as few of the worst nodes in float32 as the budget requires,
+    and the names of all nodes in float32.
 
-    Bisection: the error falls, at least roughly, as more nodes stay in float32. The returned model
-    is one that was measured.
+    The number of nodes is found by bisection: the error falls, at least roughly, as more nodes stay
+    in float32. The returned model is one that was measured.
     """
     if comparison.output_error(narrow) <= budget:
         return narrow, list(left)
@@ -236,7 +237,8 @@ def _within(
 
 
 def _with_makers(names: Sequence[str], graph: OnnxGraph) -> list[str]:
-    """Add the producers of the nodes' operands, which would otherwise be rounded to 8 bits."""
+    """Return the names of nodes, followed by the names of the producers of their operands, which
+    would otherwise be rounded to 8 bits."""
     nodes = {node.name: node for node in graph.nodes}
     found = dict.fromkeys(names)
     for name in names:

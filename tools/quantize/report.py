@@ -12,7 +12,7 @@ from tessella.support.columns import aligned
 
 _COLUMNS = ("node", "op", "runs in", "own error", "error", "f32 us", "narrow us", "ratio")
 _LEFT = 3
-"""Columns of text, which are aligned to the left."""
+"""The number of leading columns that contain text, and are aligned to the left."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,26 @@ class NodeReport:
     precision: str
     """``int8`` or ``f32``."""
     own_error: float | None
-    """The error of its value if its operands are exact."""
+    """The error of the node's value if its operands are those of the float32 model."""
     error: float | None
-    """The error of its value in the quantised model."""
+    """The error of the node's value in the quantised model."""
     wide: float | None
     """Seconds in float32 of the kernels that begin with this node; None if another node's kernel
     includes it."""
     narrow: float | None
-    """The same in the quantised model, conversions of operands and results included."""
+    """Seconds of the node's kernels in the quantised model, conversions of operands and results
+    included."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """All nodes, and the whole model.
+    """The effect of quantisation on all nodes, and on the whole model.
 
     An error is the norm of the difference over the norm of the float32 value.
     """
 
     rows: tuple[NodeReport, ...]
-    """In model order."""
+    """The nodes in model order."""
     error: float
     """The largest error of an output."""
     wide: float
@@ -53,7 +54,7 @@ class Report:
     """Seconds of the quantised model's kernels that belong to no row."""
     threads: int
     samples: int
-    """The samples that errors were measured on."""
+    """The number of samples that errors were measured on."""
 
     def to_json(self) -> str:
         """Return the report as JSON; times are in seconds."""
@@ -92,7 +93,8 @@ def _shown(value: float | None, form: str, scale: float = 1) -> str:
 
 
 def seconds_by_node(profile: Profile, names: Sequence[str]) -> tuple[Mapping[str, float], float]:
-    """Return the seconds of kernels by their first node, and of all other kernels.
+    """Return the seconds of kernels by the first of the nodes ``names`` that they compute, and the
+    seconds of all other kernels.
 
     The names of quantised nodes begin with the name of the node they replace.
     """
@@ -111,7 +113,8 @@ def seconds_by_node(profile: Profile, names: Sequence[str]) -> tuple[Mapping[str
 
 
 def _owners(nodes: Sequence[str], names: set[str], longest_first: Sequence[str]) -> Iterator[str]:
-    """Yield the known nodes that a kernel computes, exact names first."""
+    """Yield those of ``names`` that a kernel with these ``nodes`` computes: exact names first, then
+    names with which a node's name begins."""
     yield from (node for node in nodes if node in names)
     for node in nodes:
         yield from (name for name in longest_first if node.startswith(name))

@@ -48,7 +48,8 @@ def _checked(
 
 
 def _check_names(names: Sequence[str], inputs: Sequence[ValueInfo], where: str) -> None:
-    """Raise InputError unless these are the names of the inputs."""
+    """Raise InputError unless ``names``, those of a sample's arrays, are the names of the
+    inputs."""
     known = [info.name for info in inputs]
     unknown = [name for name in names if name not in known]
     if unknown:

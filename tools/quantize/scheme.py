@@ -23,12 +23,13 @@ _DYNAMIC = ("MatMul", "Conv", "Gather")
 
 @dataclass(frozen=True)
 class Scheme:
-    """Elements and scales. Weights are signed, with zero points of 0."""
+    """The element types and scales of a quantised model. Weights are signed, with zero points
+    of 0."""
 
     per_channel: bool = True
     """Whether each channel of a weight has its own scale."""
     activations: str = "u8"
-    """One of ``ACTIVATIONS``."""
+    """The element type of activations, one of ``ACTIVATIONS``."""
     dynamic: bool = False
     """Whether activation ranges are computed in each run instead of by calibration."""
 
@@ -74,7 +75,7 @@ class Quantizer:
             with _quiet():
                 quantize(sorted(wide))
             return onnx.ModelProto.FromString(self._narrow.read_bytes())
-        except Exception as error:  # it raises errors of any type
+        except Exception as error:  # the quantiser raises errors of any type
             raise ExecutionError(
                 f"ONNX Runtime's quantiser fails: {type(error).__name__}: {error}",
                 hint="exclude the node that it names, if it names one",
@@ -112,7 +113,7 @@ class _SampleReader:
         self._left: Iterator[Sample] = iter(samples)
 
     def get_next(self) -> Sample | None:
-        """Return the next sample."""
+        """Return the next sample; None after the last one."""
         return next(self._left, None)
 
 

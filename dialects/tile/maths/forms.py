@@ -1,7 +1,7 @@
 """Affine forms with rational coefficients over named indices: the index expressions of Tile.
 
-The constant may be a size that depends on symbols. Where a form would need to know it, or a part of
-it, UndecidedSizeError is raised.
+The constant of a form may be a size that depends on symbols. UndecidedSizeError is raised if an
+operation needs the value of that size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZERO = Fraction(0)
 
 
 def constant(value: Number | Size) -> Constant:
-    """A number or a size as the constant of a form."""
+    """Return a number or a size as the constant of a form."""
     return value if isinstance(value, Expr) else Fraction(value)
 
 
@@ -48,7 +48,8 @@ def _scaled(size: Expr, factor: Fraction) -> Constant:
 
 
 def _whole(a: Constant) -> Size:
-    """An integer that is added to a size."""
+    """Return a constant that is added to a symbolic size. Raises UndecidedSizeError for a
+    fraction."""
     if isinstance(a, Expr):
         return a
     if a.denominator != 1:
@@ -58,32 +59,32 @@ def _whole(a: Constant) -> Size:
 
 @dataclass(frozen=True)
 class Affine:
-    """``sum(coefficient * index) + constant``.
+    """An affine form with rational coefficients: ``sum(coefficient * index) + constant``.
 
     Terms keep their order, as in a `Linear`: ``x + i`` and ``i + x`` are not equal.
     """
 
     terms: tuple[tuple[str, Fraction], ...] = ()
-    """Each index occurs once, with a nonzero coefficient."""
+    """The indices with their coefficients. Each index occurs once, with a nonzero coefficient."""
     constant: Constant = _ZERO
 
     @staticmethod
     def of(name: str, coefficient: Number = 1) -> Affine:
-        """The form of a single index."""
+        """Return the form ``coefficient * index`` of a single index."""
         return Affine(((name, Fraction(coefficient)),)) if coefficient else Affine()
 
     @staticmethod
     def number(value: Number | Size) -> Affine:
-        """The form of a constant."""
+        """Return the form that is the constant ``value``."""
         return Affine((), constant(value))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The indices that occur."""
+        """The names of the indices that occur in the form."""
         return tuple(name for name, _ in self.terms)
 
     def coefficient(self, name: str) -> Fraction:
-        """The coefficient of an index; 0 if it does not occur."""
+        """Return the coefficient of an index; 0 if the index does not occur."""
         return next((c for n, c in self.terms if n == name), _ZERO)
 
     def __add__(self, other: Affine | Number | Size) -> Affine:
@@ -123,7 +124,7 @@ class Affine:
         return self * Fraction(1, scale)
 
     def substitute(self, forms: Mapping[str, Affine]) -> Affine:
-        """The form with some indices replaced by forms."""
+        """Return the form with some indices replaced by forms."""
         result = Affine((), self.constant)
         for name, c in self.terms:
             result += forms[name] * c if name in forms else Affine.of(name, c)
@@ -131,13 +132,13 @@ class Affine:
 
     @property
     def integral(self) -> bool:
-        """Whether all coefficients are integers. The form is then an integer at all integer
-        points."""
+        """Whether all coefficients and the constant are integers. The form is then an integer at
+        all integer points."""
         whole = isinstance(self.constant, Expr) or self.constant.denominator == 1
         return whole and all(c.denominator == 1 for _, c in self.terms)
 
     def linear(self) -> Linear:
-        """The same form as a `Linear`, if it is integral."""
+        """Return the same form as a `Linear`. Raises InternalError if it is not integral."""
         if not self.integral:
             raise InternalError(f"{self} is not integral")
         terms = tuple((name, c.numerator) for name, c in self.terms)
@@ -155,7 +156,8 @@ class Affine:
 
 
 def _monomial(name: str, c: Fraction) -> str:
-    """``x``, ``2*x``, ``x/2``, ``3*x/2``."""
+    """Return the text of an index times a positive coefficient: ``x``, ``2*x``, ``x/2``,
+    ``3*x/2``."""
     factor = "" if c.numerator == 1 else f"{c.numerator}*"
     divisor = "" if c.denominator == 1 else f"/{c.denominator}"
     return factor + name + divisor

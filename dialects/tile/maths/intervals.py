@@ -1,5 +1,5 @@
-"""Constraints on integer variables: merging of parallel ones, and the bounds that all of them
-imply."""
+"""Constraints on integer variables: merging of parallel constraints, and the bounds that all
+constraints imply together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tessella.support.decisions import decided_max, decided_min, known
 from tessella.support.sizes import Size, symbols_of
 
 Constraint = tuple[Linear, Size]
-"""``0 <= form < extent``."""
+"""A pair (form, extent) for the constraint ``0 <= form < extent``."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """``low <= form <= high`` for a form of coprime coefficients, without a constant."""
+    """A constraint ``low <= form <= high`` on a form with coprime coefficients and without a
+    constant."""
 
     form: Linear
     low: Size
@@ -32,8 +33,8 @@ class Interval:
         return self.form - self.low, self.high - self.low + 1
 
     def intersect(self, other: Interval) -> Interval | None:
-        """The intersection with an interval of the same form or its negative; None if it is
-        empty."""
+        """Return the intersection with an interval of the same form or of its negative; None if it
+        is empty."""
         low, high = other.low, other.high
         name, c = self.form.terms[0]
         if other.form.coefficient(name) != c:
@@ -43,10 +44,11 @@ class Interval:
 
 
 def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
-    """The constraints with parallel ones merged, in the direction of the first.
+    """Return the constraints as intervals, with parallel constraints merged into one interval, in
+    the direction of the first.
 
-    Constraints that always hold are dropped. None if one never holds, or parallel ones exclude each
-    other.
+    Constraints on constants are dropped if they hold. None if a constraint never holds, or if
+    parallel constraints exclude each other.
     """
     merged: dict[frozenset[tuple[str, int]], Interval] = {}
     for form, extent in constraints:
@@ -65,7 +67,10 @@ def merge(constraints: Iterable[Constraint]) -> tuple[Interval, ...] | None:
 
 def _interval(form: Linear, extent: Size) -> Interval:
     """Return a constraint as an interval of its form divided by the greatest common divisor of the
-    coefficients. The bounds are rounded inwards, as the quotient is an integer."""
+    coefficients.
+
+    The bounds are rounded inwards, as the divided form is an integer.
+    """
     divisor = gcd(*(c for _, c in form.terms))
     low = -(form.constant // divisor)
     high = (extent - 1 - form.constant) // divisor
@@ -73,17 +78,18 @@ def _interval(form: Linear, extent: Size) -> Interval:
 
 
 def _direction(form: Linear) -> frozenset[tuple[str, int]]:
-    """A key that is the same for a form and its negative."""
+    """Return a key of a form that is the same for its negative."""
     _, first = min(form.terms)
     return frozenset((n, c if first > 0 else -c) for n, c in form.terms)
 
 
 def bounds(constraints: Iterable[Constraint]) -> dict[str, tuple[Size, Size]] | None:
-    """Return the least and the greatest value of each variable at the integer points of the
-    constraints. If these depend on symbols, the result is a lower and an upper bound.
+    """Return the least and the greatest value of each variable at the integer points at which all
+    constraints hold; None if there are no points. If the constraints depend on symbols, the
+    result is a lower and an upper bound.
 
-    None if there are no such points. Raises `ResourceError` if the search takes too long, and
-    `UndecidedSizeError` if a decision depends on the values of symbols.
+    Raises `ResourceError` if the search takes too long, and `UndecidedSizeError` if a decision
+    depends on the values of symbols.
     """
     intervals = merge(constraints)
     if intervals is None:
@@ -122,7 +128,8 @@ def _known(bound: Bound) -> int | None:
 def _propagated(
     names: Sequence[str], intervals: Sequence[Interval]
 ) -> Sequence[tuple[Size, Size]] | None:
-    """The ranges that each form alone implies."""
+    """Return the ranges of the variables that follow from one form at a time, by propagation of
+    bounds; None if they are empty. Raises UndecidedSizeError if a variable has no bound."""
     sides, forms = _columns(names, intervals)
     low: list[Bound] = [*(least for least, _ in sides), *(least for _, least, _ in forms)]
     high: list[Bound] = [*(most for _, most in sides), *(most for _, _, most in forms)]
@@ -139,7 +146,7 @@ def _propagated(
 
 
 def _independent(intervals: Sequence[Interval]) -> list[list[Interval]]:
-    """The intervals in groups that share no variables."""
+    """Return the intervals in groups. Different groups do not share variables."""
     groups: list[tuple[set[str], list[Interval]]] = []
     for interval in intervals:
         names = {name for name, _ in interval.form.terms}
@@ -156,13 +163,14 @@ def _independent(intervals: Sequence[Interval]) -> list[list[Interval]]:
 
 
 Form = tuple[list[int], Size, Size]
-"""The coefficients of a form by variable, its least and its greatest value."""
+"""The coefficients of a form, one for each variable, and its least and its greatest value."""
 
 
 def _columns(
     names: Sequence[str], intervals: Sequence[Interval]
 ) -> tuple[list[tuple[Bound, Bound]], list[Form]]:
-    """The bounds of each variable alone, and the forms of several."""
+    """Return the bounds of each variable from intervals of a single variable, and the forms of the
+    intervals of several variables."""
     sides: dict[str, tuple[Bound, Bound]] = dict.fromkeys(names, (None, None))
     forms: list[Form] = []
     for x in intervals:

@@ -1,10 +1,10 @@
-"""The integer points at which rational forms are integers, as a lattice.
+"""The lattice of the integer points at which rational forms are integers.
 
-The forms span a lattice; the points are its dual. A Hermite basis of it is triangular, and so is
-the dual basis: each coordinate of a point is a number of its own plus contributions of the later
-coordinates. They contribute only their remainders. Coordinates therefore split into digits, and
-only the low digits contribute. See H. Cohen, A Course in Computational Algebraic Number Theory
-(1993), 2.4, and PlaidML 0.7's `defract`.
+The forms span a lattice, and the points are the dual lattice. The Hermite basis of the first
+lattice is triangular, and the dual basis is triangular too: each coordinate of a point is a number
+of its own plus contributions of the later coordinates. A later coordinate contributes only by its
+remainder, so it is split into digits, and only its low digits contribute. See H. Cohen, A Course in
+Computational Algebraic Number Theory (1993), 2.4, and PlaidML 0.7's `defract`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ Matrix = list[list[int]]
 
 @dataclass(frozen=True)
 class Digit:
-    """A number that moves a point. Points are sums of ``digit * step``, and the sum is unique."""
+    """A digit: an integer variable times a vector ``step``. Each point of the lattice is the sum of
+    ``digit * step`` over all digits, for exactly one value of each digit."""
 
     coordinate: int
-    """The last coordinate that it moves."""
+    """The number of the last coordinate that the digit changes."""
     step: tuple[int, ...]
     extent: int | None
-    """The digit is in ``0 <= digit < extent``; None if it may be any integer."""
+    """The number of values of the digit, ``0 <= digit < extent``; None if it may be any integer."""
 
 
 def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
-    """The Hermite normal form of the lattice of the rows and ``modulus * Z^width``.
+    """Return the Hermite normal form of the lattice that ``rows`` and ``modulus * Z^width`` span.
 
-    It is upper triangular with a positive diagonal. Entries above the diagonal are reduced modulo
-    it. Numbers stay below the modulus.
+    It is upper triangular with a positive diagonal. Entries above a diagonal entry are reduced
+    modulo that entry. Numbers stay below ``modulus`` during the computation.
     """
     pending = [[x % modulus for x in row] for row in rows]
     basis: Matrix = []
@@ -52,9 +53,10 @@ def hermite(rows: Sequence[Sequence[int]], modulus: int, width: int) -> Matrix:
 def _combine(
     pivot: list[int], row: list[int], column: int, modulus: int
 ) -> tuple[list[int], list[int]]:
-    """Euclid's algorithm on two rows: their entries become the gcd in the first, 0 in the second.
+    """Apply Euclid's algorithm to two rows, and return them: their entries in ``column`` become the
+    greatest common divisor and 0.
 
-    Entries after the column are reduced modulo the modulus, as the lattice contains its multiples.
+    Entries after the column are reduced modulo ``modulus``, as the lattice contains its multiples.
     """
     while row[column]:
         _subtract(pivot, row, pivot[column] // row[column])
@@ -69,10 +71,11 @@ def _subtract(row: list[int], other: Sequence[int], factor: int) -> None:
 
 
 def dual(basis: Matrix, modulus: int) -> Matrix:
-    """The points whose products with all rows of an upper triangular basis are multiples of the
-    modulus: a basis in columns, also upper triangular and reduced as by `hermite`.
+    """Return a basis of the points for which the product with each row of an upper triangular
+    ``basis`` is a multiple of ``modulus``.
 
-    The basis must span all multiples of the modulus.
+    The result lists the basis as columns, which are also upper triangular, and reduced as by
+    `hermite`. ``basis`` must span all multiples of the modulus.
     """
     width = len(basis)
     columns: Matrix = []
@@ -88,13 +91,15 @@ def dual(basis: Matrix, modulus: int) -> Matrix:
 
 
 def _reduce(column: list[int], columns: Matrix, below: int) -> None:
-    """Reduce the first entries of a column modulo the diagonal."""
+    """Reduce the first ``below`` entries of a column modulo the diagonal entries of ``columns``, in
+    place."""
     for i in range(below - 1, -1, -1):
         _subtract(column, columns[i], column[i] // columns[i][i])
 
 
 def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
-    """All points of ``Z^width`` at which the rows are integers, as sums over independent digits.
+    """Return digits that enumerate all points of ``Z^width`` at which the products with ``rows``
+    are integers: the points are the sums over independent digits.
 
     A coordinate depends only on its own digits and those of later coordinates.
     """
@@ -115,11 +120,12 @@ def digits(rows: Sequence[Sequence[Fraction]], width: int) -> list[Digit]:
 
 
 def _weights(basis: Matrix, j: int) -> list[int]:
-    """The weights of a coordinate's digits, each a multiple of the one before.
+    """Return the weights of the digits of coordinate ``j``, each a multiple of the one before.
 
-    For each ``i``: the least number of steps along coordinate ``j`` that is a lattice point except
-    in its first ``i`` coordinates. It is the common denominator of the unit vector's coefficients
-    in the dual basis. Those are entries of the basis itself.
+    A weight is, for some ``i``, the least number of steps along the coordinate that gives a point
+    of the lattice, if the first ``i`` coordinates are ignored. This number is the common
+    denominator of the coefficients of the unit vector in the dual basis, which are entries of
+    ``basis`` itself.
     """
     weights = [1]
     for i in range(j - 1, -1, -1):

@@ -32,43 +32,51 @@ from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Expr, Size
 
 TensorAccess = tuple[Sequence[Affine], Sequence[Size]]
-"""One form for each dimension of a tensor, and its shape."""
+"""An access to a tensor: one form for each dimension, and the shape of the tensor."""
 
 _NEVER: Constraint = (Linear((), -1), 1)
 
 
 @dataclass(frozen=True)
 class Normal:
-    """A contraction over a box of indices.
+    """The normal form of a contraction: a box of indices, each with its own range, and constraints.
 
-    Its points are the points of the box at which all constraints hold. They correspond one to one
-    to the points of the program, with the same elements accessed. Different values of the free
-    indices are different elements of the output.
+    The points of the contraction are the points of the box at which all constraints hold. They
+    correspond one to one to the points of the program, with the same elements accessed. Different
+    values of the free indices are different elements of the output.
     """
 
     indices: tuple[Index, ...]
-    """First the free ones, which occur in the output's access, then the reduced ones. No range is
-    the number 0 or 1. If its range follows from numbers alone, an index takes its first value and
-    its last at some points of the space."""
+    """The indices: first the free indices, which occur in the output's access, then the reduced
+    indices.
+
+    No range is the number 0 or 1. If the range of an index follows from numbers alone, the index
+    takes its first value and its last at some points of the space.
+    """
     accesses: tuple[Access, ...]
-    """One form for each dimension: the output's, then the inputs' as they were given."""
+    """The accesses, one form for each dimension: first the output's access, then the inputs'
+    accesses in the given order."""
     constraints: tuple[Constraint, ...]
-    """``0 <= form < extent``: the program's and the tensors' dimensions, as far as the box does not
-    imply them. No two have parallel forms."""
+    """The constraints ``0 <= form < extent`` that the program and the tensors' dimensions impose,
+    except those that the box implies. No two of them have parallel forms."""
 
     @property
     def empty(self) -> bool:
-        """Whether there are no points. The only constraint is then a constant out of its range,
-        there are no indices, and all accesses are zero."""
+        """Whether the contraction has no points.
+
+        If so, the only constraint is a constant out of its range, there are no indices, and all
+        accesses are zero.
+        """
         return self.constraints == (_NEVER,)
 
 
 def normalize(tensors: Sequence[TensorAccess], constraints: Sequence[Bounded] = ()) -> Normal:
-    """The normal form of a contraction, some of whose extents and constants may depend on symbols.
+    """Return the normal form of a contraction. Some of its extents and constants may depend on
+    symbols.
 
     ``tensors`` lists the output first. Raises `UnboundedIndexError`, which names the indices
     without bounds, `ResourceError`, which names the exceeded limit of `limits`, and
-    `UndecidedSizeError` where the form is another one for some values of symbols.
+    `UndecidedSizeError` if the normal form is different for some values of symbols.
     """
     output, *inputs = [_dimensions(forms, shape) for forms, shape in tensors]
     others = [*constraints, *chain(*inputs)]
@@ -90,7 +98,7 @@ def _dimensions(forms: Sequence[Affine], shape: Sequence[Size]) -> list[Bounded]
 
 
 def _check(rows: Sequence[Bounded]) -> None:
-    """Reject contractions that could take too long."""
+    """Raise `ResourceError` for a contraction that is too large to normalize in reasonable time."""
     check_count("dimensions and constraints", len(rows), MAX_FORMS)
     check_count("indices", len(names_of(row.form for row in rows)), MAX_INDICES)
     for row in rows:
@@ -100,7 +108,8 @@ def _check(rows: Sequence[Bounded]) -> None:
 
 
 def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables | None:
-    """Variables for which all forms are integral; None if the forms are integers at no point."""
+    """Return variables in which all forms are integral; None if there is no point at which all
+    forms are integers."""
     variables = reduced(output, others)
     integers = [row.form for row in chain(output, others)]
     integers += [Affine.of(name) for name in names_of(integers)]
@@ -111,7 +120,7 @@ def _variables(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variable
 def _normal(
     variables: Variables, tensors: Sequence[TensorAccess], rows: Sequence[Bounded]
 ) -> Normal:
-    """The normal form, given variables for which all forms are integral."""
+    """Return the normal form, given variables in which all forms are integral."""
     accesses = [tuple(variables.apply(f).linear() for f in forms) for forms, _ in tensors]
     constraints = [(variables.apply(row.form).linear(), row.extent) for row in rows]
     constraints += [(Linear.of(name), extent) for name, extent in variables.extents]
@@ -131,12 +140,15 @@ def _normal(
 
 
 def _from_zero(name: str, low: Size, high: Size) -> Linear:
-    """A variable in terms of one that starts at 0; a constant if it has a single value."""
+    """Return the form that replaces a variable from ``low`` to ``high``: a variable of the same
+    name that starts at 0, plus ``low``. The form is a constant if the variable has a single
+    value."""
     return Linear((), low) if always(low >= high) else Linear.of(name) + low
 
 
 def _kept(constraints: Iterable[Constraint], box: Mapping[str, Size]) -> tuple[Constraint, ...]:
-    """The constraints that do not hold in the whole box."""
+    """Return the constraints that do not hold at all points of the box, with parallel constraints
+    merged."""
     merged = merge(constraints)
     assert merged is not None, "a space that has points has none"
     return tuple(x.constraint for x in merged if not _implied(x, box))

@@ -1,4 +1,4 @@
-"""Propagation of bounds between integers."""
+"""Propagation of bounds between integer variables by linear inequalities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tessella.support.sizes import Size
 Bound = Size | None
 """A bound; None if there is none."""
 Inequality = Mapping[int, int]
-"""``sum(coefficient * variable) <= 0``, by variable."""
+"""The coefficient of each variable in the inequality ``sum(coefficient * variable) <= 0``."""
 
 MAX_ROUNDS = 16
-"""Some bounds approach a limit for ever, and others move one step at a time."""
+"""The maximum number of rounds of propagation. Some bounds approach a limit without reaching it,
+and others move by 1 per round."""
 
 
 def inequalities(forms: Sequence[Sequence[int]]) -> list[Inequality]:
@@ -38,9 +39,10 @@ def propagate(inequalities: Sequence[Inequality], low: list[Bound], high: list[B
 
 
 def propagate(inequalities: Sequence[Inequality], low: list[Any], high: list[Any]) -> bool:
-    """Tighten the bounds, in place, as each inequality alone allows.
+    """Tighten the bounds ``low`` and ``high`` of variables, in place, by each inequality alone,
+    repeatedly.
 
-    Returns False if nothing is left. It does not find all implied bounds.
+    Returns False if a variable has no value left. Not all implied bounds are found.
     """
     for _ in range(MAX_ROUNDS):
         before = (*low, *high)
@@ -52,7 +54,8 @@ def propagate(inequalities: Sequence[Inequality], low: list[Any], high: list[Any
 
 
 def _tighten(inequality: Inequality, low: list[Bound], high: list[Bound]) -> bool:
-    """``c * x <= -(the least that the other terms add up to)``, for each variable ``x``."""
+    """Tighten the bounds of the variables of one inequality, in place: ``c * x <= -(the least sum
+    of the other terms)`` for each variable ``x``. Returns False if a variable has no value left."""
     total: Size = 0
     unbounded: int | None = None
     for x, c in inequality.items():
@@ -82,10 +85,10 @@ def _holds(low: Bound, high: Bound) -> bool:
 
 
 def _smaller(a: Bound, b: Size) -> Size:
-    """The tighter of two upper bounds; the first where that is not known."""
+    """Return the tighter of two upper bounds. If symbols decide which is tighter, return ``a``."""
     return b if a is None or always(b < a) else a
 
 
 def _greater(a: Bound, b: Size) -> Size:
-    """The tighter of two lower bounds; the first where that is not known."""
+    """Return the tighter of two lower bounds. If symbols decide which is tighter, return ``a``."""
     return b if a is None or always(b > a) else a

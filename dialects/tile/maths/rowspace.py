@@ -19,7 +19,7 @@ class RowSpace:
         """The rows by pivot, the column in which all other rows are 0."""
 
     def add(self, row: Sequence[int]) -> bool:
-        """Add a row to the span unless it is already in it. Returns whether it was added."""
+        """Add a row to the span. Returns False if the row is already in the span."""
         rest = list(row)
         for pivot, known in self.rows.items():
             rest = _cancel(rest, known, pivot)
@@ -35,7 +35,7 @@ class RowSpace:
         return len(self.rows)
 
     def determines(self, column: int) -> bool:
-        """Whether the unit vector of the column is in the span."""
+        """Return whether the unit vector of the column is in the span."""
         row = self.rows.get(column)
         return row is not None and not any(row[i] for i in range(self.width) if i != column)
 

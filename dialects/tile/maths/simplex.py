@@ -23,10 +23,10 @@ _ONE = Fraction(1)
 
 
 class Simplex:
-    """Integer variables under bounds, and bounds on forms of them.
+    """A system of integer variables with bounds, and with bounds on linear forms of the variables.
 
-    Variables are numbered from 0, followed by the forms in order. The bounds together must leave a
-    finite number of points.
+    The variables are numbered from 0, followed by the forms in order. The bounds together must
+    leave a finite number of points.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class Simplex:
         forms: Sequence[tuple[Sequence[int], int, int]],
         budget: Budget,
     ) -> None:
-        """``forms`` gives the coefficients, the least and the greatest value of each form."""
+        """Create a system from the bounds of the ``variables``, and the coefficients, the least and
+        the greatest value of each of the ``forms``."""
         self._count = len(variables)
         bounds = [*variables, *((low, high) for _, low, high in forms)]
         self._low: list[int | None] = [low for low, _ in bounds]
@@ -51,15 +52,17 @@ class Simplex:
         self._budget = budget
 
     def range_of(self, variable: int) -> tuple[int, int] | None:
-        """The least and the greatest value of a variable; None if there are no points."""
+        """Return the least and the greatest value of a variable at the integer points of the
+        system; None if there are no points."""
         low = self._least(variable, 1)
         high = self._least(variable, -1) if low is not None else None
         return (low, -high) if low is not None and high is not None else None
 
     def _least(self, x: int, sign: int) -> int | None:
-        """The least value of a variable, or of its negative, by branch and bound.
+        """Return the least value of ``sign`` times a variable at the integer points of the system,
+        by branch and bound; None if there are no points.
 
-        Of the branches that may have the least value, the latest is explored first.
+        Of the branches with the least lower bound, the latest is explored first.
         """
         whole = self._low, self._high
         best: int | None = None
@@ -87,12 +90,15 @@ class Simplex:
         return propagate(self._inequalities, self._low, self._high)
 
     def _fractional(self, first: int) -> int | None:
-        """A variable with a fractional value."""
+        """Return a variable with a fractional value, ``first`` if its value is fractional; None if
+        all values are integers."""
         order = (first, *range(self._count))
         return next((x for x in order if self._value[x].denominator != 1), None)
 
     def _branch(self, x: int) -> list[tuple[list[int | None], list[int | None]]]:
-        """The bounds above a variable's fractional value, and those below, which go first."""
+        """Return the two branches at a variable's fractional value, as lower and upper bounds of
+        all variables: the branch above the value, then the branch below it, which is explored
+        first."""
         below = math.floor(self._value[x])
         low, high = list(self._low), list(self._high)
         low[x], high[x] = below + 1, below
@@ -101,7 +107,7 @@ class Simplex:
     # ** linear programs **
 
     def _feasible(self) -> bool:
-        """Move to a point within all bounds. Returns whether there is one."""
+        """Move to a rational point within all bounds. Returns whether there is one."""
         for x in range(len(self._value)):
             if x not in self._equations:
                 self._move(x, self._missing(x))
@@ -118,14 +124,16 @@ class Simplex:
         return min((x for x in self._equations if self._missing(x)), default=None)
 
     def _missing(self, x: int) -> Fraction:
-        """How far a variable is from its bounds; 0 inside."""
+        """Return by how much a variable must move to be within its bounds; 0 if it is within
+        them."""
         low, high, value = self._low[x], self._high[x], self._value[x]
         if low is not None and value < low:
             return low - value
         return high - value if high is not None and value > high else _ZERO
 
     def _entering(self, x: int, *, rise: bool) -> int | None:
-        """The first nonbasic variable whose move can make another one rise or fall."""
+        """Return the first nonbasic variable that can move so that the variable ``x`` rises, or
+        falls if not ``rise``. None if there is none."""
         sources = sorted(self._equations[x]) if x in self._equations else [x]
         for y in sources:
             if y not in self._equations and self._free(y, (self._rate(x, y) > 0) == rise):
@@ -133,7 +141,7 @@ class Simplex:
         return None
 
     def _free(self, x: int, rise: bool) -> bool:
-        """Whether a variable's own bound lets it rise, or fall."""
+        """Return whether the bounds of a variable let it rise, or fall if not ``rise``."""
         bound = self._high[x] if rise else self._low[x]
         return bound is None or (self._value[x] < bound if rise else self._value[x] > bound)
 
@@ -148,7 +156,8 @@ class Simplex:
                 self._pivot(leaving, entering)
 
     def _longest_step(self, entering: int, sign: int) -> tuple[Fraction, int]:
-        """How far a variable can move, and the first variable to reach a bound."""
+        """Return by how much the variable ``entering`` can move in the direction ``sign`` until a
+        variable reaches a bound, and the first variable that does."""
         steps: list[tuple[Fraction, int]] = []
         for x in (entering, *self._equations):
             rate = sign * self._rate(x, entering)
@@ -160,14 +169,15 @@ class Simplex:
         return min(steps)
 
     def _rate(self, x: int, y: int) -> Fraction:
-        """The coefficient of a variable with respect to a nonbasic one."""
+        """Return the rate at which the variable ``x`` changes with the nonbasic variable ``y``."""
         if x == y:
             return _ONE
         equation = self._equations.get(x, {})
         return Fraction(-equation[y], equation[x]) if y in equation else _ZERO
 
     def _move(self, x: int, by: Fraction) -> None:
-        """Move a nonbasic variable, and the basic ones with it."""
+        """Change the value of a nonbasic variable by ``by``, and the values of the basic variables
+        accordingly."""
         if not by:
             return
         self._value[x] += by
@@ -175,7 +185,8 @@ class Simplex:
             self._value[basic] += by * self._rate(basic, x)
 
     def _pivot(self, leaving: int, entering: int) -> None:
-        """Pivot: make one variable basic in place of another."""
+        """Make the variable ``entering`` basic and the variable ``leaving`` nonbasic, and rewrite
+        the equations."""
         pivot = self._equations.pop(leaving)
         for x, equation in self._equations.items():
             if entering in equation:
@@ -185,7 +196,8 @@ class Simplex:
 
 
 def _eliminate(equation: dict[int, int], pivot: dict[int, int], x: int) -> dict[int, int]:
-    """A multiple of an equation plus one of another, in which ``x`` does not occur."""
+    """Return a multiple of an equation plus a multiple of ``pivot``, in which the variable ``x``
+    does not occur."""
     a, b = pivot[x], equation[x]
     result = {y: a * c for y, c in equation.items()}
     for y, c in pivot.items():

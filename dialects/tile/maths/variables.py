@@ -20,7 +20,7 @@ from tessella.support.sizes import Expr, Size, estimated
 
 @dataclass(frozen=True)
 class Bounded:
-    """A constraint: ``0 <= form < extent``, and the form is an integer."""
+    """A constraint on the indices: ``0 <= form < extent``, and the form must be an integer."""
 
     form: Affine
     extent: Size
@@ -31,36 +31,36 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Variables:
-    """The integer variables that describe a space."""
+    """Integer variables that replace the indices of a contraction."""
 
     free: tuple[str, ...]
     """The variables of the output."""
     others: tuple[str, ...]
     values: Mapping[str, Affine] = field(default_factory=dict[str, Affine])
-    """The indices in terms of the variables; an index that is not here is a variable."""
+    """The indices as forms of the variables. An index that is not listed is itself a variable."""
     extents: tuple[tuple[str, int], ...] = ()
-    """Variables with a range of their own: ``0 <= variable < extent``."""
+    """The ranges of variables that have one by construction: ``0 <= variable < extent``."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.free + self.others
 
     def apply(self, form: Affine) -> Affine:
-        """A form of the indices as a form of the variables."""
+        """Return a form of the indices as a form of the variables."""
         return form.substitute(self.values) if self.values else form
 
 
 def names_of(forms: Iterable[Affine]) -> tuple[str, ...]:
-    """The indices of forms, in order of occurrence."""
+    """Return the names of the indices that occur in forms, in order of occurrence."""
     return tuple(dict.fromkeys(name for form in forms for name in form.names))
 
 
 def reduced(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables:
-    """The indices themselves; or, if a form of the output has two or more of them, variables ``v0,
-    v1, ...``, each equal to a form.
+    """Return variables for which each dimension of the output depends on one variable.
 
-    These are the first independent forms: the output's, then the others by extent. Each dimension
-    of the output then depends on one variable. Raises `UnboundedIndexError` if the forms leave an
+    If no form of the output has two or more indices, they are the indices themselves. Otherwise
+    they are variables ``v0, v1, ...``, each equal to one of the first independent forms: the forms
+    of the output, then the others by extent. Raises `UnboundedIndexError` if the forms leave an
     index without bounds.
     """
     free = names_of(row.form for row in output)
@@ -82,7 +82,8 @@ def reduced(output: Sequence[Bounded], others: Sequence[Bounded]) -> Variables:
 
 
 def _independent(forms: Sequence[Affine], names: Sequence[str]) -> tuple[RowSpace, list[int]]:
-    """The span of ``[coefficients | unit vector]``, and the first independent forms in it."""
+    """Return the span of the rows ``[coefficients | unit vector]`` of independent forms, and the
+    numbers of these forms, the first independent ones."""
     width = len(names)
     space = RowSpace(width)
     chosen: list[int] = []
@@ -98,22 +99,24 @@ def _independent(forms: Sequence[Affine], names: Sequence[str]) -> tuple[RowSpac
 
 
 def _solution(row: Sequence[int], pivot: int, forms: Sequence[Affine]) -> Affine:
-    """``row[pivot] * index = sum(row[width + k] * forms[k])``, solved for the index."""
+    """Return an index as a combination of ``forms``: the solution of ``row[pivot] * index =
+    sum(row[width + k] * forms[k])``."""
     weights = row[-len(forms) :]
     terms = (f * Fraction(c, row[pivot]) for c, f in zip(weights, forms, strict=True))
     return sum(terms, Affine())
 
 
 def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
-    """Variables for which the forms are integers at all integer values.
+    """Return variables for which all forms are integers at all integer values; None if no integers
+    make all forms integers.
 
     A variable ``v`` becomes ``v_0 + m*v_1 + ...``. Other variables, further from the output, share
-    its lower digits. None if no integers make all forms integers.
+    its lower digits.
     """
     columns = _columns(variables, forms)
     rows = [[*map(form.coefficient, columns), _fraction(form.constant)] for form in forms]
     found = digits(rows, len(columns) + 1)
-    # The last coordinate stands for the constants: it has to be 1, which its first digit makes.
+    # The last coordinate represents the constants. It must be 1, which its first digit determines.
     steps = [d for d in found if d.coordinate < len(columns)]
     offset = next(d.step for d in found if d.coordinate == len(columns))
     if offset[-1] != 1:
@@ -122,16 +125,17 @@ def split(variables: Variables, forms: Sequence[Affine]) -> Variables | None:
 
 
 def _fraction(constant: Constant) -> Fraction:
-    """Return a constant as a fraction, and 0 for a symbolic constant: as an integer, it does not
-    change whether a form is an integer."""
+    """Return a constant as a fraction. A symbolic constant is an integer, so it does not change
+    whether a form is an integer: return 0 for it."""
     return Fraction(0) if isinstance(constant, Expr) else constant
 
 
 def _columns(variables: Variables, forms: Sequence[Affine]) -> list[str]:
-    """The variables, ordered such that later ones share digits with earlier ones.
+    """Return the variables in an order in which later variables share digits with earlier ones.
 
-    The output's come last, so its forms have only their own digits. If coefficients already are
-    those of digits, the lowest digit's has the greatest denominator.
+    The variables of the output come last, so that its forms have only their own digits. If the
+    coefficients already belong to digits, the variable of the lowest digit has the greatest
+    denominator.
     """
     denominators = {
         name: lcm(*(form.coefficient(name).denominator for form in forms))

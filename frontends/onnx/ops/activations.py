@@ -15,7 +15,7 @@ Activation = Callable[[Value], Value]
 _NAMED = """
     Elu HardSigmoid LeakyRelu Relu Sigmoid Softplus Softsign Tanh ThresholdedRelu
     """.split()
-"""Operators that are also activation functions, with the same parameters and defaults."""
+"""Names of ONNX ops that are activation functions too, with the same parameters and defaults."""
 
 _ROWS: Mapping[str, Row] = {
     row.onnx.name.lower(): row
@@ -37,9 +37,10 @@ def _scaled_tanh(alpha: float, beta: float) -> Activation:
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
-    """Return the functions for all directions; ``default`` are those of one.
+    """Return the activation functions of a recurrent op for all directions; ``default`` are those
+    of one direction.
 
-    The attributes ``activation_alpha`` and ``activation_beta`` hold the parameters of the functions
+    The attributes ``activation_alpha`` and ``activation_beta`` list the parameters of the functions
     that have them, in order.
     """
     names = call.given("activations") or (*default,) * directions

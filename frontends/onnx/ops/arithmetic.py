@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and logic of several tensors."""
+"""Converters of arithmetic, comparisons and logic on several tensors."""
 
 from __future__ import annotations
 
@@ -40,31 +40,32 @@ for _name, (_op, _first, _last) in _VARIADIC.items():
 
 @converts("Mean", 1, 13)
 def mean(call: Call) -> Value:
-    """The sum of the operands over their number."""
+    """Emit the mean of the operands: their sum divided by their number."""
     total, count = _folded(call, nn.AddOp), len(call.inputs)
     return total if count == 1 else total / count
 
 
 @converts("Pow", 1, 15)
 def power(call: Call) -> Value:
-    """The result has the base's type, whatever the exponent's."""
+    """Emit a power. The result has the type of the base, whatever the type of the exponent."""
     base, exponent = call.operand(0), call.operand(1)
     if base.dtype == exponent.dtype:
         return base**exponent
-    # An integer base with a fractional exponent has a fractional power, which is truncated at the
-    # end.
+    # If an integer base has a floating-point exponent, the power is computed in float64 and
+    # truncated at the end.
     wide = np.float64 if exponent.is_float and not base.is_float else base.dtype
     return (base.cast(wide) ** exponent.cast(wide)).cast(base.dtype)
 
 
 @converts("Mod", 10, 28)
 def modulo(call: Call) -> Value:
-    """The result has the divisor's sign, or with ``fmod`` the dividend's."""
+    """Emit a remainder with the sign of the divisor, or with the attribute ``fmod`` that of the
+    dividend."""
     return call.operand(0).op(nn.FmodOp if call.flag("fmod") else nn.ModOp, call.operand(1))
 
 
 @converts("BitShift", 11, 11)
 def shift(call: Call) -> Value:
-    """Shift unsigned integers."""
+    """Emit a shift of unsigned integers in the attribute's direction."""
     left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
     return call.operand(0).op(nn.BitLeftOp if left else nn.BitRightOp, call.operand(1))

@@ -1,10 +1,10 @@
-"""The elements that a condition chooses, one after the other, by a running sum and an indexed
-write.
+"""Compaction: the elements that a condition selects are moved to the front, by a cumulative sum and
+an indexed write.
 
     chosen    0  1  1  0  1        ranks = cumsum(chosen), exclusive
     ranks     0  0  1  2  2        result[ranks[i]] = x[i], in order: the last one stays
     x         a  b  c  d  e
-    result    b  c  e              and what is beyond the count
+    result    b  c  e              and unspecified elements beyond the count
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _INDEX = np.dtype(np.int64)
 
 
 def positions(of: Value, count: Size) -> Value:
-    """Return 0, 1, 2.. as int64."""
+    """Emit the positions 0, 1, .., ``count`` - 1 as int64. ``of`` is any value of the program."""
     return of.emitter.emit(nn.IotaOp, count=count)[0]
 
 
 def put(ranks: Value, values: Value, count: Size, reduction: str = "none") -> Value:
-    """Return an array of ``count`` zeros, with values written at their ranks, in order."""
+    """Emit an array of ``count`` zeros into which ``values`` are written at the positions
+    ``ranks``, in order."""
     start = values.emitter.splat(0, (count,), values.dtype)
     indices = ranks.reshape((*ranks.shape, 1))
     return start.op(nn.ScatterNdOp, indices, values, reduction=reduction)
@@ -44,7 +45,7 @@ class Chosen:
 
     @classmethod
     def by(cls, mask: Value) -> Chosen:
-        """Return the selection by a mask."""
+        """Return the elements that a mask of booleans selects."""
         mask = mask.flat()
         number = np.int32 if always(mask.shape[0] < 1 << 31) else np.int64
         ranks = mask.cast(number).op(nn.CumsumOp, axis=0, exclusive=True, reverse=False)
@@ -52,7 +53,7 @@ class Chosen:
 
     @property
     def size(self) -> Size:
-        """The number of elements to select from."""
+        """The number of elements of the mask, selected or not."""
         return self.mask.shape[0]
 
     @property
@@ -63,38 +64,42 @@ class Chosen:
         return before + own
 
     def of(self, values: Value) -> Value:
-        """Return the selected values in order, with room for all."""
+        """Return the selected elements of ``values`` in order, at the front of an array as large as
+        the mask."""
         return put(self.ranks, values, self.size)
 
     @property
     def places(self) -> Value:
-        """The positions of the selected elements, with room for all."""
+        """The positions of the selected elements in order, at the front of an array as large as the
+        mask."""
         return self.of(positions(self.mask, self.size).cast(self.ranks.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The distinct elements of a vector, and the group of each element."""
+    """The distinct elements of a vector, and the number of the group of equal elements to which
+    each element belongs."""
 
     first: Value
-    """The first position of each group, with room for all elements."""
+    """The position of the first element of each group, at the front of an array as large as the
+    vector."""
     values: Value
-    """The elements at these positions."""
+    """The element of each group, at the front of an array as large as the vector."""
     inverse: Value
-    """The group of each element."""
+    """For each element of the vector, the number of its group."""
     count: Value
     """The number of groups."""
 
     @property
     def counts(self) -> Value:
-        """The number of elements in each group."""
+        """The number of elements in each group, at the front of an array as large as the vector."""
         size = self.inverse.shape[0]
         ones = self.inverse.emitter.splat(1, (), _INDEX).expand((size,))
         return put(self.inverse, ones, size, "add")
 
 
 def by_value(x: Value) -> Groups:
-    """Group equal elements in ascending order; all NaNs are one group."""
+    """Return the groups of equal elements of ``x`` in ascending order. All NaNs are one group."""
     size = x.shape[0]
     values, places = x.emitter.emit(nn.TopkOp, x, k=size, axis=0, largest=False)
     chosen = Chosen.by(_starts(values))
@@ -104,7 +109,8 @@ def by_value(x: Value) -> Groups:
 
 
 def by_place(x: Value) -> Groups:
-    """Group equal elements in order of first occurrence."""
+    """Return the groups of equal elements of ``x`` in order of first occurrence. All NaNs are one
+    group."""
     size, sorted_ = x.shape[0], by_value(x)
     own = sorted_.first.gather(sorted_.inverse, 0)  # the first position of each element's group
     chosen = Chosen.by(own.equals(positions(x, size)))
@@ -113,10 +119,11 @@ def by_place(x: Value) -> Groups:
 
 
 def _starts(values: Value) -> Value:
-    """Return whether each of sorted elements differs from its predecessor."""
+    """Emit whether each element of a sorted vector differs from its predecessor; the first one
+    always does."""
     size = values.shape[0]
     own, before = values.part(0, 1, size - 1), values.part(0, 0, size - 1)
     differ = ~own.equals(before)
     if values.is_float:
-        differ = differ & before.equals(before)  # All NaNs, which are last, count as equal.
+        differ = differ & before.equals(before)  # NaNs, which are sorted last, count as equal
     return concat([values.emitter.splat(1, (1,), np.bool_), differ], 0)

@@ -1,4 +1,4 @@
-"""Tensors that a model states literally or by shape."""
+"""Converters of ops that make tensors from literals, shapes or a few numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _numeric(node: Node) -> str | None:
 
 @converts("Constant", 1, 25, Rule("not strings", _numeric))
 def constant(call: Call) -> Value:
-    """A tensor, a sparse tensor, a number or numbers."""
+    """Emit the constant in the node's attributes: a tensor, a sparse tensor, a number or a list of
+    numbers."""
     for name in ("value", "sparse_value"):
         tensor = call.tensor(name)
         if tensor is not None:
@@ -49,7 +50,8 @@ def constant(call: Call) -> Value:
 
 @converts("ConstantOfShape", 9, 25, note="shape known at import")
 def constant_of_shape(call: Call) -> Value:
-    """A splat."""
+    """Emit a tensor of a given shape whose elements all equal the attribute ``value``, by default
+    0."""
     shape = call.static_sizes(0, "shape")
     if any(decided(size < 0) for size in shape):
         raise ShapeError("a dimension is negative", found=str(list(shape)))
@@ -69,7 +71,7 @@ def _known_type(node: Node) -> str | None:
 
 @converts("EyeLike", 9, 22, Rule("to types that tessella has", _known_type))
 def eye_like(call: Call) -> Value:
-    """Ones on a diagonal."""
+    """Emit a matrix with ones on a diagonal and zeros elsewhere, with the operand's shape."""
     shape, code = call.x.shape, call.attribute("dtype")
     if len(shape) != 2:
         raise ShapeError("EyeLike takes a matrix", found=str(call.x.type))
@@ -81,21 +83,21 @@ def eye_like(call: Call) -> Value:
 
 @converts("Range", 11, 27, note="operands known at import")
 def range_(call: Call) -> Value:
-    """The numbers from start up to limit, which is excluded."""
+    """Emit the numbers from ``start`` up to ``limit``, which is excluded, in steps of ``delta``."""
     if not is_static([call.static_element(i, name) for i, name in enumerate(_BOUNDS)]):
         return _range_of_sizes(call, *(call.static_size(i, name) for i, name in enumerate(_BOUNDS)))
     start, limit, delta = (call.static_number(i, name) for i, name in enumerate(_BOUNDS))
     dtype = call.x.dtype
     if delta == 0 or not all(map(math.isfinite, (start, limit, delta))):
         raise ShapeError("a range that never ends", found=f"{start} to {limit} by {delta}")
-    # exact for integers, whose quotient a float may not represent
+    # floor division is exact for integers, unlike a floating-point quotient
     count = max(int(-((start - limit) // delta)), 0)
     call.build.limited(count)
     return call.constant(converted(np.asarray(start + np.arange(count) * delta), dtype))
 
 
 def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
-    """Return a range of symbolic length."""
+    """Emit a range whose length is symbolic."""
     count = StridedIndices.between(start, limit, known(delta)).count
     numbers = call.positions(count, 0, 1)
     if delta != 1:
@@ -107,7 +109,7 @@ def _range_of_sizes(call: Call, start: Size, limit: Size, delta: Size) -> Value:
 
 @converts("Trilu", 14, 14, note="k known at import")
 def trilu(call: Call) -> Value:
-    """The upper or lower triangle of matrices; 0 elsewhere."""
+    """Emit the upper or lower triangle of matrices, with 0 elsewhere."""
     if call.x.rank < 2:
         raise ShapeError("Trilu takes matrices", found=str(call.x.type))
     k = 0 if call.optional(1) is None else call.static_size(1, "k")
@@ -115,7 +117,7 @@ def trilu(call: Call) -> Value:
 
 
 def _triangle(call: Call, k: Size) -> Value:
-    """Return whether an element of a matrix is in the triangle."""
+    """Emit whether each element of a matrix is in the triangle that begins at diagonal ``k``."""
     *_, height, width = call.x.shape
     upper = call.flag("upper")
     if is_static((height, width, k)):

@@ -1,8 +1,10 @@
-"""Quantized ops of ONNX Runtime's own domain, ``com.microsoft``: an op between conversions.
+"""Converters of quantized ops of ONNX Runtime's own domain, ``com.microsoft``: an op on floats
+between conversions.
 
     QLinearAdd a b  ->  quantize (add (dequantize a) (dequantize b))
 
-Their scales and zero points are scalars, unless said otherwise; a zero point that is left out is 0.
+Scales and zero points are scalars unless a converter says otherwise; a zero point that is left out
+is 0.
 """
 
 from __future__ import annotations
@@ -29,20 +31,22 @@ def _scalar(value: Value) -> Value:
 
 
 def _zero(call: Call, index: int, like: Value) -> Value:
-    """Return an optional zero point; 0 if it is absent."""
+    """Return the zero point at an operand index, or 0 in the type of ``like`` if it is absent."""
     found = call.optional(index)
     return like.like(0) if found is None else _scalar(found)
 
 
 def _float(call: Call, first: int) -> Value:
-    """Dequantize an operand that is followed by its scale and zero point."""
+    """Emit the dequantized operand at index ``first``; its scale and zero point are the next
+    operands."""
     x = call.operand(first)
     scale = _scalar(call.operand(first + 1))
     return x.op(nn.DequantizeOp, scale, _zero(call, first + 2, x))
 
 
 def _bytes(call: Call, y: Value, scale: int, like: Value) -> Value:
-    """Quantize a result by the scale at an index and the zero point after it."""
+    """Emit the quantized result ``y``; ``scale`` is the index of the scale, which the zero point
+    follows."""
     zero = _zero(call, scale + 1, like)
     return y.op(nn.QuantizeOp, _scalar(call.operand(scale)), zero)
 
@@ -52,39 +56,40 @@ def _bytes(call: Call, y: Value, scale: int, like: Value) -> Value:
 
 @contributed("QLinearAdd")
 def qlinear_add(call: Call) -> Value:
-    """A sum."""
+    """Emit the quantized sum of two quantized tensors."""
     return _bytes(call, _float(call, 0) + _float(call, 3), 6, call.x)
 
 
 @contributed("QLinearMul")
 def qlinear_mul(call: Call) -> Value:
-    """A product of elements."""
+    """Emit the quantized elementwise product of two quantized tensors."""
     return _bytes(call, _float(call, 0) * _float(call, 3), 6, call.x)
 
 
 @contributed("QLinearWhere")
 def qlinear_where(call: Call) -> Value:
-    """One of two elements."""
+    """Emit a selection between the elements of two quantized tensors by a condition."""
     y = where(call.operand(0), _float(call, 1), _float(call, 4))
     return _bytes(call, y, 7, call.operand(1))
 
 
 @contributed("QLinearSigmoid")
 def qlinear_sigmoid(call: Call) -> Value:
-    """1 / (1 + e^-x)"""
+    """Emit the quantized sigmoid 1 / (1 + e^-x) of a quantized tensor."""
     return _bytes(call, _float(call, 0).op(nn.SigmoidOp), 3, call.x)
 
 
 @contributed("QLinearLeakyRelu", alpha=0.01)
 def qlinear_leaky_relu(call: Call) -> Value:
-    """x, or alpha * x below 0."""
+    """Emit the quantized leaky ReLU of a quantized tensor: x, or alpha * x below 0."""
     y = _float(call, 0).op(nn.LeakyReluOp, alpha=call.number("alpha"))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearSoftmax", axis=-1)
 def qlinear_softmax(call: Call) -> Value:
-    """Softmax along an axis; before op set 13, over all dimensions from the axis on."""
+    """Emit the quantized softmax along an axis; before op set 13, over all dimensions from the axis
+    on."""
     x, axis = _float(call, 0), call.axis(call.x)
     if call.integer("opset") >= 13:
         return _bytes(call, x.op(nn.SoftmaxOp, axis=axis), 3, call.x)
@@ -94,7 +99,7 @@ def qlinear_softmax(call: Call) -> Value:
 
 @contributed("QLinearConcat")
 def qlinear_concat(call: Call) -> Value:
-    """A concatenation of tensors, each with its own scale and zero point."""
+    """Emit a concatenation of quantized tensors, each with its own scale and zero point."""
     first = call.operand(2)
     parts = [_float(call, i) for i in range(2, len(call.inputs), 3)]
     return _bytes(call, concat(parts, call.axis(first)), 0, first)
@@ -104,7 +109,8 @@ def qlinear_concat(call: Call) -> Value:
 
 
 def _channels_first(call: Call, x: Value, function: Function) -> Value:
-    """Apply a function of channels-first images."""
+    """Apply a function of channels-first images to ``x``, with transposes around it if the node has
+    channels-last images."""
     if not call.flag("channels_last"):
         return function(x)
     last = x.rank - 1
@@ -114,21 +120,21 @@ def _channels_first(call: Call, x: Value, function: Function) -> Value:
 
 @contributed("QLinearAveragePool")
 def qlinear_average_pool(call: Call) -> Value:
-    """The mean of windows."""
+    """Emit quantized average pooling: the mean of each window."""
     y = _channels_first(call, _float(call, 0), lambda x: average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearGlobalAveragePool")
 def qlinear_global_average_pool(call: Call) -> Value:
-    """The mean over the spatial dimensions."""
+    """Emit the quantized mean over the spatial dimensions."""
     y = _channels_first(call, _float(call, 0), lambda x: global_average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearReduceMean", keepdims=1)
 def qlinear_reduce_mean(call: Call) -> Value:
-    """The mean over axes, or over all of them."""
+    """Emit the quantized mean over the given axes, or over all axes."""
     x = _float(call, 0)
     axes = [axis % x.rank for axis in call.integers("axes") or range(x.rank)]
     return _bytes(call, x.mean(axes, keepdims=call.flag("keepdims")), 3, call.x)
@@ -139,27 +145,30 @@ def qlinear_reduce_mean(call: Call) -> Value:
 
 @contributed("QLinearConv", group=1)
 def qlinear_conv(call: Call) -> Value:
-    """ONNX's QLinearConv, and the form for channels-last images."""
+    """Emit a quantized convolution: ONNX's QLinearConv, with channels-last images if the attribute
+    says so."""
     return _channels_first(call, call.x, lambda x: quantization.qlinear_conv(call.replaced({0: x})))
 
 
 @contributed("MatMulIntegerToFloat")
 def matmul_integer_to_float(call: Call) -> Value:
-    """A product of bytes, as floats; B may have a scale and zero point per column."""
+    """Emit a product of quantized matrices as floats; B may have a scale and zero point per
+    column."""
     a = call.x.op(nn.DequantizeOp, _scalar(call.operand(2)), _zero(call, 4, call.x))
     return _product(call, a, call.operand(1), (3, 5, 6))
 
 
 @contributed("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(call: Call) -> Value:
-    """A product of floats, which are quantized by their range, and bytes."""
+    """Emit a product of a matrix of floats, which is quantized by its range of values, and a
+    quantized matrix."""
     x, scale, zero = quantization.dynamic_quantize(call)
     return _product(call, x.op(nn.DequantizeOp, scale, zero), call.operand(1), (2, 3, 4))
 
 
 def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> Value:
-    """Return the product with a matrix of bytes, given the indices of its scale, zero point and
-    bias."""
+    """Emit the product of ``a`` and a quantized matrix ``b``, plus a bias if there is one;
+    ``indices`` are the operand indices of the scale and zero point of ``b``, and of the bias."""
     scale, zero, bias = indices
     wide = b.op(nn.DequantizeOp, *_of_columns(call, b, scale, zero))
     y, more = product(a, wide), call.optional(bias)
@@ -167,7 +176,7 @@ def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> V
 
 
 def _of_columns(call: Call, b: Value, scale: int, zero: int) -> tuple[Value, Value]:
-    """Return a scale and a zero point, which may be per column."""
+    """Return the scale and zero point of a matrix, each a scalar or one number per column."""
     given = call.operand(scale), call.optional(zero)
     point = b.like(0) if given[1] is None else given[1]
     first, second = (v.reshape(()) if v.shape == (1,) else v for v in (given[0], point))
@@ -176,7 +185,8 @@ def _of_columns(call: Call, b: Value, scale: int, zero: int) -> tuple[Value, Val
 
 @contributed("QGemm", alpha=1.0)
 def qgemm(call: Call) -> Value:
-    """alpha * A' * B' + C, where C has the product's scale."""
+    """Emit alpha * A' * B' + C for quantized matrices, where C has the scale of the product. The
+    result is quantized if its scale is given."""
     a, alpha = _float(call, 0), call.number("alpha")
     b, (scale, zero) = call.operand(3), _of_columns(call, call.operand(3), 4, 5)
     turned = call.flag("transB")
@@ -201,7 +211,7 @@ def qgemm(call: Call) -> Value:
     return y.op(nn.QuantizeOp, _scalar(call.operand(7)), _scalar(zero))
 
 
-# ** conversions, for the types that ONNX's own took later **
+# ** conversions, also for types that ONNX's own ops supported later **
 
 contributed("QuantizeLinear", axis=1)(quantization.quantize)
 contributed("DequantizeLinear", axis=1)(quantization.dequantize)

@@ -1,4 +1,4 @@
-"""Control flow: branches that are decided at import, and loops over sequences."""
+"""Converters of control flow: branches and loops."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ _BRANCHES = {"then_branch": True, "else_branch": False}
     "or sequences",
 )
 def branch(call: Call) -> Sequence[Known | None]:
-    """The branch that is taken, inlined if it is known."""
+    """Emit a branch: the nodes of the taken graph if the condition is known, otherwise native code
+    that branches."""
     branches = {taken: call.graph(name) for name, taken in _BRANCHES.items()}
     try:
         condition = call.static(0, "the condition of If")
     except UnknownValueError as error:
-        # A program for each value of the inputs has no branches.
+        # If the condition depends on input values alone, the program is specialised on them and has
+        # no branches.
         if error.names and not error.is_computed:
             raise
         return _computed(call)
@@ -52,8 +54,7 @@ def branch(call: Call) -> Sequence[Known | None]:
 
 
 def _computed(call: Call) -> Values:
-    """Return native code that branches. Raises CutError if the branches cannot be in one
-    program."""
+    """Emit native code that branches. Raises CutError if the branches cannot be in one program."""
     sides = (partial(converted, call, call.graph(name), (), 0) for name in _BRANCHES)
     try:
         return loops.branch(call.build, "branch", _scalar(call.x), *sides)
@@ -62,10 +63,10 @@ def _computed(call: Call) -> Values:
 
 
 UNROLLED = 64
-"""The most iterations that are unrolled if they have to know their numbers."""
+"""The maximum number of iterations of a loop that is unrolled."""
 
 ENDLESS = 1 << 62
-"""A trip count that stands for none."""
+"""The trip count from which a loop counts as one without a trip count."""
 
 
 @converts(
@@ -76,10 +77,10 @@ ENDLESS = 1 << 62
     "some and returns elements, or its body is cut",
 )
 def loop(call: Call) -> Sequence[Value | None]:
-    """The body, run as often as trip count and conditions say.
+    """Emit a loop that runs the body as long as the trip count and the condition allow.
 
-    Loops with known trip counts are unrolled, if short, when the body cannot be one function of all
-    iterations: when it slices by the iteration number, or its state grows.
+    A short loop with a known trip count is unrolled if its body cannot be one function for all
+    iterations, because it slices by the iteration number or its state grows.
     """
     if CHUNK in call.node.attributes:
         return _chunk(call)
@@ -88,12 +89,12 @@ def loop(call: Call) -> Sequence[Value | None]:
         try:
             return _counted(body, trips)
         except UnknownValueError:
-            pass  # its conditions
+            pass  # the condition after an iteration is not known at import
     return _conditional(body, trips)
 
 
 def _trips(call: Call) -> Size | None:
-    """Return the trip count; None if it is absent or unknown."""
+    """Return the trip count of a Loop; None if it is absent, unlimited or not known at import."""
     operand = call.optional(0)
     if operand is None or call.build.static(operand) is None:
         return None
@@ -102,7 +103,8 @@ def _trips(call: Call) -> Size | None:
 
 
 def _counted(body: LoopBody, trips: Size) -> Sequence[Value | None]:
-    """Return the results of a loop with known conditions. Raises UnknownValueError otherwise."""
+    """Emit a loop with a known trip count. Raises UnknownValueError if its conditions are not known
+    at import."""
     call = body.call
     if call.optional(1) is not None and not call.static(1, "the condition of Loop").all():
         trips = 0
@@ -140,10 +142,10 @@ def _unrolled(body: LoopBody, trips: int) -> Sequence[Value]:
 
 
 def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
-    """Return the results of a loop whose end is computed.
+    """Emit a loop whose end is computed.
 
-    Raises CutError if it is a step: a loop that returns elements runs natively in chunks; otherwise
-    its iterations are subprograms.
+    Raises CutError if the loop must be a step: a loop that returns elements runs natively in
+    chunks; the iterations of any other are subprograms.
     """
     call, elements = body.call, list[Value]()
     try:
@@ -159,9 +161,10 @@ def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
 
 
 def _unbounded(body: LoopBody, trips: Size | None, elements: list[Value]) -> Values:
-    """Return the state of a loop with a computed trip count or none. It counts its iterations.
+    """Emit a loop whose trip count is computed or absent, and return its last state. The loop
+    counts its iterations.
 
-    ``elements`` receives the elements of an iteration.
+    ``elements`` receives the elements that one iteration returns.
     """
     call = body.call
     operand = call.optional(0)
@@ -185,7 +188,7 @@ def _unbounded(body: LoopBody, trips: Size | None, elements: list[Value]) -> Val
 
 
 def _chunk(call: Call) -> Values:
-    """Return the results of a chunk: see ``frontends.onnx.chunks``."""
+    """Emit a Loop that is a chunk of a longer loop: see ``frontends.onnx.chunks``."""
     numbers, more, *first = (call.operand(0), call.optional(2), *call.operands(3))
     body = LoopBody(call, call.graph("body"), first)
     call.attribute(CHUNK)
@@ -203,7 +206,7 @@ def _chunk(call: Call) -> Values:
 
 
 def _condition(call: Call) -> Value:
-    """Return a Loop's initial condition."""
+    """Return a Loop's initial condition as a scalar; true if it is absent."""
     if call.optional(1) is None:
         return call.build.splat(True, (), np.bool_)
     return _scalar(call.operand(1))
@@ -216,7 +219,8 @@ def _scalar(value: Value) -> Value:
 
 @converts("Scan", 8, 8, no_input(0, "sequence_lens"))
 def scan_of_batch(call: Call) -> Sequence[Value]:
-    """A loop for each element of a batch, the first dimension of all inputs and outputs."""
+    """Emit a Scan of version 8: a loop for each element of a batch, the first dimension of all
+    inputs and outputs."""
     values = [call.operand(i) for i in range(1, len(call.inputs))]
     body = _Body.of(call, len(values))
     directions = [*_listed(call, "directions", body.scanned), *(0,) * body.returned]
@@ -229,7 +233,8 @@ def scan_of_batch(call: Call) -> Sequence[Value]:
 
 @converts("Scan", 9, 25, note="steps in Python where sizes in its body are not known at import")
 def scan(call: Call) -> Sequence[Value]:
-    """The body, run for each element of the sequences along their axes."""
+    """Emit a Scan: a loop that runs the body for each element of the input sequences along their
+    axes."""
     values = call.operands()
     body = _Body.of(call, len(values))
     first, sequences = values[: body.carried], values[body.carried :]
@@ -250,7 +255,8 @@ def scan(call: Call) -> Sequence[Value]:
 
 @dataclass(frozen=True)
 class _Body:
-    """The body of a Scan, with the numbers of its states, input sequences and output sequences."""
+    """The body of a Scan, with the numbers of its states (``carried``), input sequences
+    (``scanned``) and output sequences (``returned``)."""
 
     call: Call
     graph: Graph
@@ -260,7 +266,8 @@ class _Body:
 
     @staticmethod
     def of(call: Call, operands: int) -> _Body:
-        """Return the body of a call with this many operands."""
+        """Return the body of a Scan with this number of states and input sequences together
+        (``operands``)."""
         scanned, graph = call.integer("num_scan_inputs"), call.graph("body")
         if not 1 <= scanned <= operands:
             raise InvalidModelError("num_scan_inputs does not fit the inputs", found=str(scanned))
@@ -268,7 +275,8 @@ class _Body:
         return _Body(call, graph, carried, scanned, len(graph.outputs) - carried)
 
     def run(self, values: Values, directions: Sequence[int]) -> Values:
-        """Run the loop."""
+        """Emit the loop on ``values``, the initial states and the input sequences. ``directions``
+        has 1 for each sequence that runs backward, inputs first."""
         first, sequences = values[: self.carried], values[self.carried :]
 
         def step(state: Values, inputs: Values) -> tuple[Values, Values]:
@@ -281,7 +289,8 @@ class _Body:
 
 
 def _listed(call: Call, name: str, count: int) -> Sequence[int]:
-    """Return an attribute with a number for each sequence; zeros if it is absent."""
+    """Return an attribute that has ``count`` numbers, one for each sequence; zeros if it is
+    absent."""
     numbers = call.integers(name) or (0,) * max(0, count)
     if len(numbers) != count:
         raise InvalidModelError(

@@ -1,4 +1,4 @@
-"""Ops on regions of images."""
+"""Converters of ops on regions of images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tessella.frontends.onnx.registry import converts
 
 @converts("RoiAlign", 10, 22)
 def roi_align(call: Call) -> Value:
-    """Regions of images, each sampled at the points of a grid."""
+    """Emit RoiAlign: regions of images, each sampled at the points of a grid."""
     call.check_ranks(4, 2, 1)
     where = call.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel")
     return call.x.op(

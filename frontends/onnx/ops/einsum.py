@@ -1,4 +1,4 @@
-"""Einsum as transposes, sums and matrix products of two operands at a time."""
+"""The converter of Einsum to transposes, sums and matrix products of two operands at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class _Term:
-    """A tensor and the letters of its dimensions, all different."""
+    """A tensor, and the letter of each of its dimensions; all letters are different."""
 
     value: Value
     letters: str
@@ -30,7 +30,7 @@ def _diagonal(node: Node) -> str | None:
 
 @converts("Einsum", 12, 28, Rule("no letter twice in one operand", _diagonal))
 def einsum(call: Call) -> Value:
-    """Contract operands from left to right."""
+    """Emit an Einsum, contracting two operands at a time from left to right."""
     inputs, output = _letters(call)
     terms = [_Term(value, letters) for value, letters in zip(call.operands(), inputs, strict=True)]
     _check_sizes(terms)
@@ -43,7 +43,8 @@ def einsum(call: Call) -> Value:
 
 
 def _letters(call: Call) -> tuple[list[str], str]:
-    """Return the letters of operands and result, with letters for the dimensions of ``...``."""
+    """Return the letters of the dimensions of each operand and of the result; dimensions of ``...``
+    get letters of their own."""
     equation = call.text("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
@@ -85,7 +86,7 @@ def _check_sizes(terms: Sequence[_Term]) -> None:
 
 
 def _summed(term: _Term, kept: set[str]) -> _Term:
-    """Sum a term over all other letters."""
+    """Sum a term over the dimensions whose letters are not in ``kept``."""
     axes = [d for d, letter in enumerate(term.letters) if letter not in kept]
     if not axes:
         return term
@@ -93,7 +94,7 @@ def _summed(term: _Term, kept: set[str]) -> _Term:
 
 
 def _product(left: _Term, right: _Term, kept: set[str]) -> _Term:
-    """Multiply two terms, summing over all other letters."""
+    """Multiply two terms and sum over the dimensions whose letters are not in ``kept``."""
     left = _summed(left, kept | set(right.letters))
     right = _summed(right, kept | set(left.letters))
     common = [c for c in left.letters if c in right.letters]
@@ -114,13 +115,15 @@ def _product(left: _Term, right: _Term, kept: set[str]) -> _Term:
 
 
 def _matrices(term: _Term, batch: str, others: str, inner: str, sizes: Mapping[str, Size]) -> Value:
-    """Arrange a term's dimensions in this order; summed letters are expanded to full size."""
+    """Transpose a term's dimensions to the order ``batch``, ``others``, and expand those in
+    ``inner``, which the product sums over, to full size."""
     value, letters = _arranged(term, batch + others), batch + others
     return value.expand([sizes[c] if c in inner else value.shape[i] for i, c in enumerate(letters)])
 
 
 def _sizes(left: _Term, right: _Term) -> Mapping[str, Size]:
-    """Return the size of each letter, ignoring 1 where the other term is larger."""
+    """Return the size of each letter in two terms. If one of them has size 1, the other one
+    counts."""
     a, b = (dict(zip(term.letters, term.value.shape, strict=True)) for term in (left, right))
     return {**a, **{c: size for c, size in b.items() if size != 1 or c not in a}}
 
@@ -130,7 +133,8 @@ def _arranged(term: _Term, letters: str) -> Value:
 
 
 def _outer(left: _Term, right: _Term, letters: str) -> _Term:
-    """Multiply without a sum: missing dimensions have size 1."""
+    """Multiply two terms elementwise, with the dimensions ``letters``; a dimension that a term
+    lacks has size 1 there."""
     return _Term(_widened(left, letters) * _widened(right, letters), letters)
 
 

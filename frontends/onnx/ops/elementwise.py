@@ -1,4 +1,4 @@
-"""Functions of one tensor: activations, type conversions, tests of elements."""
+"""Converters of elementwise ops: activations, type conversions, tests of elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tessella.runtime.host.elementwise import ROWS
 
 
 def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
-    """Return a converter to an op whose properties are attributes with these names."""
+    """Return a converter to the op ``op``. ``names`` maps its properties to the node's
+    attributes."""
     return lambda call: call.x.op(op, **{k: call.number(v) for k, v in names.items()})
 
 
@@ -30,14 +31,14 @@ for _name, _row in ROWS.items():
 
 @converts("Erf", 9, 13)
 def erf(call: Call) -> Value:
-    """erf, also of integers, whose results are truncated."""
+    """Emit erf. The results for integers are truncated to integers."""
     wide = call.x if call.x.is_float else call.x.cast(np.float32)
     return wide.op(nn.ErfOp).cast(call.x.dtype)
 
 
 @converts("IsInf", 10, 20)
 def is_inf(call: Call) -> Value:
-    """A test for one sign is a comparison with infinity."""
+    """Emit a test for infinity of the signs that the attributes select."""
     negative, positive = call.flag("detect_negative"), call.flag("detect_positive")
     infinite = call.x.op(nn.IsInfOp)
     if negative and positive:
@@ -49,28 +50,29 @@ def is_inf(call: Call) -> Value:
 
 @converts("Gelu", 20, 20)
 def gelu(call: Call) -> Value:
-    """The exact form, or the tanh approximation."""
+    """Emit GELU, in the exact form or the tanh approximation."""
     approximate = call.choice("approximate", "none", "tanh")
     return call.x.op(nn.GeluTanhOp if approximate == "tanh" else nn.GeluOp)
 
 
 @converts("Swish", 24, 24)
 def swish(call: Call) -> Value:
-    """x * sigmoid(alpha * x)."""
+    """Emit x * sigmoid(alpha * x)."""
     x, alpha = call.x, call.number("alpha")
     return x.op(nn.SiluOp) if alpha == 1 else x * (x * alpha).op(nn.SigmoidOp)
 
 
 @converts("PRelu", 1, 16)
 def prelu(call: Call) -> Value:
-    """x where x >= 0, slope * x below."""
+    """Emit PReLU: x where x >= 0, slope * x elsewhere."""
     x, slope = call.x, call.operand(1)
     return where(x < 0, x * slope, x)
 
 
 @converts("Clip", 1, 13)
 def clip(call: Call) -> Value:
-    """Known bounds are properties of `nn.clip`; others are operands of min and max."""
+    """Emit a clip to bounds. Known bounds are properties of `nn.clip`; others are operands of
+    maximum and minimum."""
     low, high = (_bound(call, i) for i in (1, 2))
     if not isinstance(low, Value) and not isinstance(high, Value):
         low, high = -math.inf if low is None else low, math.inf if high is None else high
@@ -84,7 +86,8 @@ def clip(call: Call) -> Value:
 
 
 def _bound(call: Call, index: int) -> float | Value | None:
-    """Return a bound as a number if a float64 represents it, otherwise as a value."""
+    """Return a bound of Clip as a number if it is known and a float64 represents it, otherwise as a
+    value; None if it is absent."""
     value = call.optional(index)
     array = None if value is None else call.build.static(value)
     if array is None or array.size != 1:
@@ -108,7 +111,7 @@ def cast(call: Call) -> Value:
 
 @converts("CastLike", 15, 25)
 def cast_like(call: Call) -> Value:
-    """A cast to the second operand's type."""
+    """Emit a conversion to the second operand's type."""
     call.meaningless(*_OF_NARROW_FLOATS)
     return call.x.cast(call.operand(1).dtype)
 
@@ -130,7 +133,7 @@ def _foreign(to: int | str) -> str | None:
 
 @converts("Dropout", 1, 22, note="inference only")
 def dropout(call: Call) -> tuple[Value, Value]:
-    """The identity, and a mask that keeps everything."""
+    """Emit Dropout for inference: the operand itself, and a mask of true elements."""
     call.meaningless("seed")
     if _trains(call):
         call.unsupported("dropout in training mode, which is random")
@@ -146,13 +149,14 @@ def _trains(call: Call) -> bool:
 
 @converts("Where", 9, 16)
 def where_(call: Call) -> Value:
-    """Select elements."""
+    """Emit a selection: the second operand's elements where the condition is true, otherwise the
+    third's."""
     return where(call.operand(0), call.operand(1), call.operand(2))
 
 
 @converts("Shrink", 9, 9)
 def shrink(call: Call) -> Value:
-    """x + bias below -lambd, x - bias above lambd, 0 in between."""
+    """Emit Shrink: x + bias where x < -lambd, x - bias where x > lambd, and 0 in between."""
     bias, lambd = call.number("bias"), call.number("lambd")
     if not call.x.is_float:
         return _shrink_integers(call.x, bias, lambd)
@@ -162,12 +166,13 @@ def shrink(call: Call) -> Value:
 
 
 def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
-    """Shrink integers exactly: the sum is rounded towards zero, and wraps."""
+    """Emit Shrink of integers exactly: the sum is rounded towards zero, and wraps."""
     x = given if given.dtype == np.uint64 else given.cast(np.int64)
     whole, bound = _floor(bias), _floor(lambd)
     upper, lower = (_added(x, term) for term in (-whole, whole))
     if bias != whole:
-        # The fraction moves a sum to the next integer, unless it passes zero.
+        # Truncation turns the fraction of the bias into 1 on one side of zero, and into 0 on the
+        # other.
         upper = where(x > _limit(x, whole), _added(upper, -1), upper)
         lower = where(x < _limit(x, -whole), _added(lower, 1), lower)
     shrunk = where(x > _limit(x, bound), upper, 0)
@@ -175,7 +180,8 @@ def _shrink_integers(given: Value, bias: float, lambd: float) -> Value:
 
 
 def _floor(value: float) -> int:
-    """Return the next integer below, or one out of the range of 64-bit integers."""
+    """Return the greatest integer that is at most ``value``, or for a value out of range ±2^64,
+    which is beyond all 64-bit integers."""
     return math.floor(max(-(2.0**64), min(2.0**64, value)))
 
 
@@ -185,6 +191,7 @@ def _added(x: Value, term: int) -> Value:
 
 
 def _limit(x: Value, bound: int) -> int:
-    """Return the number that elements are compared with, clamped to their type."""
+    """Return the bound that elements of ``x`` are compared with, clamped to the range of their
+    type."""
     limits = np.iinfo(x.dtype)
     return max(int(limits.min), min(int(limits.max), bound))

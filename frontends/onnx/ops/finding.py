@@ -1,7 +1,7 @@
-"""Ops whose result sizes depend on values.
+"""Converters of ops whose result sizes depend on values.
 
-Native code stores the results in arrays with room for all elements, and their count. A graph break
-follows.
+Native code stores the results at the front of arrays with room for all elements, and counts them. A
+graph break follows, which cuts the arrays to their sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _CUT = "the program is cut there"
 
 @converts("NonZero", 9, 13, note=_CUT)
 def non_zero(call: Call) -> Sequence[Value]:
-    """The positions of nonzero elements."""
+    """Emit the positions of nonzero elements, a row for each dimension. Raises CutError if they are
+    not known at import."""
     x = call.x if call.x.rank else call.x.reshape((1,))
     types = [(_INDEX, [x.rank, "count"])]
     if call.build.static(x) is not None or not _has_elements(x):
@@ -41,7 +42,8 @@ def non_zero(call: Call) -> Sequence[Value]:
 
 @converts("Unique", 11, 11, note=f"slices along an axis in NumPy; {_CUT}")
 def unique(call: Call) -> Sequence[Value]:
-    """The distinct elements, or slices along an axis, sorted or in order of first occurrence."""
+    """Emit the distinct elements, or slices along an axis, sorted or in order of first occurrence.
+    Raises CutError if they are not known at import."""
     axis, shape = call.attribute("axis"), call.x.shape
     taken: list[Size | str] = ["count"]
     whole = product(shape)
@@ -63,7 +65,8 @@ def unique(call: Call) -> Sequence[Value]:
 
 @converts("Compress", 9, 28, note=_CUT)
 def compress(call: Call) -> Value:
-    """The slices along an axis, or the elements, for which a condition is true."""
+    """Emit the slices along an axis, or the elements, for which a condition is true. Raises
+    CutError if the condition is not known at import."""
     x, axis, condition = call.x, call.attribute("axis"), call.operand(1)
     if axis is None:
         x, axis = x.flat(), 0
@@ -119,7 +122,8 @@ def _has_elements(value: Value) -> bool:
 
 @converts("NonMaxSuppression", 10, 11, note=_CUT)
 def non_max_suppression(call: Call) -> Value:
-    """The boxes that no box of a higher score overlaps, as batch, class and box."""
+    """Emit the boxes that no selected box of a higher score overlaps too much, each as its batch,
+    class and box. Raises CutError if they are not known at import."""
     call.check_ranks(3, 3)
     boxes, scores = map(call.operand, range(2))
     most = call.optional(2) or call.constant(np.array(0, np.int64))
@@ -148,7 +152,11 @@ def _single(value: Value, name: str) -> Value:
 
 
 def _checked_overlap(call: Call, overlap: Value) -> Value:
-    """The threshold, which is from 0 to 1. One that is computed is checked as an index is."""
+    """Return the overlap threshold, after a check that it is in [0, 1].
+
+    For a computed threshold, a gather makes the check: its index is out of range if the threshold
+    is.
+    """
     known = call.build.static(overlap)
     if known is None:
         is_inside = (overlap >= 0) & (overlap <= 1)

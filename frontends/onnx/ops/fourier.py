@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, as matrix products with cosines and sines."""
+"""Converters of discrete Fourier transforms, to matrix products with cosines and sines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tessella.support.errors import ShapeError
 
 @converts("DFT", 17, 20, note="dft_length and axis known at import")
 def dft(call: Call) -> Value:
-    """Forward or inverse, of all frequencies or one half."""
+    """Emit a discrete Fourier transform along an axis: forward or inverse, of all frequencies or of
+    one half."""
     x, shape = call.x, call.x.shape
     if len(shape) < 2 or shape[-1] not in (1, 2):
         raise ShapeError("the last dimension must hold real and imaginary parts", found=str(shape))
@@ -53,9 +54,10 @@ def _parts(x: Value) -> list[Value]:
 
 
 def _angles(call: Call, n: int, m: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return cosines and sines [n, m] of all products of indices."""
+    """Return the cosines and the sines [n, m] of 2 pi i j / ``length`` for all i < n and j < m."""
     call.build.limited(n, m)
-    # The product is reduced first, as a large angle would lose digits.
+    # The product of the indices is reduced modulo ``length`` first, as a large angle would lose
+    # digits.
     angles = 2 * np.pi * (np.outer(np.arange(n), np.arange(m)) % length) / length
     return np.cos(angles), np.sin(angles)
 
@@ -63,7 +65,7 @@ def _angles(call: Call, n: int, m: int, length: int) -> tuple[np.ndarray, np.nda
 def _transformed(
     call: Call, x: Value, length: int, *, inverse: bool = False, half: bool = False
 ) -> Value:
-    """Return the transform of [.., n, 1 or 2] over n, truncated or zero-padded to ``length``."""
+    """Emit the transform of [.., n, 1 or 2] over n, truncated or zero-padded to ``length``."""
     batch = x.shape[:-2]
     n = known(decided_min(x.shape[-2], length))
     x = x.part(x.rank - 2, 0, n)
@@ -80,12 +82,14 @@ def _transformed(
 
 
 def _inverse_half(call: Call, x: Value, length: int) -> Value:
-    """Return the real signal of ``length`` elements with half of a spectrum [.., n, 2]."""
+    """Emit the inverse transform of half a spectrum [.., n, 2] to a real signal of ``length``
+    elements."""
     batch = x.shape[:-2]
     n = known(decided_min(x.shape[-2], length // 2 + 1))
     x = x.part(x.rank - 2, 0, n)
     cosines, sines = _angles(call, n, length, length)
-    # Each frequency also stands for its mirror image, except the first, and the middle one if even.
+    # Each frequency also stands for its mirror image, except the first one, and the middle one if
+    # ``length`` is even.
     twice = np.full((n, 1), 2.0)
     twice[0] = 1
     if length % 2 == 0 and n == length // 2 + 1:
@@ -97,7 +101,8 @@ def _inverse_half(call: Call, x: Value, length: int) -> Value:
 
 @converts("STFT", 17, 17, note="frame_step and frame_length known at import")
 def stft(call: Call) -> Value:
-    """Frames [B, frames, n] of the signal, windowed and transformed."""
+    """Emit the short-time Fourier transform: frames [B, frames, n] of the signal, windowed and
+    transformed."""
     x, window = call.x, call.optional(2)
     if x.rank == 2:
         x = x.reshape((*x.shape, 1))

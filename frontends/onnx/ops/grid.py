@@ -1,5 +1,5 @@
-"""GridSample and DeformConv: reads at computed positions, as gathers of the surrounding elements;
-AffineGrid."""
+"""Converters of GridSample and DeformConv, which read at computed positions by gathers of the
+surrounding elements, and of AffineGrid."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ _MODES = ("linear", "bilinear", "nearest", "cubic", "bicubic")
 
 @dataclass(frozen=True)
 class _Tap:
-    """One element that is read along one dimension, at each position: [N, 1, positions]."""
+    """The element that is read along one dimension, for each position: tensors [N, 1,
+    positions]."""
 
     index: Value
-    """Clamped to the dimension, int64."""
+    """The index of the element as int64, clamped to the dimension."""
     weight: Value | None
     inside: Value | None
     """Whether the element exists; None if it always does."""
@@ -42,7 +43,8 @@ class _Tap:
 
 @converts("GridSample", 16, 22, only("mode", *_MODES))
 def grid_sample(call: Call) -> Value:
-    """Sample in any number of dimensions; the grid's coordinates count from the last one."""
+    """Emit GridSample in any number of dimensions; the grid's coordinates are listed from the last
+    dimension to the first."""
     x, grid, axes = call.x, call.operand(1), _Axes.of(call)
     rank = x.rank - 2
     call.check_ranks(max(rank, 1) + 2, rank + 2)
@@ -68,7 +70,8 @@ def grid_sample(call: Call) -> Value:
 
 @converts("DeformConv", 19, 22)
 def deform_conv(call: Call) -> Value:
-    """Columns of the elements that all window positions read, multiplied by the weights."""
+    """Emit a deformable convolution: the elements that all window positions read, as columns,
+    multiplied by the weights."""
     x, w, offset = map(call.operand, range(3))
     bias, mask = call.optional(3), call.optional(4)
     call.check_ranks(max(x.rank, 3), x.rank, x.rank, 1, x.rank)
@@ -99,7 +102,8 @@ def deform_conv(call: Call) -> Value:
 
 
 def _check_groups(x: Value, w: Value, groups: int, parts: int) -> None:
-    """Raises ShapeError unless the channels divide into those of filters and of offsets."""
+    """Raise ShapeError unless the channels divide into the groups of filters and the groups of
+    offsets."""
     channels, (filters, depth) = x.shape[1], w.shape[:2]
     fits = min(groups, parts) >= 1 and decided(channels == depth * groups)
     if not (fits and decided(filters % groups == 0) and decided(channels % parts == 0)):
@@ -117,7 +121,8 @@ def _check_samples(name: str, value: Value, shape: Sequence[Size]) -> None:
 
 
 def _window_places(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> list[Array]:
-    """Return the places of the window positions along each dimension, without offsets."""
+    """Return for each dimension the coordinates [window position, window] that a convolution
+    without offsets reads."""
     settings, rank = window(call, kernel, sizes), len(sizes)
     places: list[Array] = []
     for d, (k, size) in enumerate(zip(kernel, sizes, strict=True)):
@@ -132,7 +137,8 @@ def _window_places(call: Call, kernel: Sequence[int], sizes: Sequence[int]) -> l
 
 
 def _spread(places: Sequence[Array]) -> Iterator[Array]:
-    """Yield the places along each dimension at all positions of all windows, [1, 1, positions]."""
+    """Yield for each dimension its coordinates at all positions of all windows, as arrays [1, 1,
+    positions]."""
     rank = len(places)
     shape = [size for i in (0, 1) for size in (axis.shape[i] for axis in places)]
     for d, axis in enumerate(places):
@@ -142,7 +148,8 @@ def _spread(places: Sequence[Array]) -> Iterator[Array]:
 
 @converts("AffineGrid", 20, 20, note="size known at import")
 def affine_grid(call: Call) -> Value:
-    """Each point of a grid from -1 to 1, times the matrix of its image: [n, .., rank]."""
+    """Emit each point of a grid from -1 to 1, multiplied by the matrix of its image: [n, ..,
+    rank]."""
     theta, size = call.x, call.static_sizes(1, "size")
     n, rank = size[0], len(size) - 2
     if rank not in (2, 3) or theta.shape != (n, rank, rank + 1):
@@ -157,20 +164,22 @@ def affine_grid(call: Call) -> Value:
 
 
 def _coordinates(size: int, aligned: bool) -> Array:
-    """Return coordinates from -1 to 1, of the elements' centers or of their outer edges."""
+    """Return coordinates of ``size`` elements from -1 to 1. The ends are the centers of the outer
+    elements if ``aligned``, otherwise their outer edges."""
     if aligned:
         return -1 + 2 / max(size - 1, 1) * np.arange(size)
     return (2 * np.arange(size) + 1) / size - 1
 
 
 def _sampled(data: Value, axes: Sequence[Sequence[_Tap]], sizes: Sequence[int]) -> Value:
-    """Return the sum of the elements around each position, times their weights."""
+    """Emit for each position the weighted sum of the surrounding elements of ``data``."""
     terms = (_term(data, corner, sizes) for corner in itertools.product(*axes))
     return functools.reduce(operator.add, terms)
 
 
 def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
-    """Return one element at each position, times its weight."""
+    """Emit for each position one of the surrounding elements, ``corner``, multiplied by its
+    weight."""
     (n, channels, _), count = data.shape, corner[0].index.shape[-1]
     index = corner[0].index
     for tap, size in zip(corner[1:], sizes[1:], strict=True):
@@ -186,7 +195,7 @@ def _term(data: Value, corner: Sequence[_Tap], sizes: Sequence[int]) -> Value:
 
 @dataclass(frozen=True)
 class _Axes:
-    """How positions are read; the same in each dimension."""
+    """The modes of sampling and padding, which are the same in each dimension."""
 
     mode: str
     padding: str
@@ -194,20 +203,22 @@ class _Axes:
 
     @staticmethod
     def of(call: Call) -> _Axes:
-        """Return the attributes of a node."""
+        """Return the modes that a node's attributes select."""
         padding = call.choice("padding_mode", "zeros", "border", "reflection")
         return _Axes(call.text("mode"), padding, call.flag("align_corners"))
 
     def taps(self, coordinate: Value, size: int) -> list[_Tap]:
-        """Return the elements read along one dimension for coordinates from -1 to 1."""
+        """Return the elements that are read along one dimension for coordinates from -1 to 1."""
         return self.around(self._position(coordinate, size), size)
 
     def around(self, place: Value, size: int) -> list[_Tap]:
-        """Return the elements read along one dimension for positions counted in elements."""
+        """Return the elements that are read along one dimension for positions in units of
+        elements."""
         is_cubic = "cubic" in self.mode
         if self.mode == "nearest":
             place = place.op(nn.RoundOp)
-        # Elements around an outside position are clamped to the border or mirrored, one by one.
+        # In the cubic modes, each element that is read is clamped or mirrored by itself, in `_tap`;
+        # in others, the position is.
         if self.padding == "border" and not is_cubic:
             place = place.op(nn.ClipOp, low=0.0, high=size - 1.0)
         elif self.padding == "reflection" and not is_cubic:
@@ -242,7 +253,8 @@ class _Axes:
 
 
 def _weights(t: Value, is_cubic: bool) -> tuple[list[int], list[Value]]:
-    """Return offsets from the element below, and weights for a position ``t`` above it."""
+    """Return the offsets of the elements that are read, from the one below a position, and their
+    weights. ``t`` is the distance from the element below."""
     rest = 1 - t
     if not is_cubic:
         return [0, 1], [rest, t]
@@ -250,10 +262,10 @@ def _weights(t: Value, is_cubic: bool) -> tuple[list[int], list[Value]]:
 
 
 def _near(t: Value) -> Value:
-    """The cubic kernel for a distance up to 1."""
+    """Emit the cubic convolution kernel at distances from 0 to 1."""
     return (t * (_CUBIC + 2) - (_CUBIC + 3)) * t * t + 1
 
 
 def _far(t: Value) -> Value:
-    """The cubic kernel for a distance from 1 to 2."""
+    """Emit the cubic convolution kernel at distances from 1 to 2."""
     return ((t * _CUBIC - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC

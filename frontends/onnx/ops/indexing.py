@@ -1,4 +1,4 @@
-"""Ops that read or write at indices."""
+"""Converters of ops that read or write at indices."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from tessella.support.errors import ShapeError
 
 
 def _indices(call: Call, index: int) -> Value:
-    """Return an operand of indices; types without a gather become int64."""
+    """Return the operand of indices at an operand index, converted to int64 unless it is int32 or
+    int64."""
     value = call.operand(index)
     return value if value.dtype.name in ("int32", "int64") else value.cast(np.int64)
 
 
 @converts("Gather", 1, 13)
 def gather(call: Call) -> Value:
-    """Slices along an axis."""
+    """Emit a gather of slices along an axis."""
     return call.x.gather(_indices(call, 1), call.axis(call.x))
 
 
 @converts("GatherElements", 11, 13)
 def gather_elements(call: Call) -> Value:
-    """Single elements along an axis."""
+    """Emit a gather of single elements along an axis."""
     return call.x.op(nn.GatherElementsOp, _indices(call, 1), axis=call.axis(call.x))
 
 
 @converts("GatherND", 11, 13)
 def gather_nd(call: Call) -> Value:
-    """Slices at index tuples."""
+    """Emit a gather of slices at index tuples."""
     batch = call.integer("batch_dims", 0)
     return call.x.op(nn.GatherNdOp, _indices(call, 1), batch_dims=batch)
 
@@ -41,13 +42,13 @@ def gather_nd(call: Call) -> Value:
 @converts("Scatter", 9, 9)
 @converts("ScatterElements", 11, 18)
 def scatter_elements(call: Call) -> Value:
-    """Single elements along an axis."""
+    """Emit a scatter of single elements along an axis."""
     return _scattered(call, nn.ScatterElementsOp, axis=call.axis(call.x))
 
 
 @converts("ScatterND", 11, 18)
 def scatter_nd(call: Call) -> Value:
-    """Slices at index tuples."""
+    """Emit a scatter of slices at index tuples."""
     return _scattered(call, nn.ScatterNdOp)
 
 
@@ -55,7 +56,8 @@ _OF_BOOLEANS = {"add": "max", "mul": "min"}
 
 
 def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
-    """Return updates at indices; for booleans, a sum is `or` and a product is `and`."""
+    """Emit the op ``op``, which writes updates at indices. For booleans, a sum is `or` and a
+    product is `and`."""
     x, updates, reduction = call.x, call.operand(2), call.text("reduction", "none")
     if reduction != "none" and x.dtype == np.bool_:
         x, updates = x.cast(np.uint8), updates.cast(np.uint8)
@@ -66,7 +68,7 @@ def _scattered(call: Call, op: type[nn.NnOp], **settings: int) -> Value:
 
 @converts("OneHot", 9, 28, note="depth known at import")
 def one_hot(call: Call) -> Value:
-    """Compare indices with each position along a new axis."""
+    """Emit one-hot vectors along a new axis: the index is compared with each position."""
     indices, values = call.x.cast(np.int64), call.operand(2)
     number = call.static_element(1, "depth")
     depth = int(number) if isinstance(number, float) else number
@@ -82,7 +84,8 @@ def one_hot(call: Call) -> Value:
 
 @converts("ReverseSequence", 10, 28)
 def reverse_sequence(call: Call) -> Value:
-    """Positions inside their sequence read the mirrored one."""
+    """Emit a reversal of each sequence of a batch up to its length. Positions inside a sequence
+    read its mirrored position, others their own."""
     x, shape = call.x, call.x.shape
     time, batch = (front_axis(call.integer(n), x.rank) for n in ("time_axis", "batch_axis"))
     if time == batch:
@@ -97,5 +100,5 @@ def reverse_sequence(call: Call) -> Value:
     lengths = lengths.reshape([shape[d] if d == batch else 1 for d in range(x.rank)])
     positions = call.positions(shape[time], time, x.rank)
     indices = where(positions < lengths, lengths - 1 - positions, positions)
-    indices = where(lengths < 0, most, indices)  # out of range, as those that are too long are
+    indices = where(lengths < 0, most, indices)  # out of range, as for a length that is too long
     return x.op(nn.GatherElementsOp, indices.expand(shape), axis=time)

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions."""
+"""Converters of matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tessella.support.sizes import Size
 
 @converts("MatMul", 1, 13)
 def matmul(call: Call) -> Value:
-    """A vector is a row on the left and a column on the right."""
+    """Emit a matrix product. A vector on the left is a row, on the right a column."""
     return product(call.operand(0), call.operand(1))
 
 
 @converts("Gemm", 1, 13)
 def gemm(call: Call) -> Value:
-    """alpha * A' * B' + beta * C; a factor of 1 costs nothing."""
+    """Emit alpha * A' * B' + beta * C, without a multiplication by a factor of 1."""
     a, b, c = call.operand(0), call.operand(1), call.optional(2)
     alpha, beta = call.number("alpha"), call.number("beta")
     if call.flag("transA"):
@@ -41,7 +41,8 @@ def gemm(call: Call) -> Value:
 
 
 def _sum(y: Value, alpha: float, c: Value | None, beta: float) -> Value:
-    """``alpha * y + beta * c``, in the shape of y."""
+    """Emit ``alpha * y + beta * c`` in the shape of ``y``. Raises ShapeError if ``c`` does not
+    broadcast to it."""
     y = _scaled(y, alpha)
     if c is None or beta == 0:
         return y
@@ -57,12 +58,13 @@ def _scaled(x: Value, factor: float) -> Value:
 
 @converts("Conv", 1, 22)
 def conv(call: Call) -> Value:
-    """A convolution in any number of spatial dimensions."""
+    """Emit a convolution with any number of spatial dimensions."""
     return convolution(call, call.operand(0), call.operand(1), call.optional(2))
 
 
 def convolution(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
-    """Return a convolution with the node's attributes."""
+    """Emit a convolution of ``x`` with ``w``, with strides, padding, dilations and groups from the
+    node's attributes."""
     _check_ranks(x, w)
     kernel = kernel_of(call, w)
     settings = window(call, kernel, x.shape[2:])
@@ -88,7 +90,8 @@ def _check_ranks(x: Value, w: Value) -> None:
 
 @converts("ConvTranspose", 1, 22)
 def conv_transpose(call: Call) -> Value:
-    """Padding determines the output's size, or the output's size determines the padding."""
+    """Emit a transposed convolution. Either the padding determines the output's size, or the given
+    output size determines the padding."""
     x, w = call.operand(0), call.operand(1)
     _check_ranks(x, w)
     kernel, sizes = kernel_of(call, w), x.shape[2:]
@@ -109,7 +112,8 @@ def conv_transpose(call: Call) -> Value:
             (n - 1) * stride + more + (k - 1) * dilation + 1 - size
             for n, k, stride, dilation, more, size in columns
         ]
-        # without a mode, odd padding has more before
+        # if `auto_pad` is not given, an odd total pads one more element before the data than after
+        # it
         surplus = [decided_max(t, 0) for t in totals]
         pads = split_padding(surplus, more_before=mode != "SAME_UPPER")
         extra = tuple(e + decided_max(-t, 0) for e, t in zip(extra, totals, strict=True))

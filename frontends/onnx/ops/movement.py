@@ -1,4 +1,4 @@
-"""Ops that move elements: shapes, order, parts, copies."""
+"""Converters of ops that only move elements: reshapes, transposes, slices, copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tessella.support.sizes import Size, ceil_div, product, total
 
 @converts("Reshape", 1, 25, note="shape known at import")
 def reshape(call: Call) -> Value:
-    """0 copies a dimension (unless ``allowzero``), -1 is inferred."""
+    """Emit a reshape. A size of 0 copies the operand's (unless ``allowzero``), and -1 is
+    inferred."""
     old, wanted = call.x.shape, call.static_sizes(1, "shape")
     allow_zero = call.flag("allowzero")
     copied = {d for d, size in enumerate(wanted) if not allow_zero and not differs(size, 0)}
@@ -28,7 +29,8 @@ def reshape(call: Call) -> Value:
 
 @converts("Flatten", 1, 25)
 def flatten(call: Call) -> Value:
-    """A matrix: the dimensions before the axis, and all others."""
+    """Emit a reshape to a matrix: the dimensions before the axis become rows, the others
+    columns."""
     x, axis = call.x, call.integer("axis")
     if not -x.rank <= axis <= x.rank:
         raise ShapeError("axis is out of range", found=str(axis))
@@ -38,14 +40,15 @@ def flatten(call: Call) -> Value:
 
 @converts("Transpose", 1, 25)
 def transpose(call: Call) -> Value:
-    """Dimensions are reversed if no order is given."""
+    """Emit a transpose; dimensions are reversed if no order is given."""
     perm = call.integers("perm")
     return call.x.transpose(range(call.x.rank - 1, -1, -1) if perm is None else perm)
 
 
 @converts("Squeeze", 1, 25, note="axes known at import")
 def squeeze(call: Call) -> Value:
-    """Without axes, all dimensions of size 1 are removed."""
+    """Emit a reshape that removes the dimensions ``axes`` of size 1, or all of size 1 if there are
+    no axes."""
     shape, axes = call.x.shape, call.listed_ints(1, "axes")
     if axes is None:
         gone = {d for d, size in enumerate(shape) if not differs(size, 1)}
@@ -58,7 +61,7 @@ def squeeze(call: Call) -> Value:
 
 @converts("Unsqueeze", 1, 25, note="axes known at import")
 def unsqueeze(call: Call) -> Value:
-    """Axes count in the result."""
+    """Emit a reshape that adds dimensions of size 1 at the positions ``axes`` of the result."""
     axes, sizes = call.static_ints(1, "axes"), iter(call.x.shape)
     rank = call.x.rank + len(axes)
     new = {front_axis(axis, rank) for axis in axes}
@@ -69,13 +72,14 @@ def unsqueeze(call: Call) -> Value:
 
 @converts("Concat", 1, 13)
 def concat_(call: Call) -> Value:
-    """A concatenation along an axis."""
+    """Emit a concatenation along an axis."""
     return concat(call.operands(), call.axis(call.x))
 
 
 @converts("Split", 1, 18, note="sizes known at import")
 def split(call: Call) -> list[Value]:
-    """Parts of given sizes, or equal parts, the last of which may be smaller."""
+    """Emit the parts of a tensor along an axis, of given sizes or of equal sizes; the last equal
+    part may be smaller."""
     x, axis, count = call.x, call.axis(call.x, default=0), len(call.node.outputs)
     if call.attribute("num_outputs") not in (None, count):
         raise ShapeError(
@@ -97,7 +101,8 @@ def split(call: Call) -> list[Value]:
 
 @converts("Slice", 1, 13, note="starts, ends, axes and steps known at import")
 def slice(call: Call) -> Value:
-    """Bounds are clamped; negative ones count from the back."""
+    """Emit a strided slice. Bounds are clamped to the dimensions; negative bounds count from the
+    back."""
     shape = call.x.shape
     starts, ends = call.listed_sizes(1, "starts") or (), call.listed_sizes(2, "ends") or ()
     axes = call.listed_ints(3, "axes")
@@ -122,9 +127,10 @@ def slice(call: Call) -> Value:
 
 
 def _range(start: Size, end: Size, step: int, size: Size) -> StridedIndices:
-    """Return the selected indices, clamped as ONNX's text says.
+    """Return the indices that a slice selects, clamped as the ONNX specification says.
 
-    Going backwards, a start before the first element is the first one, where NumPy takes nothing.
+    With a negative step, a start before the first element counts as the first element, where NumPy
+    selects nothing.
     """
     start, end = (bound + size if decided(bound < 0) else bound for bound in (start, end))
     most = size if step > 0 else size - 1
@@ -136,20 +142,20 @@ def _range(start: Size, end: Size, step: int, size: Size) -> StridedIndices:
 
 @converts("Expand", 8, 13, note="shape known at import")
 def expand(call: Call) -> Value:
-    """Both shapes broadcast."""
+    """Emit a broadcast to the common shape of the operand's shape and the given one."""
     wanted = call.static_sizes(1, "shape")
     return call.x.expand(broadcast_shapes([call.x.shape, wanted]))
 
 
 @converts("Tile", 1, 13, note="repeats known at import")
 def tile(call: Call) -> Value:
-    """Copies along each dimension."""
+    """Emit copies of a tensor along each dimension."""
     return call.x.op(nn.TileOp, repeats=call.static_sizes(1, "repeats"))
 
 
 @converts("DepthToSpace", 1, 28)
 def depth_to_space(call: Call) -> Value:
-    """Blocks of channels become blocks of the image."""
+    """Emit DepthToSpace: channels become blocks of pixels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not decided_zero(c % size**2):
         raise ShapeError("the channels are not a multiple of blocksize squared", found=str(c))
@@ -165,7 +171,7 @@ def depth_to_space(call: Call) -> Value:
 
 @converts("SpaceToDepth", 1, 28)
 def space_to_depth(call: Call) -> Value:
-    """Blocks of the image become blocks of channels."""
+    """Emit SpaceToDepth: blocks of pixels become channels."""
     (n, c, h, w), size = _image(call), call.integer("blocksize")
     if size < 1 or not (decided_zero(h % size) and decided_zero(w % size)):
         raise ShapeError("the image is not a multiple of blocksize", found=f"{h}x{w}, {size}")

@@ -1,4 +1,4 @@
-"""Normalizations, with the statistics of the data or with given ones."""
+"""Converters of normalizations, with the statistics of the data or with given statistics."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _statistics(node: Node) -> str | None:
     Rule("not the statistics of training before version 14", _statistics),
 )
 def batch_norm(call: Call) -> Value | tuple[Value, ...]:
-    """Batch normalisation with given statistics, or in training mode (version 14 on) with those of
-    the batch."""
+    """Emit batch normalization with given statistics, or in training mode (version 14 on) with the
+    statistics of the batch."""
     if call.flag("training_mode"):
         return _training_batch_norm(call)
     call.meaningless("momentum")
@@ -49,14 +49,15 @@ def _normalized(
     epsilon: float,
     axes: Sequence[int],
 ) -> Value:
-    """Normalize x; operands without the axes broadcast."""
+    """Emit (x - mean) / sqrt(variance + epsilon) * scale + bias; the other operands have all
+    dimensions of x except ``axes``."""
     shape = [1 if d in axes else size for d, size in enumerate(x.shape)]
     scale, bias, mean, variance = (v.reshape(shape) for v in (scale, bias, mean, variance))
     return (x - mean) / (variance + epsilon).op(nn.SqrtOp) * scale + bias
 
 
 def moments(x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """Return mean and variance over axes, which keep size 1."""
+    """Emit the mean and the variance over axes, which keep size 1."""
     mean = x.mean(axes, keepdims=True)
     centered = x - mean
     return mean, (centered * centered).mean(axes, keepdims=True)
@@ -76,7 +77,8 @@ def _training_batch_norm(call: Call) -> tuple[Value, Value, Value]:
 
 @converts("LayerNormalization", 17, 17)
 def layer_norm(call: Call) -> list[Value | None]:
-    """Mean and inverse deviation are computed separately if they are used."""
+    """Emit layer normalization. The outputs for the mean and the inverse standard deviation are
+    computed only if they are used."""
     x, axis, epsilon = call.x, call.axis(call.x), call.number("epsilon")
     bias = call.optional(2)
     y = x.op(nn.LayerNormOp, call.operand(1), bias, axis=axis, epsilon=epsilon)
@@ -88,14 +90,15 @@ def layer_norm(call: Call) -> list[Value | None]:
 
 @converts("RMSNormalization", 23, 23)
 def rms_norm(call: Call) -> Value:
-    """Over all dimensions from the axis on."""
+    """Emit RMS normalization over all dimensions from the axis on."""
     axis, epsilon = call.axis(call.x), call.number("epsilon")
     return call.x.op(nn.RmsNormOp, call.operand(1), axis=axis, epsilon=epsilon)
 
 
 @converts("InstanceNormalization", 1, 22)
 def instance_norm(call: Call) -> Value:
-    """Over the spatial dimensions: groups of one channel."""
+    """Emit instance normalization over the spatial dimensions, as group normalization with groups
+    of one channel."""
     x, *parameters = call.operands()
     groups = max(1, known(x.shape[1])) if x.rank > 1 else 1
     return x.op(nn.GroupNormOp, *parameters, groups=groups, epsilon=call.number("epsilon"))
@@ -103,7 +106,7 @@ def instance_norm(call: Call) -> Value:
 
 @converts("GroupNormalization", 18, 21)
 def group_norm(call: Call) -> Value:
-    """Scale and bias are per channel."""
+    """Emit group normalization, with a scale and a bias for each channel."""
     x, groups = call.x, call.integer("num_groups")
     check_groups(x, groups)
     images = x.reshape((*x.shape, *[1] * (x.rank < 3)))
@@ -112,7 +115,7 @@ def group_norm(call: Call) -> Value:
 
 
 def check_groups(x: Value, groups: int) -> None:
-    """Raise ShapeError unless the channels divide into groups."""
+    """Raise ShapeError unless the number of channels of ``x`` is a multiple of ``groups``."""
     if x.rank < 2 or groups < 1 or not decided_zero(x.shape[1] % groups):
         raise ShapeError(
             "the channels are not a multiple of num_groups", found=f"{x.type}, {groups}"
@@ -121,7 +124,7 @@ def check_groups(x: Value, groups: int) -> None:
 
 @converts("MeanVarianceNormalization", 9, 13)
 def mean_variance_norm(call: Call) -> Value:
-    """(x - mean) / (sqrt(variance) + 1e-9)."""
+    """Emit (x - mean) / (sqrt(variance) + 1e-9), with the statistics over the attribute's axes."""
     x = call.x
     axes = [front_axis(axis, x.rank) for axis in call.integers("axes") or (0, 2, 3)]
     mean, variance = moments(x, axes)
@@ -130,7 +133,7 @@ def mean_variance_norm(call: Call) -> Value:
 
 @converts("LRN", 1, 13)
 def lrn(call: Call) -> Value:
-    """Over neighbouring channels."""
+    """Emit local response normalization over neighbouring channels."""
     return call.x.op(
         nn.LrnOp,
         size=call.integer("size"),
@@ -142,7 +145,7 @@ def lrn(call: Call) -> Value:
 
 @converts("LpNormalization", 1, 22, only("p", 2, 1))
 def lp_norm(call: Call) -> Value:
-    """x over its 1-norm or 2-norm along an axis; 0 if the norm is 0."""
+    """Emit x divided by its 1-norm or 2-norm along an axis; 0 if the norm is 0."""
     x, axis = call.x, call.axis(call.x)
     if call.integer("p") == 1:
         norm = abs(x).sum([axis], keepdims=True)

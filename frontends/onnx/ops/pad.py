@@ -1,4 +1,4 @@
-"""Padding; negative amounts crop."""
+"""The converter of Pad; negative amounts crop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tessella.support.sizes import Size
 
 @converts("Pad", 1, 25, note="pads, constant_value and axes known at import")
 def pad(call: Call) -> Value:
-    """Pad with a constant, the edge, a mirror image or copies."""
+    """Emit padding with a constant, the edge, a mirror image or copies of the operand."""
     low, high = _amounts(call)
     mode = call.text("mode", "constant")
     x = _cropped(call.x, low, high)
@@ -36,7 +36,7 @@ def pad(call: Call) -> Value:
 
 
 def _amounts(call: Call) -> tuple[list[Size], list[Size]]:
-    """Return the amounts before and after every dimension."""
+    """Return the amounts of padding before every dimension, and after every dimension."""
     rank, pads, axes = call.x.rank, call.listed_sizes(1, "pads"), call.listed_ints(3, "axes")
     axes = [front_axis(axis, rank) for axis in (range(rank) if axes is None else axes)]
     if pads is None or len(pads) != 2 * len(axes) or len(set(axes)) != len(axes):

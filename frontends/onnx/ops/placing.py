@@ -1,4 +1,4 @@
-"""Ops that put elements at computed positions of a larger tensor."""
+"""Converters of ops that put elements at computed positions of a larger tensor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tessella.support.errors import ResourceError, ShapeError
 from tessella.support.sizes import product
 
 MOST_PADDED = 1 << 31
-"""Limit on the elements of a padded image: positions of columns in a larger one would not fit in
-memory."""
+"""Limit on the number of elements of a padded image: the positions of the columns in a larger image
+would not fit in memory."""
 
 
 @converts("Col2Im", 18, 18, note="image_shape and block_shape known at import")
 def col2im(call: Call) -> Value:
-    """The elements of each column, added at their positions in the image."""
+    """Emit images into which the elements of each column are added at their positions."""
     x, image = call.x, call.static_ints(1, "image_shape")
     block = call.static_ints(2, "block_shape")
     settings = window(call, block, image)
@@ -57,7 +57,8 @@ def _scattered(x: Value, indices: Value, updates: Value, axis: int, reduction: s
 
 @converts("MaxUnpool", 9, 22, note="output_shape known at import")
 def max_unpool(call: Call) -> Value:
-    """Zeros, except for the elements of x at the indices, which count in the unpadded result."""
+    """Emit zeros with the elements of x at the given indices, which refer to the result before it
+    is padded to ``output_shape``."""
     x, shape = call.x, call.x.shape
     kernel = call.integers("kernel_shape") or ()
     settings = window(call, kernel, shape[2:])
@@ -81,8 +82,8 @@ def max_unpool(call: Call) -> Value:
 
 @converts("TensorScatter", 24, 24, only("mode", "linear", "circular"))
 def tensor_scatter(call: Call) -> Value:
-    """The update is written at each sample's own position along an axis, which wraps if
-    circular."""
+    """Emit a copy of a cache into which an update is written along an axis, from a position on that
+    each sample has; the position wraps if the mode is circular."""
     past, update = call.operand(0), call.operand(1)
     axis, shape = call.axis(past), update.shape
     if axis == 0 or len(shape) != past.rank:

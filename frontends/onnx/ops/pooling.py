@@ -1,4 +1,4 @@
-"""Pooling over windows and over all spatial dimensions."""
+"""Converters of pooling over windows and over all spatial dimensions."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 MOST_POINTS = 64
-"""Limit on the elements of a window whose positions are computed: each takes a comparison."""
+"""Limit on the number of elements of a window of MaxPool whose output ``Indices`` is computed: each
+element takes a comparison."""
 
 
 def _pool_window(call: Call) -> SpatialWindow:
     kernel, sizes = call.integers("kernel_shape") or (), call.x.shape[2:]
     if not sizes:
         raise ShapeError("pooling takes x[N, C, spatial..]", found=str(call.x.type))
-    # A window may be mostly padding, so that no size bounds its reads.
+    # A window may consist mostly of padding, so the size of the operand does not limit the kernel's
+    # size.
     return window(call, call.build.limited(*kernel), sizes)
 
 
 def _ceil_mode(call: Call) -> bool:
-    # with SAME, padding makes all windows fit
+    # with `auto_pad` SAME, the padding makes all windows fit, so the mode has no effect
     return call.flag("ceil_mode") and not call.text("auto_pad", "NOTSET").startswith("SAME")
 
 
 @converts("MaxPool", 1, 22, note=f"Indices of windows of at most {MOST_POINTS} elements")
 def max_pool(call: Call) -> Values:
-    """The largest elements, and the positions of their first occurrences in the windows."""
+    """Emit max pooling, and if its output is used, the position of the first largest element in
+    each window."""
     largest = _pool(call, nn.MaxPoolOp)
     return (largest, _places(call, largest)) if call.node.uses(1) else (largest,)
 
 
 def _places(call: Call, largest: Value) -> Value:
-    """Return the least position at which an element of the window is the largest one, or NaN."""
+    """Emit for each window the lowest position of an element that is the largest one, or NaN."""
     settings, x = _pool_window(call), call.x
     kernel, shape = known_all(settings.kernel), known_all(x.shape)
     pads, extents, rank = known_all(settings.pads), known_all(largest.shape)[2:], len(kernel)
@@ -78,9 +81,10 @@ def _places_of(
     starts: Sequence[int],
     pads: Sequence[int],
 ) -> Array:
-    """Return the memory position that each window reads for one of its points.
+    """Return the position in the image that each window reads for one of its elements; the number
+    of elements of the image if that is padding.
 
-    It is the number of elements for padding.
+    ``starts`` are the element's offsets in the window.
     """
     total, inside = np.zeros((), np.int64), np.ones((), np.bool_)
     for d, size in enumerate(sizes):
@@ -92,7 +96,8 @@ def _places_of(
 
 
 def _by_columns(places: Value, sizes: Sequence[int]) -> Value:
-    """Convert positions in memory order to the order with the first spatial dimension innermost."""
+    """Convert row-major positions in an image to column-major positions, with the first spatial
+    dimension innermost."""
     result, step = places * 0, 1
     inner = math.prod(sizes)
     for size in sizes:
@@ -104,7 +109,8 @@ def _by_columns(places: Value, sizes: Sequence[int]) -> Value:
 
 @converts("AveragePool", 1, 22)
 def average_pool(call: Call) -> Value:
-    """Padding counts as zeros if the attribute says so."""
+    """Emit average pooling; padding counts as zeros if the attribute ``count_include_pad``
+    says so."""
     return _pool(call, nn.AvgPoolOp, count_include_pad=call.flag("count_include_pad"))
 
 
@@ -122,7 +128,8 @@ def _pool(call: Call, op: type[nn.NnOp], **more: bool) -> Value:
 
 
 def _spatial(x: Value) -> range:
-    """Return the spatial dimensions. Raises ShapeError."""
+    """Return the indices of the spatial dimensions of x[N, C, spatial..]. Raises ShapeError for a
+    lower rank."""
     if x.rank < 2:
         raise ShapeError("global pooling takes x[N, C, spatial..]", found=str(x.type))
     return range(2, x.rank)
@@ -130,13 +137,13 @@ def _spatial(x: Value) -> range:
 
 @converts("GlobalAveragePool", 1, 22)
 def global_average_pool(call: Call) -> Value:
-    """The mean over the spatial dimensions."""
+    """Emit the mean over the spatial dimensions."""
     return call.x.mean(_spatial(call.x), keepdims=True)
 
 
 @converts("GlobalMaxPool", 1, 22)
 def global_max_pool(call: Call) -> Value:
-    """The maximum over the spatial dimensions."""
+    """Emit the maximum over the spatial dimensions."""
     return call.x.max(_spatial(call.x), keepdims=True)
 
 
@@ -149,14 +156,15 @@ def _exponent(call: Call) -> float:
 
 @converts("GlobalLpPool", 1, 22)
 def global_lp_pool(call: Call) -> Value:
-    """The p-norm over the spatial dimensions."""
+    """Emit the p-norm over the spatial dimensions."""
     p = _exponent(call)
     return (abs(call.x) ** p).sum(_spatial(call.x), keepdims=True) ** (1 / p)
 
 
 @converts("LpPool", 1, 22)
 def lp_pool(call: Call) -> Value:
-    """The p-norm of each window: a sum of powers, which is a convolution with ones."""
+    """Emit the p-norm of each window: the root of a sum of powers, which is a convolution with
+    ones."""
     p, settings = _exponent(call), _pool_window(call)
     powers = abs(call.x) ** p
     channels, sizes = powers.shape[1], powers.shape[2:]
@@ -174,7 +182,8 @@ def lp_pool(call: Call) -> Value:
 
 
 def _ceil_pads(call: Call, settings: SpatialWindow, sizes: Sequence[Size]) -> tuple[Size, ...]:
-    """Return the padding that makes room for a last window beyond the end."""
+    """Return the padding of a pooling. In ``ceil_mode``, it includes room for a last window that
+    reaches beyond the end."""
     if not _ceil_mode(call):
         return settings.pads
     rank, kernels, pads = len(sizes), known_all(settings.kernel), [*known_all(settings.pads)]

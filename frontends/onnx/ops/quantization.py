@@ -1,4 +1,5 @@
-"""Quantized ops, computed in the integers and floats that their definitions name."""
+"""Converters of quantized ops, which compute in the integers and floats that the ONNX definitions
+name."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ _DIVISION = Rule("divides in floating-point types", _precision)
 
 
 def _along(call: Call, value: Value, x: Value) -> Value:
-    """Return a scale or zero point in a shape that broadcasts to x: per tensor, per axis, or
-    blocked."""
+    """Return a scale or zero point in a shape that broadcasts to ``x``: one number per tensor, per
+    index of an axis, or per block."""
     if not value.rank or value.shape == (1,):
         call.meaningless("axis", "block_size")
         return value.reshape(())
@@ -61,7 +62,8 @@ def _along(call: Call, value: Value, x: Value) -> Value:
 
 
 def _by_dimension(value: Value, axis: int, rank: int) -> Value:
-    """Return a scale or zero point of one element, or of one for each index of a dimension."""
+    """Return a scale or zero point in a shape that broadcasts to a tensor of rank ``rank``: one
+    number, or one for each index of dimension ``axis``."""
     if not value.rank or value.shape == (1,):
         return value.reshape(())
     if value.rank != 1:
@@ -70,14 +72,14 @@ def _by_dimension(value: Value, axis: int, rank: int) -> Value:
 
 
 def _shifted(x: Value, zero: Value | None) -> Value:
-    """Return x minus its zero point, as int32."""
+    """Emit ``x`` minus its zero point, as int32."""
     wide = x.cast(np.int32)
     return wide if zero is None else wide - zero.cast(np.int32)
 
 
 @converts("DequantizeLinear", 10, 28, _TYPES)
 def dequantize(call: Call) -> Value:
-    """(x - zero point) * scale."""
+    """Emit (x - zero point) * scale."""
     zero, code = call.optional(2), call.attribute("output_dtype")
     scale = _along(call, call.operand(1), call.x)
     wide = scale.cast(_wide(scale.dtype))
@@ -90,15 +92,16 @@ def dequantize(call: Call) -> Value:
 
 
 def _wide(dtype: DType) -> DType:
-    """Return the type itself, or float32 for float16 and bfloat16, which round sums of integers."""
+    """Return float32 for float16 and bfloat16, which would round sums of integers, and other types
+    unchanged."""
     return dtype if dtype.name in ("float32", "float64") else np.dtype(np.float32)
 
 
 @converts("QuantizeLinear", 10, 28, _TYPES, _DIVISION)
 def quantize(call: Call) -> Value:
-    """x / scale, rounded and shifted, saturated to the result's type.
+    """Emit x / scale, rounded, shifted by the zero point and saturated to the result's type.
 
-    The division is computed in the type of the attribute `precision`, or the scale's type.
+    The division is computed in the type of the attribute `precision`, or in the scale's type.
     """
     zero, code = call.optional(2), call.attribute("output_dtype")
     # numbers beyond an integer type's range always saturate
@@ -116,7 +119,7 @@ def quantize(call: Call) -> Value:
 
 
 def _division(call: Call, scale: Value) -> DType:
-    """Return the type in which x is divided by its scale."""
+    """Return the type in which an operand is divided by its scale."""
     code = call.attribute("precision")
     if code:
         return DTYPES[element_name(code)]
@@ -126,8 +129,8 @@ def _division(call: Call, scale: Value) -> DType:
 def _quantized(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
     wide = _wide(x.dtype)
     if x.dtype != wide:
-        # The quotient is rounded to its type, the sum with the zero point is not. A cast rounds at
-        # all places.
+        # The quotient is rounded to its type, but the sum with the zero point is not. The cast
+        # rounds to that type even if operations in it are computed in a wider one.
         x = (x.cast(wide) / scale.cast(wide)).cast(x.dtype).cast(wide)
         scale = x.emitter.scalar(1.0, wide)
     if dtype.name in _QUANTIZED:
@@ -142,7 +145,8 @@ _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 
 @converts("DynamicQuantizeLinear", 11, 11)
 def dynamic_quantize(call: Call) -> Sequence[Value]:
-    """x as uint8, by the scale of its range including 0; the scale and the zero point."""
+    """Emit x as uint8, quantized by the range of its values (and 0), with the scale and the zero
+    point."""
     x = call.x
     axes = range(x.rank)
     low = x.op(nn.ReduceMinOp, axes=tuple(axes), keepdims=False).op(nn.MinOp, x.like(0.0))
@@ -155,28 +159,29 @@ def dynamic_quantize(call: Call) -> Sequence[Value]:
 
 @converts("MatMulInteger", 10, 10)
 def matmul_integer(call: Call) -> Value:
-    """The product in int32; zero points are per row of A and column of B, or scalars."""
+    """Emit a matrix product in int32. Zero points are scalars, or one per row of A and column
+    of B."""
     a, b = _zeroed(call, 0, 2, -2), _zeroed(call, 1, 3, -1)
     return product(a, b)
 
 
 @converts("ConvInteger", 10, 10)
 def conv_integer(call: Call) -> Value:
-    """The convolution in int32; padding equals the zero point, so it counts as 0."""
+    """Emit a convolution in int32. Padding equals the zero point, so it counts as 0."""
     x, w = _zeroed(call, 0, 2, 0), _zeroed(call, 1, 3, 0)
     return convolution(call, x, w, None)
 
 
 def _zeroed(call: Call, index: int, zero: int, axis: int) -> Value:
-    """Return a quantized operand as int32 minus its zero point, if given: a scalar, or one per
-    index of a dimension."""
+    """Emit the operand at ``index`` as int32 minus its zero point, the operand at ``zero``, if
+    given: a scalar, or one for each index of dimension ``axis``."""
     x, point = call.operand(index), call.optional(zero)
     return _shifted(x, None if point is None else _by_dimension(point, axis, x.rank))
 
 
 @converts("QLinearMatMul", 10, 21)
 def qlinear_matmul(call: Call) -> Value:
-    """The product in int32, then scaled."""
+    """Emit a matrix product in int32, scaled and quantized to the result's type."""
     scales = [
         _by_dimension(call.operand(scale), axis, call.operand(index).rank)
         for index, scale, axis in ((0, 1, -2), (3, 4, -1))
@@ -197,7 +202,8 @@ def _scalar(value: Value) -> Value:
 
 @converts("QLinearConv", 10, 10)
 def qlinear_conv(call: Call) -> Value:
-    """The convolution in int32, then scaled; weights may have a scale per output channel."""
+    """Emit a convolution in int32, scaled and quantized to the result's type. Weights may have a
+    scale for each output channel."""
     x, w = _shifted(call.x, _scalar(call.operand(2))), _zeroed(call, 3, 5, 0)
     total = convolution(call, x, w, call.optional(8))
     w_scale = _by_dimension(call.operand(4), 1, call.x.rank)

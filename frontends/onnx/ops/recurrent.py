@@ -1,4 +1,5 @@
-"""LSTM, GRU and RNN: one matrix product for all inputs, then a loop over the steps."""
+"""Converters of LSTM, GRU and RNN: one matrix product with all inputs, then a loop over the time
+steps."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class _Cell:
-    """One direction of a layer.
+    """The operands of one direction of a layer.
 
-    ``inputs`` are the projections [S, B, gates * H] of all inputs by W, plus W's part of B;
-    ``weights`` is R as [gates * H, H], ``bias`` its part of B.
+    ``inputs`` are the products [S, B, gates * H] of all inputs with W, plus the first half of the
+    bias. ``weights`` is R as [gates * H, H], ``bias`` the second half of the bias.
     """
 
     call: Call
@@ -36,24 +37,26 @@ class _Cell:
     activations: Sequence[Activation]
 
     def gates(self, values: Value, count: int) -> list[Value]:
-        """Split [B, count * H] into its gates."""
+        """Split [B, count * H] into ``count`` gates [B, H]."""
         size, axis = self.hidden, values.rank - 1
         return [values.part(axis, i * size, size) for i in range(count)]
 
     def recurrent(self, h: Value, first: int, count: int) -> Value:
-        """h times some gates' part of R, plus their part of the bias."""
+        """Emit the product of ``h`` with the part of R that belongs to ``count`` gates from
+        ``first`` on, plus their part of the bias."""
         start, size = first * self.hidden, count * self.hidden
         y = h.op(nn.MatmulOp, self.weights.part(0, start, size), transpose_b=True)
         return y if self.bias is None else y + self.bias.part(0, start, size)
 
     def peephole(self, index: int, gate: Value, c: Value) -> Value:
-        """Add the peephole connection from the cell state to a gate's argument."""
+        """Emit a gate's argument plus the peephole connection from the cell state ``c``, if there
+        are peepholes."""
         if self.peepholes is None:
             return gate
         return gate + self.peepholes.part(0, index * self.hidden, self.hidden) * c
 
     def clipped(self, x: Value) -> Value:
-        """Clip an activation's argument to the attribute ``clip``."""
+        """Emit an activation's argument clipped to the attribute ``clip``, if it is given."""
         bound = self.call.attribute("clip")
         return x.op(nn.ClipOp, low=-bound, high=bound) if bound else x
 
@@ -133,7 +136,8 @@ def _layer(call: Call, kind: _CellKind) -> list[Value | None]:
 
 
 def _direction(call: Call, index: int, d: int) -> Value | None:
-    """Return one direction's part of an operand, without that dimension."""
+    """Return the part of the operand at ``index`` that belongs to direction ``d``, without the
+    dimension of directions; None if the operand is absent."""
     value = call.optional(index)
     if value is None:
         return None
@@ -175,7 +179,8 @@ def _initial(call: Call, kind: _CellKind, x: Value, d: int, batch_first: bool) -
 
 
 def _run(cell: _Cell, kind: _CellKind, first: State, backward: bool) -> tuple[Value, State]:
-    """Return the outputs [S, B, H] in sequence order, and the last state."""
+    """Emit the loop over the time steps. Returns the outputs [S, B, H] in the order of the
+    sequence, and the last state."""
     call, (steps, batch, _) = cell.call, cell.inputs.shape
     lengths, sequences = call.optional(4), [cell.inputs]
     if lengths is not None:
@@ -186,7 +191,7 @@ def _run(cell: _Cell, kind: _CellKind, first: State, backward: bool) -> tuple[Va
         new = kind.step(cell, inputs[0], tuple(state))
         if lengths is None:
             return new, new[:1]
-        # beyond a sequence's end, the state stays and the output is 0
+        # beyond the end of a sequence, the state does not change and the output is 0
         inside = lengths > inputs[1]
         kept = (where(inside, a, b) for a, b in zip(new, state, strict=True))
         return tuple(kept), (where(inside, new[0], 0),)

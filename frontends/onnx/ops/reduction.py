@@ -1,4 +1,5 @@
-"""Reductions, and what else runs along axes: softmax, cumulative sums, the k largest."""
+"""Converters of reductions and of other ops along axes: softmax, cumulative sums, the k largest
+elements."""
 
 from __future__ import annotations
 
@@ -25,14 +26,15 @@ _PLAIN: dict[str, tuple[type[nn.NnOp], int]] = {
 
 @dataclass(frozen=True)
 class _Reduction:
-    """The axes to reduce (None for none), and whether they keep size 1."""
+    """The axes that a node reduces (None if it reduces no axis), and whether the result keeps them
+    with size 1."""
 
     axes: tuple[int, ...] | None
     keepdims: bool
 
     @staticmethod
     def of(call: Call) -> _Reduction:
-        """Return the reduction of a node."""
+        """Return the axes that a node's operand and attributes select."""
         rank, listed = call.x.rank, call.listed_ints(1, "axes")
         keepdims, is_noop = call.flag("keepdims", True), call.flag("noop_with_empty_axes")
         if listed:
@@ -55,13 +57,13 @@ for _name, (_op, _last) in _PLAIN.items():
 
 @converts("ReduceL1", 1, 18)
 def reduce_l1(call: Call) -> Value:
-    """sum(|x|)."""
+    """Emit sum(|x|)."""
     return _sum(call, abs(call.x))
 
 
 @converts("ReduceSumSquare", 1, 18)
 def reduce_sum_square(call: Call) -> Value:
-    """sum(x^2)."""
+    """Emit sum(x^2)."""
     return _sum(call, call.x * call.x)
 
 
@@ -71,30 +73,32 @@ def _sum(call: Call, x: Value) -> Value:
 
 @converts("ReduceL2", 1, 18)
 def reduce_l2(call: Call) -> Value:
-    """sqrt(sum(x^2))."""
+    """Emit sqrt(sum(x^2))."""
     x = _wide(call.x)
     return _of_sum(nn.SqrtOp, _sum(call, x * x)).cast(call.x.dtype)
 
 
 @converts("ReduceLogSum", 1, 28)
 def reduce_log_sum(call: Call) -> Value:
-    """log(sum(x))."""
+    """Emit log(sum(x))."""
     return _of_sum(nn.LogOp, _sum(call, _wide(call.x))).cast(call.x.dtype)
 
 
 def _wide(x: Value) -> Value:
-    """Return x as float32 if a sum may overflow its 16-bit float."""
+    """Return ``x`` as float32 if it has 16-bit floats, in which a sum may overflow, otherwise
+    unchanged."""
     return x.cast(np.float32) if x.is_float and x.dtype.itemsize == 2 else x
 
 
 def _of_sum(op: type[nn.NnOp], total: Value) -> Value:
-    """Return a function of a sum that may be of integers."""
+    """Emit ``op`` on a sum, in float64 if the sum is an integer."""
     return (total if total.is_float else total.cast(np.float64)).op(op)
 
 
 @converts("ReduceLogSumExp", 1, 28)
 def reduce_log_sum_exp(call: Call) -> Value:
-    """log(sum(e^x)), of x minus its maximum to avoid overflow."""
+    """Emit log(sum(e^x)), with the maximum subtracted from x to avoid overflow, and added at the
+    end."""
     reduced = _Reduction.of(call)
     if reduced.axes is None:
         return call.x
@@ -121,19 +125,19 @@ converts("ArgMin", 1, 13)(_arg(nn.ArgMinOp))
 
 @converts("Softmax", 1, 13)
 def softmax(call: Call) -> Value:
-    """Along an axis."""
+    """Emit the softmax along an axis."""
     return call.x.op(nn.SoftmaxOp, axis=call.axis(call.x))
 
 
 @converts("LogSoftmax", 1, 13)
 def log_softmax(call: Call) -> Value:
-    """Along an axis."""
+    """Emit the logarithm of the softmax along an axis."""
     return call.x.op(nn.LogSoftmaxOp, axis=call.axis(call.x))
 
 
 @converts("Hardmax", 1, 13)
 def hardmax(call: Call) -> Value:
-    """1 at the first largest element along an axis, 0 elsewhere."""
+    """Emit 1 at the first largest element along an axis, 0 elsewhere."""
     x, axis = call.x, call.axis(call.x)
     if 0 in x.shape:
         return x
@@ -143,7 +147,7 @@ def hardmax(call: Call) -> Value:
 
 def _cumulative(op: type[nn.CumulativeOp]):
     def convert(call: Call) -> Value:
-        """From either end, inclusive or exclusive."""
+        """Emit a cumulative op along an axis, from either end, inclusive or exclusive."""
         return call.x.op(
             op,
             axis=front_axis(call.static_int(1, "axis"), call.x.rank),
@@ -160,7 +164,8 @@ converts("CumProd", 26, 26, note="axis known at import")(_cumulative(nn.CumprodO
 
 @converts("TopK", 1, 24, note="k known at import, or a size that is computed")
 def topk(call: Call) -> tuple[Value, ...]:
-    """Always in order, even if that is not requested."""
+    """Emit the k largest or smallest elements along an axis and their positions, always sorted,
+    even if the attribute does not ask for it."""
     call.meaningless("sorted")
     k, axis = call.static_size(1, "k"), call.axis(call.x)
     if decided(k < 0) or decided(k > call.x.shape[axis]):

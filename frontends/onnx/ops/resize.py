@@ -1,5 +1,5 @@
-"""Resize and Upsample: `nn.resize` if possible, otherwise a gather or a weighted sum for each
-axis."""
+"""Converters of Resize and Upsample: to `nn.resize` if possible, otherwise to a gather or a
+weighted sum for each axis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
 CROPS = "tf_crop_and_resize"
-"""The transformation that reads roi."""
+"""The coordinate transformation that reads the operand ``roi``."""
 
 _OF_SOME_MODES = (
     "antialias",
@@ -30,15 +30,17 @@ _OF_SOME_MODES = (
     "extrapolation_value",
     "keep_aspect_ratio_policy",
 )
-"""Attributes without effect in other modes, or with scales."""
+"""Attributes that have no effect in some modes, or if scales are given."""
 
 _COPIES = 8
-"""Arrays of an axis's size that computing its positions and weights takes."""
+"""The number of arrays, each as large as the resized axis, that computing its positions and weights
+takes."""
 
 
 @dataclass(frozen=True)
 class _ResizePlan:
-    """The change of each dimension; ``regions`` are start and end as fractions of the dimension."""
+    """The new size and the scale of each dimension, and the modes. ``regions`` are the start and
+    end of a crop as fractions of each dimension."""
 
     sizes: tuple[Size, ...]
     scales: tuple[float, ...]
@@ -48,7 +50,7 @@ class _ResizePlan:
     nearest: str
 
     def touches(self, axis: int, size: Size) -> bool:
-        """Return whether an axis of this size changes."""
+        """Return whether the axis ``axis``, of size ``size``, changes."""
         same = self.sizes[axis] == size and self.scales[axis] == 1
         region = self.coordinates == CROPS and self.regions[axis] != (0, 1)
         return region or not same
@@ -57,7 +59,7 @@ class _ResizePlan:
 @converts("Upsample", 1, 9, note="scales known at import")
 @converts("Resize", 10, 19, note="scales, sizes and roi known at import")
 def resize(call: Call) -> Value:
-    """All modes."""
+    """Emit a resize, in all modes."""
     call.meaningless(*_OF_SOME_MODES)
     x, plan = call.x, _plan(call)
     if not any(plan.touches(axis, size) for axis, size in enumerate(x.shape)):
@@ -71,12 +73,13 @@ def resize(call: Call) -> Value:
 
 
 def _scaled(size: Size, scale: float) -> Size:
-    """Return a size times a number, rounded down."""
+    """Return a size multiplied by ``scale``, rounded down."""
     return size * int(scale) if scale == int(scale) else int(known(size) * scale)
 
 
 def _is_rounded(old: Size, scale: float, new: Size) -> bool:
-    """Return whether a size differs from the old size times a scale."""
+    """Return whether the new size of an axis differs from the exact product of the old size and the
+    scale."""
     if scale == int(scale):
         return differs(old * int(scale), new)
     return known(old) * scale != known(new)
@@ -171,7 +174,7 @@ def _resized(call: Call, plan: _ResizePlan, x: Value) -> Value:
 
 
 def _is_plain(call: Call, plan: _ResizePlan, shape: Sequence[Size]) -> bool:
-    """Return whether `nn.resize` computes this."""
+    """Return whether `nn.resize` supports this plan and the node's attributes."""
     if call.flag("antialias") or call.flag("exclude_outside"):
         return False
     # ONNX aligns the corners of the unrounded size, `nn.resize` those of the rounded one.
@@ -214,9 +217,9 @@ def _resized_axis(call: Call, plan: _ResizePlan, x: Value, axis: int) -> Value:
 
 
 def _sampled(call: Call, x: Value, axis: int, taken: Samples) -> Value:
-    """Return weighted sums of elements along one axis.
+    """Emit the weighted sums of elements along one axis that ``taken`` selects.
 
-    A matrix product would spread non-finite elements over the whole axis.
+    A matrix product would spread elements that are not finite over the whole axis.
     """
     after = (1,) * (x.rank - 1 - axis)
     weights = taken.weights.reshape(*taken.weights.shape, *after)

@@ -1,4 +1,5 @@
-"""The positions of a resized axis in its operand, and the weights of elements (ONNX's Resize)."""
+"""Positions that the elements of a resized axis have in the original axis, and the weights of the
+elements there (ONNX's Resize)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import numpy as np
 from tessella.frontends.onnx.build import Array
 from tessella.support.errors import ShapeError
 
-# Position of element y, for an axis of `old` elements that becomes one of `length` (unrounded).
+# The position of element y in the original axis, of `old` elements, that becomes an axis of
+# `length` elements (not rounded).
 _POSITIONS: dict[str, Callable[[Array, float, int, float, int], Array]] = {
     "half_pixel": lambda y, scale, old, length, new: (y + 0.5) / scale - 0.5,
     "half_pixel_symmetric": lambda y, scale, old, length, new: (
@@ -38,7 +40,7 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 def positions(
     coordinates: str, old: int, new: int, scale: float, region: tuple[float, float]
 ) -> Array:
-    """Return the position in the old axis of each element of the new one."""
+    """Return for each element of the new axis its position in the old axis."""
     y, length = np.arange(new, dtype=np.float64), scale * old
     if coordinates == "tf_crop_and_resize":
         extent = (region[1] - region[0]) * (old - 1)
@@ -79,15 +81,17 @@ _KERNELS: dict[str, tuple[Callable[[Array, float], Array], int]] = {
 
 @dataclass(frozen=True)
 class Samples:
-    """The old elements, with weights, whose sums are the new elements (columns)."""
+    """For each new element (a column), the indices and weights of the old elements in its weighted
+    sum."""
 
     indices: Array
     weights: Array
-    """0 in columns with fewer elements than others."""
+    """The weight of each element; 0 at the end of columns that need fewer elements than others."""
 
 
 def reach_of(places: Array, *, mode: str, scale: float) -> int:
-    """Return the distance from its position within which an element reads old ones.
+    """Return the distance, in old elements, from the position of a new element within which it
+    reads old elements.
 
     A scale below 1 widens the kernel (antialiasing), also beyond the ends of the axis.
     """
@@ -100,9 +104,9 @@ def reach_of(places: Array, *, mode: str, scale: float) -> int:
 def samples(
     places: Array, old: int, reach: int, *, mode: str, scale: float, cubic: float, inside: bool
 ) -> Samples:
-    """Return the old elements that each new one reads, with weights.
+    """Return for each new element the old elements that it reads, with weights.
 
-    Elements beyond the ends repeat the end elements, or with ``inside`` do not count.
+    Elements beyond the ends repeat the end elements, or do not count if ``inside``.
     """
     kernel, _ = _KERNELS[mode]
     scale = min(scale, 1.0)
@@ -117,7 +121,8 @@ def samples(
 
 
 def _packed(indices: Array, weights: Array) -> Samples:
-    """Remove rows that only zero weights need: entries move up in their columns."""
+    """Return samples with fewer rows: in each column, elements with nonzero weights move up, and
+    rows without nonzero weights are removed."""
     order = np.argsort(weights == 0, axis=0, kind="stable")
     most = int((weights != 0).sum(axis=0).max(initial=1))
     return Samples(*(np.take_along_axis(x, order, axis=0)[:most] for x in (indices, weights)))

@@ -1,7 +1,7 @@
-"""Sequences and optionals.
+"""Converters of ops on sequences and optionals.
 
-Sequences of known length are lists of their elements at import. Others lead to graph breaks, and
-pass between steps.
+Sequences of known length are lists of their elements at import. Other sequences lead to graph
+breaks, and are passed between steps.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LATE = "a step where it is not known at import"
 
 @converts("SequenceEmpty", 11, 11)
 def sequence_empty(call: Call) -> Listed:
-    """An empty sequence."""
+    """Return an empty sequence."""
     call.meaningless("dtype")
     return Listed(())
 
 
 @converts("SequenceConstruct", 11, 11)
 def sequence_construct(call: Call) -> Listed:
-    """The operands."""
+    """Return the sequence of the operands."""
     return Listed(tuple(call.operands()))
 
 
 @converts("SequenceInsert", 11, 11, note=_LATE)
 def sequence_insert(call: Call) -> Listed:
-    """A sequence with one more element, before a position or at the end."""
+    """Return a sequence with one more element, inserted before a position or at the end."""
     find = Find("sequence_insert")
     items = _items(call, find)
     at = _position(call, 2, len(items), find, past_end=True)
@@ -47,7 +47,7 @@ def sequence_insert(call: Call) -> Listed:
 
 @converts("SequenceErase", 11, 11, note=_LATE)
 def sequence_erase(call: Call) -> Listed:
-    """A sequence without one element."""
+    """Return a sequence without the element at a position."""
     find = Find("sequence_erase")
     items = _items(call, find)
     at = _position(call, 1, len(items), find)
@@ -56,7 +56,7 @@ def sequence_erase(call: Call) -> Listed:
 
 @converts("SequenceAt", 11, 11, note=_LATE)
 def sequence_at(call: Call) -> Value:
-    """The element at a position."""
+    """Return the element of a sequence at a position."""
     find = Find("sequence_at")
     items = _items(call, find)
     return items[_position(call, 1, len(items), find)]
@@ -64,13 +64,13 @@ def sequence_at(call: Call) -> Value:
 
 @converts("SequenceLength", 11, 11, note=_LATE)
 def sequence_length(call: Call) -> Value:
-    """The number of elements."""
+    """Return the number of elements of a sequence."""
     return call.constant(np.array(len(_items(call, Find("sequence_length"))), np.int64))
 
 
 @converts("ConcatFromSequence", 11, 11, note=_LATE)
 def concat_from_sequence(call: Call) -> Value:
-    """The elements as one tensor along an axis, which may be a new one."""
+    """Emit a concatenation of the elements of a sequence along an axis, which may be a new one."""
     axis, is_new = call.integer("axis"), call.flag("new_axis")
     items = _items(call, Find("concat_from_sequence", {"axis": axis, "is_new": is_new}))
     if not items:
@@ -88,7 +88,8 @@ def _with_axis(x: Value, axis: int) -> Value:
 
 @converts("SplitToSequence", 11, 24, note=_LATE)
 def split_to_sequence(call: Call) -> Listed:
-    """Parts along an axis: of one size, of listed sizes, or single elements."""
+    """Return the sequence of the parts of a tensor along an axis: of one size, of listed sizes, or
+    single elements."""
     x, axis = call.x, front_axis(call.integer("axis", 0), call.x.rank)
     keeps, sizes = call.flag("keepdims", True), np.array(1)
     if (split := call.optional(1)) is not None:
@@ -105,7 +106,8 @@ def split_to_sequence(call: Call) -> Listed:
 
 @converts("SequenceMap", 17, 17, note=_LATE)
 def sequence_map(call: Call) -> Sequence[Listed]:
-    """The body for each element of sequences."""
+    """Emit the body once for each element of the sequences, and return the sequences of its
+    results."""
     graph = call.graph("body")
     lists = [x.items for x in call.inputs if isinstance(x, Listed)]
     if any(isinstance(x, Handed) for x in call.inputs) or not lists:
@@ -122,7 +124,8 @@ def sequence_map(call: Call) -> Sequence[Listed]:
 
 @converts("Optional", 15, 28)
 def optional(call: Call) -> Known:
-    """The operand, or an empty optional."""
+    """Return an optional that has the operand as its element, or an empty one if there is no
+    operand."""
     call.meaningless("type")
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
@@ -132,7 +135,7 @@ def optional(call: Call) -> Known:
 
 @converts("OptionalHasElement", 15, 28, note=_LATE)
 def optional_has_element(call: Call) -> Value:
-    """Whether there is an element."""
+    """Return whether an optional has an element."""
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
         raise CutError(call.node, Find("optional_has_element"))
@@ -141,7 +144,7 @@ def optional_has_element(call: Call) -> Value:
 
 @converts("OptionalGetElement", 15, 28, note=_LATE)
 def optional_get_element(call: Call) -> Known:
-    """The element."""
+    """Return the element of an optional. Raises ShapeError if it has none."""
     value = call.inputs[0] if call.inputs else None
     if isinstance(value, Handed):
         raise CutError(call.node, Find("optional_get_element"))
@@ -152,7 +155,7 @@ def optional_get_element(call: Call) -> Known:
 
 @converts("Identity", 1, 25)
 def identity(call: Call) -> Known:
-    """The operand itself."""
+    """Return the operand."""
     value = call.inputs[0]
     if isinstance(value, Handed):
         raise CutError(call.node, Find("identity"))
@@ -160,7 +163,8 @@ def identity(call: Call) -> Known:
 
 
 def _items(call: Call, find: Find) -> tuple[Value, ...]:
-    """Return the elements of the sequence in the first operand."""
+    """Return the elements of the sequence in the first operand. Raises CutError, with ``find``, for
+    a sequence that is known only at run time."""
     value = call.inputs[0]
     if isinstance(value, Handed):
         raise CutError(call.node, find)
@@ -170,7 +174,9 @@ def _items(call: Call, find: Find) -> tuple[Value, ...]:
 
 
 def _position(call: Call, index: int, count: int, find: Find, *, past_end: bool = False) -> int:
-    """Return a position in a sequence from an operand; the end if it is absent."""
+    """Return the position in a sequence of ``count`` elements that the operand at ``index`` gives;
+    without the operand, the last one, or the end if ``past_end``. Raises CutError, with
+    ``find``, if it is not known at import."""
     value = call.optional(index)
     if value is None:
         return count if past_end else position_of(-1, count)

@@ -1,4 +1,4 @@
-"""Ops that return the shape of a tensor."""
+"""Converters of ops that return the shape of a tensor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from tessella.frontends.onnx.registry import converts
 
 @converts("Shape", 1, 25)
 def shape(call: Call) -> Value:
-    """A constant, or the values of sizes; ``start`` and ``end`` slice it."""
+    """Emit the shape of a tensor, or the slice of it from ``start`` to ``end``; sizes may be
+    symbolic."""
     part = call.x.shape[call.attribute("start") : call.attribute("end")]
     return call.build.sizes(part)
 
 
 @converts("Size", 1, 25)
 def size(call: Call) -> Value:
-    """A constant, or the value of a size."""
+    """Emit the number of elements of a tensor, which may be symbolic."""
     return call.build.sizes([math.prod(call.x.shape)]).reshape(())

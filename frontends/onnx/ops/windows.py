@@ -14,8 +14,8 @@ from tessella.support.sizes import Size
 
 @dataclass(frozen=True)
 class SpatialWindow:
-    """A window over spatial dimensions; ``pads`` lists the amounts before each one, then after
-    each."""
+    """A window that moves over spatial dimensions. ``pads`` lists the padding before each
+    dimension, then after each."""
 
     kernel: tuple[Size, ...]
     strides: tuple[int, ...]
@@ -24,8 +24,8 @@ class SpatialWindow:
 
 
 def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> SpatialWindow:
-    """Return the node's window with this kernel over dimensions of these sizes; padding is
-    resolved."""
+    """Return the window of a node over spatial dimensions of these sizes, with the padding that its
+    attributes select."""
     rank = len(sizes)
     check_length("kernel_shape", kernel, rank)
     strides, dilations = (_per_axis(call, name, rank) for name in ("strides", "dilations"))
@@ -44,7 +44,8 @@ def window(call: Call, kernel: Sequence[Size], sizes: Sequence[Size]) -> Spatial
 
 
 def kernel_of(call: Call, w: Value) -> tuple[Size, ...]:
-    """The spatial sizes of a weight, which the attribute may repeat."""
+    """Return the spatial sizes of a weight. Raises ShapeError if the attribute ``kernel_shape``
+    differs."""
     kernel, told = w.shape[2:], call.integers("kernel_shape")
     if told and told != kernel:
         raise ShapeError(
