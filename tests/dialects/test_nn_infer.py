@@ -152,7 +152,7 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("takes x", nn.FcOp, floats((), (3, 4), (3,)), {"transpose_w": False}),
     ("rank is too small", nn.AttentionOp, floats((4,), (7, 4), (7, 4)), ATTENTION),
     ("inner sizes differ", nn.AttentionOp, floats((5, 4), (4, 7), (7, 4)), ATTENTION),
-    ("row of v for each", nn.AttentionOp, floats((5, 4), (7, 4), (6, 4)), ATTENTION),
+    ("v does not have a row", nn.AttentionOp, floats((5, 4), (7, 4), (6, 4)), ATTENTION),
     ("dimensions of v", nn.AttentionOp, floats((5, 4), (7, 4), (2, 7, 4)), ATTENTION),
     ("dimensions of mask", nn.AttentionOp, floats((5, 4), (7, 4), (7, 4), (2, 5, 7)), ATTENTION),
     ("do not broadcast", nn.AttentionOp, floats((5, 4), (7, 4), (7, 4), (5, 6)), ATTENTION),

@@ -183,7 +183,7 @@ def test_maps_after_it(outs: int, target: str) -> None:
 @pytest.mark.parametrize(
     "given, reason",
     [
-        ({"strides": (MAX_STRIDE + 1, 1, 1)}, f"of stride {MAX_STRIDE + 1}"),
+        ({"strides": (MAX_STRIDE + 1, 1, 1)}, f"for stride {MAX_STRIDE + 1}"),
         ({"strides": 7, "dilations": 5}, "phases are more than"),
     ],
 )

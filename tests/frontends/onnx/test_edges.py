@@ -386,7 +386,7 @@ def _numbers_of_suppression(most: Any, overlap: Any) -> dict[str, Array]:
 
 @pytest.mark.parametrize("most, overlap", [([], [0.5]), ([2, 1], [0.5]), ([2], []), ([[2]], 0.5)])
 def test_numbers_of_a_suppression_have_one_element(most: Any, overlap: Any) -> None:
-    with pytest.raises(ShapeError, match="no single number"):
+    with pytest.raises(ShapeError, match="is not a single number"):
         compiled(_suppression(most, overlap), _numbers_of_suppression(most, overlap))
 
 

@@ -167,7 +167,7 @@ def identity(x: Any, **_: Any) -> Any:
             )
         ),
         (lambda: tessella.jit(lambda x: x + 1j)(1), ShapeError, "no element type for complex128"),
-        (lambda: tessella.jit(identity, static_argnames="q"), OptionError, "no parameter 'q'"),
+        (lambda: tessella.jit(identity, static_argnames="q"), OptionError, "unknown parameter 'q'"),
         (lambda: tessella.jit(identity, places=["moon"]), OptionError, "moon"),
         (lambda: tessella.jit(identity, target="z80"), OptionError, "z80"),
         (lambda: tessella.jit(identity, static_argnames="x")([1]), InputError, "cannot be hashed"),

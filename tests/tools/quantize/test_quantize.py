@@ -223,7 +223,7 @@ def test_a_budget_that_only_float32_keeps() -> None:
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"activations": "u4"}, "no such element"),
+        ({"activations": "u4"}, "unknown element"),
         ({"activations": "s8", "dynamic": True}, "those of u8"),
         ({"exclude": ["secnd"]}, "did you mean 'second'"),
         ({"error_budget": 0.0}, "above 0"),

@@ -110,7 +110,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 def test_other_files(tmp_path: Path) -> None:
     np.save(tmp_path / "d.npy", np.ones(3))
-    with pytest.raises(InputError, match="no archive"):
+    with pytest.raises(InputError, match="not an archive"):
         read_samples(str(tmp_path / "d.npy"), [X])
     with pytest.raises(InputError, match="No such file"):
         read_samples(str(tmp_path / "nothing.npz"), [X])
