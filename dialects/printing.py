@@ -119,8 +119,11 @@ def _kind(place: PlaceAttr) -> str:
 
 
 def _name(place: PlaceAttr, alike: Sequence[PlaceAttr]) -> str:
-    """Return the layout's name as an alias, preceded by the device and the precision if the places
-    in ``alike``, which have layouts of that name, differ in them."""
+    """Return an alias of a place: its layout's name, after its device if the places in ``alike``
+    have several devices, and after its precision if they have several precisions.
+
+    ``alike`` has all places whose layouts have that name.
+    """
     devices, precisions = {p.device for p in alike}, {p.precision for p in alike}
     parts = ((place.device, devices), (place.precision, precisions))
     differing = [part.data for part, others in parts if len(others) > 1]

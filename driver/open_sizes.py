@@ -58,8 +58,8 @@ without bounds with any size.
 
 ANY_SIZE: Bounds = 0, MOST
 FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
-"""The first sizes of ranges: few rows, many rows, arrays beyond the caches, and arrays that threads
-divide even for one operation."""
+"""The first sizes of ranges: few rows, many rows, long arrays, whose loops depend on caches, and
+arrays that threads divide even for one operation."""
 OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
 """The first sizes of ranges for the dimensions of models, such as batches and sequences, and for
 those of arrays."""

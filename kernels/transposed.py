@@ -1,10 +1,10 @@
-"""Kernels of transposed convolutions and window sums: one statement for each phase of the output.
+"""Kernels of transposed convolutions and of Col2Im: one statement for each phase of the output.
 
 Along one dimension, output ``y`` is the sum over taps ``i`` of ``x[q] * w[i]`` where ``stride * q =
 y + pad - dilation * i``. Outputs with equal residues modulo the stride use the same taps: every
-``stride / gcd(stride, dilation)``-th tap, or none. These outputs are a convolution with the taps.
-Residues that read the same elements of the input form one phase: a statement in which the residue
-is an index.
+``stride / gcd(stride, dilation)``-th tap, or none. The outputs of one residue are thus a
+convolution of the input with these taps. Residues that read the same elements of the input form one
+phase, if their positions and taps are evenly spaced: a statement in which the residue is an index.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ _SEGMENTS: Mapping[np.ufunc, tuple[str, str]] = {
     np.maximum: ("np.maximum(y, {})", "segment_max"),
     np.minimum: ("np.minimum(y, {})", "segment_min"),
 }
-"""Replacements for the method ``at`` of ufuncs, for hints: an expression of the array ``y`` and a
-call, and the name of the function that is called."""
+"""What hints of errors suggest instead of ``np.add.at`` and the like, by ufunc: an expression, in
+which ``{}`` stands for a call, and the name of tessella's function that this call runs."""
 _CHOOSE = "choose elements with tessella.where(condition, x, other)"
 _OF_ELEMENTS: Mapping[Function | str, str] = {
     np.nonzero: _CHOOSE,

@@ -335,8 +335,8 @@ def _has_long_rows(ops: Sequence[ContractOp], loops: Sequence[tuple[_Class, int]
 
 
 def _grain(loop: _Class, ops: Sequence[ContractOp], target: Target) -> int:
-    """Return the least step of a loop: a number of cache lines if the loop runs along the
-    contiguous dimension of the largest tensors, otherwise 1."""
+    """Return the least step of a loop, as a number of values of its index: enough for a few cache
+    lines if the loop runs along the contiguous dimension of the largest tensors, otherwise 1."""
     tensors = [(op, v, a) for op in ops for v, a in zip(op.tensors, op.access_list, strict=True)]
     largest = max(count_of(value) for _, value, _ in tensors)
     grain = 1

@@ -57,8 +57,9 @@ FAR_UNROLL = 2
 """The most unrolled points of a loop in which each point reads another page: more would slow down
 1x1 convolutions of row-major images."""
 AHEAD = 3
-"""The number of vectors of a point for each vector that LLVM loads ahead: with fewer spare
-registers, unrolled products spill."""
+"""The number of vectors of a reduction's point for each one that LLVM is assumed to load ahead,
+during the previous point. Each of these takes a register: with too few spare ones, unrolled
+products spill."""
 AHEAD_ROWS = 12
 """The number of row elements of a point for each one that LLVM loads ahead: with fewer spare
 registers, products of 14x2 spill their sums."""
@@ -496,9 +497,10 @@ def _shared_panel(problem: Problem, vector: str, lanes: int) -> int:
 
 
 def runs_in_lanes(op: ContractOp) -> bool:
-    """Return whether lanes can run along the running index of a statement.
+    """Return whether lanes can run along the running index of a statement; False if it has none.
 
-    In reverse, the last vector runs first, and may not end at a known lane.
+    A reversed index begins at its last vector, which may be partial. Its number of lanes must be
+    known, so the range of a reversed index must not be symbolic.
     """
     index = op.running_index
     if index is None or index.running is None:

@@ -256,5 +256,5 @@ def test_fallbacks_are_refused_with_every_reason() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="unknown pick 'best'"):
         Options(pick="best")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(OptionError, match="no fallback 'never'"):
+    with pytest.raises(OptionError, match="unknown fallback 'never'"):
         make_options(fallback="never")  # pyright: ignore[reportArgumentType]
