@@ -79,9 +79,9 @@ _HINT_OF_PARTS = (
 
 
 class Model(runnable.Model, Compiled):
-    """A compiled model: a signature with dimensions that may be symbolic, and a bounded table of
-    executables.
+    """A compiled model: a signature, and a bounded table of executables.
 
+    Dimensions of the signature may be symbolic.
     A program is compiled for shapes of the inputs, with concrete sizes or ranges, and for the
     values of shape-determining inputs.
     """

@@ -114,8 +114,7 @@ class FunctionModel(Model):
 
 
 class Lowered:
-    """A function lowered for given shapes and dtypes: it can be inspected at any stage, or
-    compiled.
+    """A function for given shapes and dtypes, to be inspected at any stage, or compiled.
 
     The texts are meant for reading, and may change from version to version.
     """

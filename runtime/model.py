@@ -287,9 +287,9 @@ class Model(ABC):
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     def release(self) -> None:
-        """Free memory that later calls would reuse: workspaces, and arrays of earlier outputs that
-        nobody refers to.
+        """Free memory that later calls would reuse.
 
+        This memory is workspaces, and arrays of earlier outputs that nobody refers to.
         The programs and their weights stay; the next call allocates memory again. Other threads may
         be calling the model: the memory that they use is freed when their calls end.
         """

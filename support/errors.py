@@ -142,8 +142,7 @@ class UnboundedIndexError(TessellaError):
 
 
 class LibraryError(TessellaError):
-    """A shared library, or a function of it, is missing, or cannot be called with the given
-    arguments."""
+    """A shared library or its function is missing, or does not take the given arguments."""
 
 
 class PluginError(TessellaError):

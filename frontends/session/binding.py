@@ -19,8 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class IOBinding:
-    """The bound inputs and outputs of a session's runs, by name; ``InferenceSession.io_binding``
-    creates an object.
+    """Inputs and outputs of a session's runs, by name; ``InferenceSession.io_binding`` makes one.
 
     Native code reads and writes the bound memory without a copy. Arrays for outputs must be
     C-contiguous, and must not share memory with inputs.

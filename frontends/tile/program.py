@@ -59,8 +59,7 @@ _HINT = (
 
 
 class TileProgram(Compiled):
-    """A Tile program that is compiled for the dtypes and shapes of the arrays with which it is
-    called."""
+    """A Tile program that is compiled for the dtypes and shapes of its arguments."""
 
     def __init__(
         self, source: str, dims: object, dim_names: object, options: CheckedOptions
@@ -112,8 +111,18 @@ class TileProgram(Compiled):
         return results[0] if len(results) == 1 else tuple(results)
 
     def explain(self) -> Explanation:
-        """Explain the program that ran last, with its dynamic dimensions. Raises ShapeError before
-        the first call."""
+        """Explain the program that ran last.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why; the symbolic dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If the program was not called yet.
+        """
         latest = self._programs.latest()
         if latest is None:
             raise ShapeError("the program was not called yet", hint="call it once")

@@ -65,8 +65,7 @@ or names of symbolic sizes)."""
 
 
 class Jitted(Compiled, Generic[P, R]):
-    """A function that is compiled for the shapes and dtypes of the arrays with which it is
-    called."""
+    """A function that is compiled for the shapes and dtypes of its arguments."""
 
     __name__: str
     __wrapped__: Callable[P, R]
