@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, i32, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tessella.dialects.arith import CmpiOp, ConstantOp
@@ -28,12 +28,11 @@ from tessella.dialects.sizes import SizeOp
 from tessella.dialects.tile.access import stays_inside
 from tessella.dialects.tile.aggregations import aggregation_of
 from tessella.dialects.tile.bodies import ExtractOp, IndexOp, yielded
+from tessella.dialects.tile.definitions import index_of, number_of, operands_of
 from tessella.dialects.tile.nest import shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.conditions import UndecidedSizeError
 
-_WIDE = (IndexType(), i32, i64)
-"""The integer types that can represent every value of an index."""
 _BELOW = {"slt": 0, "sle": 1}
 """The number ``more`` for each predicate that means left < right + more."""
 _SWAPPED = {"sgt": "slt", "sge": "sle", "slt": "sgt", "sle": "sge"}
@@ -73,7 +72,7 @@ def limits(op: ContractOp) -> Mapping[str, Sequence[Limit]]:
     shared, found = shared_loops(op), dict[str, list[Limit]]()
     reduced = {index.name for index in op.index_list if index.reduced}
     for index, kind, bound in _bounds(op.accumulates, yielded(op.combine.block)):
-        name = _index(index)
+        name = index_of(index)
         if name in reduced and name not in shared:
             limit = _limit(op, bound, _BELOW[kind], reduced)
             if limit is not None:
@@ -92,7 +91,7 @@ def would_end(op: ContractOp, operand: int, indices: Collection[str]) -> bool:
     if value is not op.combine.block.args[operand] or not isinstance(writer, ContractOp):
         return False
     bounds = _bounds(op.accumulates, yielded(writer.combine.block))
-    return any(_index(index) in indices for index, _, _ in bounds)
+    return any(index_of(index) in indices for index, _, _ in bounds)
 
 
 def usual(op: ContractOp) -> Mapping[str, int]:
@@ -114,7 +113,7 @@ def _bounds(kind: str, value: SSAValue) -> Iterator[Comparison]:
 def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
     """Yield comparisons that are true at all points at which a value is not neutral in the
     aggregation ``kind``."""
-    if (parts := _operands(value, "arith.select")) is not None:
+    if (parts := operands_of(value, "arith.select")) is not None:
         condition, chosen, other = parts
         if _is_neutral(kind, other):
             yield from _all_of(condition)
@@ -127,38 +126,31 @@ def _comparisons(kind: str, value: SSAValue) -> Iterator[Comparison]:
 def _inner(kind: str, value: SSAValue) -> SSAValue | None:
     """Return the operand that determines the result of an op if it is not neutral: of a select
     between it and a neutral value, or of a conversion. None for any other op."""
-    if (parts := _operands(value, "arith.select")) is not None:
+    if (parts := operands_of(value, "arith.select")) is not None:
         _, chosen, other = parts
         return chosen if _is_neutral(kind, other) else other if _is_neutral(kind, chosen) else None
     names = (name for name, kinds in _WIDENING.items() if kind in kinds)
-    return next((x[0] for name in names if (x := _operands(value, name)) is not None), None)
-
-
-def _operands(value: SSAValue, name: str) -> Sequence[SSAValue] | None:
-    """Return the operands of the op that computes a value, if the op has this name."""
-    owner = value.owner
-    return owner.operands if isinstance(owner, Operation) and owner.name == name else None
+    return next((x[0] for name in names if (x := operands_of(value, name)) is not None), None)
 
 
 def _is_neutral(kind: str, value: SSAValue) -> bool:
-    owner = value.owner
-    attribute = owner.value if isinstance(owner, ConstantOp) else None
-    if not isinstance(attribute, FloatAttr | IntegerAttr):
+    number = number_of(value)
+    if number is None:
         return False
     bits = value.type.width.data if isinstance(value.type, IntegerType) else 0
-    return attribute.value.data == aggregation_of(kind, value.type).identity(bits)
+    return number == aggregation_of(kind, value.type).identity(bits)
 
 
 def _all_of(condition: SSAValue) -> Iterator[Comparison]:
     """Yield the comparisons that a true condition implies."""
-    for part in _operands(condition, "arith.andi") or ():
+    for part in operands_of(condition, "arith.andi") or ():
         yield from _all_of(part)
     yield from _compared(condition)
 
 
 def _none_of(condition: SSAValue) -> Iterator[Comparison]:
     """Yield the comparisons that a false condition implies."""
-    for part in _operands(condition, "arith.ori") or ():
+    for part in operands_of(condition, "arith.ori") or ():
         yield from _none_of(part)
     for a, kind, b in _compared(condition):
         if kind in _NEGATED:
@@ -166,24 +158,12 @@ def _none_of(condition: SSAValue) -> Iterator[Comparison]:
 
 
 def _compared(condition: SSAValue) -> Iterator[Comparison]:
-    if (operands := _operands(condition, "arith.cmpi")) is not None:
+    if (operands := operands_of(condition, "arith.cmpi")) is not None:
         owner = condition.owner
         assert isinstance(owner, Operation)
         predicate = owner.properties["predicate"]
         assert isinstance(predicate, IntegerAttr)
         yield operands[0], CmpiOp.PREDICATES[predicate.value.data], operands[1]
-
-
-def _index(value: SSAValue) -> str | None:
-    """Return the name of the index that an integer value equals, if its type can represent all
-    values of the index; otherwise None."""
-    owner = value.owner
-    while isinstance(owner, Operation) and owner.name in ("arith.index_cast", "arith.extsi"):
-        if value.type not in _WIDE:
-            return None
-        value = owner.operands[0]
-        owner = value.owner
-    return owner.index.data if isinstance(owner, IndexOp) else None
 
 
 def _limit(op: ContractOp, value: SSAValue, more: int, reduced: set[str]) -> Limit | None:

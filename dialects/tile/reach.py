@@ -14,19 +14,19 @@ factor is infinite or NaN (`attention` in docs/nn-ops.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tessella.dialects.arith import ConstantOp
 from tessella.dialects.sizes import SizeOp, is_static
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.bodies import IndexOp, YieldOp, yielded
+from tessella.dialects.tile.bodies import YieldOp, yielded
+from tessella.dialects.tile.definitions import index_of, number_of, operands_of
 from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.decisions import decided_max, known
@@ -41,8 +41,6 @@ SAMPLED = 64
 
 _AT_MOST = IntegerAttr(3, i64)
 """The predicate `sle` (at most) of an `arith.cmpi`."""
-_WIDE = (IndexType(), i32, i64)
-"""The integer types that can represent every value of an index."""
 _NEUTRAL = {"+": 0.0, ">": -math.inf, "<": math.inf}
 """The neutral value of each aggregation."""
 
@@ -186,11 +184,11 @@ def _outside(op: ContractOp) -> _Outside | None:
     is_last = op.is_map and op.default is None
     block = op.post_block or (op.combine.block if is_last else None)
     last = block.last_op if block is not None else None
-    select = _operands(last.value, "arith.select") if isinstance(last, YieldOp) else None
-    compare = select and _operands(select[0], "arith.cmpi", predicate=_AT_MOST)
+    select = operands_of(last.value, "arith.select") if isinstance(last, YieldOp) else None
+    compare = select and operands_of(select[0], "arith.cmpi", predicate=_AT_MOST)
     if not (select and compare):
         return None
-    index, bound, fill = _index(compare[0]), _form(compare[1]), _constant(select[2])
+    index, bound, fill = index_of(compare[0]), _form(compare[1]), number_of(select[2])
     if index is None or bound is None or fill is None or not bound.terms:
         return None
     plain = [form.single for form in op.out_access]
@@ -201,41 +199,16 @@ def _outside(op: ContractOp) -> _Outside | None:
 def _form(value: SSAValue) -> Linear | None:
     """Return an integer value of a body as an affine form of indices; None if it is not known to be
     one."""
-    if (number := _constant(value)) is not None:
+    if (number := number_of(value)) is not None:
         return Linear((), int(number))
-    if (name := _index(value)) is not None:
+    if (name := index_of(value)) is not None:
         return Linear.of(name)
-    if (cast := _operands(value, "arith.index_cast")) and isinstance(cast[0].owner, SizeOp):
+    if (cast := operands_of(value, "arith.index_cast")) and isinstance(cast[0].owner, SizeOp):
         return Linear((), cast[0].owner.value)
-    if parts := _operands(value, "arith.addi"):
+    if parts := operands_of(value, "arith.addi"):
         first, second = map(_form, parts)
         return None if first is None or second is None else first + second
-    if parts := _operands(value, "arith.muli"):
-        first, factor = _form(parts[0]), _constant(parts[1])
+    if parts := operands_of(value, "arith.muli"):
+        first, factor = _form(parts[0]), number_of(parts[1])
         return None if first is None or factor is None else first * int(factor)
     return None
-
-
-def _operands(value: SSAValue, name: str, **properties: Attribute) -> Sequence[SSAValue] | None:
-    """Return the operands of the op that computes a value, if the op has this name and these
-    properties."""
-    op = value.owner
-    if not isinstance(op, Operation) or op.name != name:
-        return None
-    return op.operands if all(op.properties[k] == v for k, v in properties.items()) else None
-
-
-def _index(value: SSAValue) -> str | None:
-    """Return the name of the index that an integer value equals, if its type can represent all
-    values of the index; otherwise None."""
-    if value.type not in _WIDE:
-        return None
-    cast = _operands(value, "arith.index_cast")
-    owner = (cast[0] if cast else value).owner
-    return owner.index.data if isinstance(owner, IndexOp) else None
-
-
-def _constant(value: SSAValue) -> float | None:
-    owner = value.owner
-    attribute = owner.value if isinstance(owner, ConstantOp) else None
-    return attribute.value.data if isinstance(attribute, FloatAttr | IntegerAttr) else None
