@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Generic, TypeVar
 
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.nn.core import Array
@@ -15,9 +16,12 @@ from tessella.driver.key import Key
 from tessella.driver.model import Model
 from tessella.driver.open_sizes import OF_ARRAYS, Bounds
 from tessella.driver.options import CheckedOptions
+from tessella.driver.programs import ProgramTable
 from tessella.driver.stages import STAGES
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import Shapes
+from tessella.support.copies import Compiled
+from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
@@ -111,6 +115,43 @@ class FunctionModel(Model):
         columns = zip(self.inputs, key.made, strict=True)
         inputs = [f"{info.name}: {info.dtype} {list(shape)}" for info, shape in columns]
         self._tell_compiled(inputs, total(timings))
+
+
+M = TypeVar("M", bound=FunctionModel)
+
+
+class CompiledOnDemand(Compiled, Generic[M]):
+    """Base of callables whose programs are compiled when they are called."""
+
+    KIND: ClassVar[str]
+    """The word for the callable in messages."""
+
+    def __init__(self, options: CheckedOptions) -> None:
+        self._options = options
+        self._programs: ProgramTable[M] = ProgramTable(MAX_PROGRAMS)
+
+    def explain(self) -> Explanation:
+        """Explain the program that ran last.
+
+        Returns
+        -------
+        Explanation
+            The kernel and the place of each op, and why; the symbolic dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If there was no call yet.
+        """
+        latest = self._programs.latest()
+        if latest is None:
+            raise ShapeError(f"the {self.KIND} was not called yet", hint="call it once")
+        return latest.explain()
+
+    def release(self) -> None:
+        """Free memory that later calls would reuse, as ``Model.release`` does."""
+        for model in self._programs.made():
+            model.release()
 
 
 class Lowered:

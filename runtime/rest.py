@@ -273,4 +273,4 @@ def _check(step: Step, found: Sequence[Value]) -> None:
     for value in found:
         if type(value) is not np.ndarray and not is_value(value):
             wrong = type(value).__name__
-            raise ExecutionError("a step gives what is not an array and no sequence", found=wrong)
+            raise ExecutionError("a step returns neither an array nor a sequence", found=wrong)

@@ -15,10 +15,9 @@ from tessella.dialects.place import parse_place, precision_of
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.open_sizes import Dims
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
-from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import (
-    MAX_PROGRAMS,
     USUAL,
+    CompiledOnDemand,
     FixedProgram,
     FunctionModel,
     FunctionSource,
@@ -32,12 +31,10 @@ from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
 from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import MAX_KNOWN
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.specs import TensorSpec
-from tessella.support.copies import Compiled
-from tessella.support.errors import InputError, OptionError, ShapeError
+from tessella.support.errors import InputError, OptionError
 from tessella.support.sizes import Size
 from tessella.support.tables import remembered
 
@@ -58,8 +55,10 @@ _HINT = (
 )
 
 
-class TileProgram(Compiled):
+class TileProgram(CompiledOnDemand[FunctionModel]):
     """A Tile program that is compiled for the dtypes and shapes of its arguments."""
+
+    KIND = "program"
 
     def __init__(
         self, source: str, dims: object, dim_names: object, options: CheckedOptions
@@ -75,8 +74,7 @@ class TileProgram(Compiled):
         self.inputs: tuple[str, ...] = tuple(i.name.name for i in self._function.inputs)
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._function.outputs)
         self._dims = ArgumentDims(dims, dim_names, self.inputs)
-        self._options = options
-        self._programs: ProgramTable[FunctionModel] = ProgramTable(MAX_PROGRAMS)
+        super().__init__(options)
         self._keys: dict[Types, Key] = {}
         self._in_calls = CompilesInCalls(expected=USUAL)
 
@@ -110,24 +108,6 @@ class TileProgram(Compiled):
         results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def explain(self) -> Explanation:
-        """Explain the program that ran last.
-
-        Returns
-        -------
-        Explanation
-            The kernel and the place of each op, and why; the symbolic dimensions.
-
-        Raises
-        ------
-        ShapeError
-            If the program was not called yet.
-        """
-        latest = self._programs.latest()
-        if latest is None:
-            raise ShapeError("the program was not called yet", hint="call it once")
-        return latest.explain()
-
     def lower(self, *args: npt.ArrayLike | Spec, **kwargs: npt.ArrayLike | Spec) -> Lowered:
         """Bind the program to arguments, without running it.
 
@@ -153,11 +133,6 @@ class TileProgram(Compiled):
         arguments = self._arguments(args, kwargs)
         specs = [_spec(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
         return Lowered(self._program(specs), self._options)
-
-    def release(self) -> None:
-        """Free memory that later calls would reuse, as ``Model.release`` does."""
-        for model in self._programs.made():
-            model.release()
 
     def __repr__(self) -> str:
         return f"tile({self.source!r})"

@@ -13,10 +13,9 @@ from tessella.dialects.graph import Graph
 from tessella.driver.in_calls import CompilesInCalls
 from tessella.driver.open_sizes import Dims
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
-from tessella.driver.programs import ProgramTable
 from tessella.frontends.programs import (
-    MAX_PROGRAMS,
     USUAL,
+    CompiledOnDemand,
     FixedProgram,
     FunctionModel,
     Lowered,
@@ -26,11 +25,8 @@ from tessella.frontends.trace.arguments import CallArguments, Parameters, plain_
 from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.frontends.trace.program import Interface, source, trace
 from tessella.frontends.trace.traced import Array
-from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import MAX_KNOWN
 from tessella.runtime.signature import Dimensions
-from tessella.support.copies import Compiled
-from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 from tessella.support.tables import remembered
 
@@ -64,8 +60,10 @@ Key = tuple[Hashable, tuple[Dimensions, ...]]
 or names of symbolic sizes)."""
 
 
-class Jitted(Compiled, Generic[P, R]):
+class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
     """A function that is compiled for the shapes and dtypes of its arguments."""
+
+    KIND = "function"
 
     __name__: str
     __wrapped__: Callable[P, R]
@@ -81,8 +79,7 @@ class Jitted(Compiled, Generic[P, R]):
         self._function = function
         self._parameters = Parameters(function, static_argnames)
         self._dims = ArgumentDims(dims, dim_names, self._parameters.names)
-        self._options = options
-        self._programs: ProgramTable[TracedModel] = ProgramTable(MAX_PROGRAMS)
+        super().__init__(options)
         self._keys: dict[Hashable, Key] = {}
         """A cache of the model keys of earlier calls, by the types of the arguments."""
         self._in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
@@ -128,29 +125,6 @@ class Jitted(Compiled, Generic[P, R]):
         call = self._parameters.call(args, kwargs)
         shapes = [spec.shape for spec in call.specs()]
         return Lowered(FixedProgram(self._traced(call, shapes)), self._options)
-
-    def explain(self) -> Explanation:
-        """Explain the program that ran last.
-
-        Returns
-        -------
-        Explanation
-            The kernel and the place of each op, and why; the symbolic dimensions.
-
-        Raises
-        ------
-        ShapeError
-            If the function was not called yet.
-        """
-        latest = self._programs.latest()
-        if latest is None:
-            raise ShapeError("the function was not called yet", hint="call it once")
-        return latest.explain()
-
-    def release(self) -> None:
-        """Free memory that later calls would reuse, as ``Model.release`` does."""
-        for model in self._programs.made():
-            model.release()
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)

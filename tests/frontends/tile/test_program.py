@@ -15,6 +15,7 @@ from tessella.driver.build import lower
 from tessella.driver.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.driver.stage_file import load_stage, save_stage
+from tessella.frontends import programs
 from tessella.frontends import tile as frontend
 from tessella.frontends.tile import program as tile_program
 from tessella.frontends.tile.bind import BoundProgram
@@ -76,7 +77,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_program_is_compiled_once_for_shapes_and_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tile_program, "MAX_PROGRAMS", 3)
+    monkeypatch.setattr(programs, "MAX_PROGRAMS", 3)
     made = compiled(monkeypatch)
     f = tessella.tile("function (A[N]) -> (R) { R = A + 1; }", dims="fixed")
     for size in (2, 3, 2, 3):

@@ -16,8 +16,7 @@ import pytest
 
 import tessella
 from tessella.driver.stages import STAGES
-from tessella.frontends import trace
-from tessella.frontends.trace import jitted
+from tessella.frontends import programs, trace
 from tessella.frontends.trace.dispatch import FUNCTIONS, UFUNCS
 from tests.frontends.trace.checks import Array, array, same
 
@@ -139,7 +138,7 @@ def test_python_numbers_are_arguments() -> None:
 
 
 def test_programs_are_dropped_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jitted, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(programs, "MAX_PROGRAMS", 2)
     calls: list[int] = []
 
     @tessella.jit(dims="fixed")
