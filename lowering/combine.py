@@ -13,7 +13,7 @@ from tessella.dialects.arith import CASTS, SelectOp, element_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, YieldOp
-from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate, greater
 from tessella.lowering.body import Bodies
 from tessella.lowering.dots import Dots

@@ -14,7 +14,7 @@ from tessella.dialects.arith import SelectOp
 from tessella.dialects.nn.core import number
 from tessella.dialects.rt import DotOp
 from tessella.dialects.tile import ContractOp, Dot
-from tessella.dialects.tile.attributes import Schedule
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
@@ -87,7 +87,7 @@ class Dots:
 
     @cached_property
     def _swaps(self) -> bool:
-        """Whether the instruction takes the statement's second operand first."""
+        """True if the instruction takes the statement's second operand first."""
         found = self.op.factors
         assert found is not None
         return self.dot.row.swaps(found.a.name, found.b.name) is True

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
 from tessella.dialects.tile import ContractOp
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.limits import Limit, limits
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate, horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads

@@ -12,8 +12,8 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.arith import CmpiOp, SelectOp, element_of
 from tessella.dialects.nn.core import number
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.point import Point

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.rt import PrefetchOp
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.point import Point
 from tessella.lowering.values import Emitter, Pos
 from tessella.passes.tile.plan import AccessPlan

@@ -23,7 +23,8 @@ from xdsl.ir import SSAValue
 
 from tessella.dialects.arith import SelectOp
 from tessella.dialects.tile import ContractOp
-from tessella.dialects.tile.attributes import Running, Schedule
+from tessella.dialects.tile.attributes import Running
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate, identity
 from tessella.lowering.combine import Combine
 from tessella.lowering.point import Before, Point

@@ -16,8 +16,8 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from tessella.dialects.tile import ContractOp
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate, greatest, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
@@ -170,7 +170,7 @@ class Statement:
 
     @cached_property
     def _shares_edges(self) -> bool:
-        """Whether boundary tiles run the code of interior tiles. They do if loops over taps are not
+        """True if boundary tiles run the code of interior tiles. They do if loops over taps are not
         unrolled."""
         return all(
             prod(self.flat.ranges[n] for n in self.s.reduction[self.s.reduction.index(name) + 1 :])

@@ -14,8 +14,8 @@ from tessella.dialects.arith import CASTS, SelectOp
 from tessella.dialects.elements import find_element
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.tile import ContractOp, ExtractOp
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads

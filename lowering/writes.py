@@ -21,9 +21,10 @@ from xdsl.ir import Operation, SSAValue
 from tessella.dialects.arith import CmpiOp
 from tessella.dialects.rt import CheckOp
 from tessella.dialects.tile import ContractOp
-from tessella.dialects.tile.attributes import Index, Schedule
+from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.bodies import coordinates_of, yielded
 from tessella.dialects.tile.flat import Flat
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.aggregate import accumulate
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads

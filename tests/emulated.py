@@ -52,7 +52,7 @@ class _Address(int):
 
 
 class Emulator:
-    """Runs images on cores of their own, in place of this machine."""
+    """Runs images on their own cores, in place of this machine."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

@@ -58,7 +58,7 @@ class Stage:
     tool: str
     args: Sequence[str]
     fails: bool
-    """Whether it has to: `not`."""
+    """True if it has to: `not`."""
     out: str = _OUT
     """Where standard output goes."""
     err: str = _ERR
@@ -92,7 +92,7 @@ def stages(command: str) -> list[Stage]:
 
 
 def is_python(file: Path) -> bool:
-    """Whether all commands of a file can run in this process."""
+    """Return whether all commands of a file can run in this process."""
     lines = commands(file)
     known = all(stage.tool in TOOLS for line in lines for stage in stages(line))
     return known and not any(_TEMPORARY.search(line) for line in lines)

@@ -13,7 +13,7 @@ from tests.models import HEAVY
 T = TypeVar("T")
 
 SLOW = "TESSELLA_SLOW_TESTS" in os.environ
-"""Whether ``--slow`` was given: ``conftest.py`` records it, for processes that tests start too."""
+"""True if ``--slow`` was given: ``conftest.py`` records it, for processes that tests start too."""
 
 _STEP = 6
 _LEAST = 2

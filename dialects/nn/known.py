@@ -41,22 +41,24 @@ def common_number(array: Array) -> float | int | None:
 def known_number(value: SSAValue, weights: WeightStore) -> float | int | None:
     """Return the number that all elements of a splat or of a small weight equal; None if there is
     none."""
-    owner = value.owner
     if (number := splat_number(value)) is not None:
         return number
-    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
-        return None
-    array = weights.get(owner.symbol.root_reference.data)
+    array = _weight(value, weights)
     return None if array is None else common_number(array)
 
 
 def known_matrix(value: SSAValue, weights: WeightStore) -> Array | None:
     """Return the matrix [M, N] of a weight of the shape [.., M, N] with leading dimensions of 1;
     None for any other value."""
-    owner, shape = value.owner, shape_of(value)
-    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
-        return None
-    array = weights.get(owner.symbol.root_reference.data)
+    array, shape = _weight(value, weights), shape_of(value)
     if array is None or len(shape) < 2 or 0 in shape or math.prod(shape[:-2]) != 1:
         return None
     return widened(array).reshape(shape[-2:])
+
+
+def _weight(value: SSAValue, weights: WeightStore) -> Array | None:
+    """Return the elements of a weight that has no place yet, if the store holds them."""
+    owner = value.owner
+    if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
+        return None
+    return weights.get(owner.symbol.root_reference.data)

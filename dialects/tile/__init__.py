@@ -6,21 +6,10 @@ from tessella.dialects.tile.access import Access, Linear, access, stays_inside
 from tessella.dialects.tile.attributes import (
     PACKED,
     AccessAttr,
-    At,
-    AtAttr,
-    Dot,
     Index,
     IndicesAttr,
-    Nest,
-    NestAttr,
     Running,
-    Schedule,
-    ScheduleAttr,
-    SharedLoop,
-    Storage,
-    StorageAttr,
     WhereAttr,
-    Window,
 )
 from tessella.dialects.tile.bodies import (
     ExtractOp,
@@ -44,6 +33,16 @@ from tessella.dialects.tile.functions import (
     through_views,
     weight_of,
 )
+from tessella.dialects.tile.loop_attributes import (
+    At,
+    AtAttr,
+    Nest,
+    NestAttr,
+    SharedLoop,
+    Storage,
+    StorageAttr,
+    Window,
+)
 from tessella.dialects.tile.ops import (
     ContractOp,
     EmptyOp,
@@ -51,6 +50,7 @@ from tessella.dialects.tile.ops import (
     identity_access,
 )
 from tessella.dialects.tile.scan import ScanOp
+from tessella.dialects.tile.schedule_attributes import Dot, Schedule, ScheduleAttr
 from tessella.dialects.tile.selection import RowSchedule, RowsOp, SelectionOp
 from tessella.dialects.tile.sort import Sorting, SortingAttr, SortOp
 from tessella.dialects.tile.suppress import JoinOp, SuppressOp, SweepAttr

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, Use
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.tile.attributes import At, NestAttr, SharedLoop, shape_text
+from tessella.dialects.tile.loop_attributes import At, NestAttr, SharedLoop, shape_text
 from tessella.dialects.tile.nest import (
     can_divide,
     can_share,

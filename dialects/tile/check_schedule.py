@@ -8,8 +8,9 @@ from itertools import chain
 
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.dialects.tile.attributes import Index, Schedule, ScheduleAttr
+from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.products import ProductElements
+from tessella.dialects.tile.schedule_attributes import Schedule, ScheduleAttr
 from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024

@@ -36,18 +36,11 @@ from tessella.dialects.tile.access import (
     Access,
     Linear,
 )
-from tessella.dialects.tile.attributes import (
-    AccessAttr,
-    At,
-    AtAttr,
-    Index,
-    IndicesAttr,
-    ScheduleAttr,
-    StorageAttr,
-    WhereAttr,
-)
+from tessella.dialects.tile.attributes import AccessAttr, Index, IndicesAttr, WhereAttr
 from tessella.dialects.tile.bodies import yielded
+from tessella.dialects.tile.loop_attributes import At, AtAttr, StorageAttr
 from tessella.dialects.tile.products import ProductElements, factors
+from tessella.dialects.tile.schedule_attributes import ScheduleAttr
 from tessella.support.sizes import Size
 
 
@@ -140,13 +133,13 @@ class ContractionOp(IRDLOperation):
 
     @property
     def is_map(self) -> bool:
-        """Whether the statement is elementwise: without aggregation, it writes each output element
+        """True if the statement is elementwise: without aggregation, it writes each output element
         once."""
         return self.accumulates == "="
 
     @property
     def is_scatter(self) -> bool:
-        """Whether the statement is an indexed write: the body yields the coordinates of its
+        """True if the statement is an indexed write: the body yields the coordinates of its
         values."""
         return bool(self.indices.scattered)
 
@@ -174,12 +167,12 @@ class ContractionOp(IRDLOperation):
 
     @property
     def sums_products(self) -> bool:
-        """Whether the statement sums products of its two operands, as a matrix product does."""
+        """True if the statement sums products of its two operands, as a matrix product does."""
         return self.factors is not None
 
     @property
     def is_multiply_add(self) -> bool:
-        """Whether the statement only sums products of its two operands, as floats; the operands may
+        """True if the statement only sums products of its two operands, as floats; the operands may
         be widened first."""
         found = self.factors
         return found is not None and found.accumulated.is_float

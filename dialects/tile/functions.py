@@ -58,10 +58,11 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import Tensor, shape_of, tensor_type
 from tessella.dialects.place import PlaceAttr, place_of, placed, verify_place
 from tessella.dialects.symbols import callee_of, check_types
-from tessella.dialects.tile.attributes import PACKED, NestAttr
+from tessella.dialects.tile.attributes import PACKED
 from tessella.dialects.tile.check_loops import check_loops
 from tessella.dialects.tile.check_nest import check_nest
 from tessella.dialects.tile.inits import check_inits, init_root, overwriter
+from tessella.dialects.tile.loop_attributes import NestAttr
 from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.selection import SelectionOp
 from tessella.support.elements import widens

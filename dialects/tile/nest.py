@@ -39,8 +39,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile.access import Linear
-from tessella.dialects.tile.attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.bodies import ExtractOp
+from tessella.dialects.tile.loop_attributes import NestAttr, SharedLoop, Window
 from tessella.dialects.tile.ops import ContractOp
 from tessella.dialects.tile.order import positions, steps_in_common
 from tessella.support.conditions import decided
@@ -93,7 +93,7 @@ class Steps:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the window begins before the range of the index in some iteration, or ends after
+        """True if the window begins before the range of the index in some iteration, or ends after
         it, so that it is moved into the range."""
         if self.window is None:
             return False

@@ -42,20 +42,18 @@ from tessella.dialects.tile.access import (
 from tessella.dialects.tile.attributes import (
     AGGREGATIONS,
     AccessAttr,
-    AtAttr,
     Index,
     IndicesAttr,
-    ScheduleAttr,
-    StorageAttr,
     WhereAttr,
-    parse_storage,
 )
 from tessella.dialects.tile.check_contraction import verify_contraction
 from tessella.dialects.tile.contraction import ContractionOp
+from tessella.dialects.tile.loop_attributes import AtAttr, StorageAttr, parse_storage
 from tessella.dialects.tile.operands import (
     parse_operands,
     print_operands,
 )
+from tessella.dialects.tile.schedule_attributes import ScheduleAttr
 from tessella.support.sizes import Size
 
 

@@ -19,7 +19,7 @@ from tessella.dialects.nn.core import shape_of
 from tessella.dialects.place import place_of
 from tessella.dialects.sizes import is_static
 from tessella.dialects.tile.access import Access, Linear
-from tessella.dialects.tile.attributes import At, AtAttr, Window
+from tessella.dialects.tile.loop_attributes import At, AtAttr, Window
 from tessella.dialects.tile.nest import Steps, blocks_of, lives_within, shared_loops
 from tessella.dialects.tile.ops import ContractOp
 from tessella.support.conditions import decided

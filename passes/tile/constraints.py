@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tessella.dialects.tile.attributes import Schedule
 from tessella.dialects.tile.flat import Constraint, Flat
+from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_max, decided_min
 from tessella.support.errors import InvalidModelError

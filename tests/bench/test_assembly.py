@@ -164,7 +164,7 @@ def test_code_without_loops() -> None:
 
 
 def accumulating(target: targets.Target, accumulators: int) -> str:
-    """Assembly of a loop in which so many vectors are carried, each with a load of its own."""
+    """Assembly of a loop in which so many vectors are carried, each with its own load."""
     vector = f"<{target.lanes(32)} x float>"
     fma = f"@llvm.fma.v{target.lanes(32)}f32"
     lines = [

@@ -123,7 +123,7 @@ class Machine:
         """By the last function that was called."""
         self.threads: list[Thread] = []
         self.stops = False
-        """Whether threads other than the caller's lose their core for long, at any instruction."""
+        """True if threads other than the caller's lose their core for long, at any instruction."""
         self._stopped: dict[Thread, int] = {}
         """For how many turns of others."""
         self.cores: dict[Thread, int] = {}
@@ -151,7 +151,7 @@ class Machine:
         self._load(image)
 
     def take(self, size: int) -> int:
-        """The address of so many zeros, in lines of their own."""
+        """The address of so many zeros, in their own lines."""
         address = self._free
         self._free += -(-size // 128) * 128
         assert self._free <= BASE + SIZE

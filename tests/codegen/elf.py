@@ -21,7 +21,7 @@ class Section:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is in memory when the code runs."""
+        """True if it is in memory when the code runs."""
         return bool(self.flags & _LOADED)
 
     @property

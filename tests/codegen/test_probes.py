@@ -35,8 +35,8 @@ def loops(text: str) -> list[str]:
 
 
 def waits(body: str, instruction: str) -> bool:
-    """Whether each instruction of a kind reads what the one before it wrote: the register that
-    AArch64 names first, x86 last."""
+    """Return whether each instruction of a kind reads what the one before it wrote: the register
+    that AArch64 names first, x86 last."""
     lines = re.findall(rf"\b{instruction}\s+(.*)$", body, re.MULTILINE)
     read = [re.findall(r"\bv\d+|%[xyz]mm\d+", line) for line in lines]
     written = [each[0 if "v" in each[0] else -1] for each in read]

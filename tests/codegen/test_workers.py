@@ -94,7 +94,7 @@ def pids_of(monkeypatch: pytest.MonkeyPatch, script: str) -> list[int]:
 
 
 def is_there(pid: int) -> bool:
-    """Whether the process is, and is no zombie."""
+    """Return whether the process is, and is no zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

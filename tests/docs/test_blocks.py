@@ -62,7 +62,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parses(words: list[str]) -> bool:
-    """Whether there is a command of these words, with these options."""
+    """Return whether there is a command of these words, with these options."""
     match words:
         case [("tessella" | "tessella-opt") as name, *arguments]:
             return snippets.COMMANDS[name](arguments) == 0

@@ -32,7 +32,7 @@ def test_the_reference_has_all_public_names() -> None:
 
 
 def is_error(name: str, shown: list[str]) -> bool:
-    """Whether a name is shown with all others of its module."""
+    """Return whether a name is shown with all others of its module."""
     module = name.rpartition(".")[0]
     return module in shown and module.endswith(".errors")
 

@@ -1,5 +1,4 @@
-"""Memory that stays allocated after compilations and runs, each measured in a process of its
-own."""
+"""Memory that stays allocated after compilations and runs, each measured in its own process."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ the batch is part of other numbers: ONNX Runtime cannot run them either."""
 
 
 RANGES = (3, 17)
-"""A batch of each range that has a program of its own."""
+"""A batch of each range that has its own program."""
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_batches(name: str, batches: Sequence[int]) -> None:
 
 
 EXPORTED = ((2, 9, 4), (3, 40, 17), (1, 33, 20), (1, 1, 50))
-"""Batch, length and length of the past, of programs of their own."""
+"""Batch, length and length of the past, of their own programs."""
 
 
 @pytest.mark.slow

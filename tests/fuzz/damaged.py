@@ -59,7 +59,7 @@ def _bounded(output: io.StringIO) -> Generator[None]:
 
 
 def _refused(run: Callable[[], None]) -> str:
-    """Whether it runs or is refused. Any other error is raised."""
+    """Return whether it runs or is refused. Any other error is raised."""
     output = io.StringIO()
     try:
         with (

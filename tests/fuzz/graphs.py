@@ -34,17 +34,17 @@ Wanted = Callable[[Array], bool]
 
 
 def has_nan(a: Array) -> bool:
-    """Whether there is a NaN among the numbers."""
+    """Return whether there is a NaN among the numbers."""
     return bool(np.isnan(a).any())
 
 
 def has_large(a: Array) -> bool:
-    """Whether there is an integer whose powers and sums leave the range."""
+    """Return whether there is an integer whose powers and sums leave the range."""
     return a.dtype.kind in "iu" and bool((np.abs(a.astype(np.float64)) > 1000).any())
 
 
 def has_infinite(a: Array) -> bool:
-    """Whether there is a number that is not finite."""
+    """Return whether there is a number that is not finite."""
     return not np.isfinite(a).all()
 
 
@@ -61,11 +61,11 @@ class Row:
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     outputs: int = 1
     exact: bool = False
-    """Whether it does not round: it moves, compares or picks elements."""
+    """True if it does not round: it moves, compares or picks elements."""
     inside: bool = False
-    """Whether its integers are rounded from floats that may be stored in a narrow element."""
+    """True if its integers are rounded from floats that may be stored in a narrow element."""
     of_shape: bool = False
-    """Whether it reads the shape of its operand alone."""
+    """True if it reads the shape of its operand alone."""
     unclear: Wanted | None = None
     """Operands that oracles treat in other ways: docs/operators.md says what ours are."""
     epsilon: float = 0.0
@@ -80,7 +80,7 @@ class Value:
     code: int
     array: Array
     known: bool = False
-    """Whether constants, and the shapes of inputs, determine it: integers alone, so that no errors
+    """True if constants, and the shapes of inputs, determine it: integers alone, so that no errors
     are put into it."""
 
 
@@ -193,7 +193,7 @@ class Sketch:
         self.theme = random.choice(floats if random.random() < 0.7 else CODES)
         """The element type of most values."""
         self.odd = random.random() < 0.12
-        """Whether there are NaN, infinities and numbers at the ends of ranges."""
+        """True if there are NaN, infinities and numbers at the ends of ranges."""
         self.sizes = (*SIZES, 0) if random.random() < 0.1 else SIZES
         self.inputs: dict[str, tuple[int, Array]] = {}
         self.weights: dict[str, tuple[int, Array]] = {}
@@ -513,7 +513,7 @@ def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
 
 
 def _agree(ours: Array, theirs: Array, code: int) -> bool:
-    """Whether two oracles mean the same; how precise they are is found otherwise."""
+    """Return whether two oracles mean the same; how precise they are is found otherwise."""
     if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
         return False
     if ours.dtype.kind != "f":

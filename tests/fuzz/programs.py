@@ -24,7 +24,7 @@ class Trial:
     target: str
     exact: bool
     native: bool
-    """Whether all of its ops have native kernels."""
+    """True if all of its ops have native kernels."""
 
 
 def draw(random: Random) -> Trial:

@@ -1,4 +1,4 @@
-"""Runs cases in a process of their own, which is started again where a case ends it or hangs."""
+"""Runs cases in a their own process, which is started again where a case ends it or hangs."""
 
 from __future__ import annotations
 

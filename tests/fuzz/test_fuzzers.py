@@ -43,7 +43,7 @@ def test_some_cases(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUZZERS)
 def test_many_cases(name: str, tmp_path: Path) -> None:
-    """The ones after the few, in processes of their own; most are checked."""
+    """The ones after the few, in their own processes; most are checked."""
     runner, first = Runner(FUZZERS[name], tmp_path), few(FUZZERS[name])
     cases = MANY * FUZZERS[name].sample
     found = [f"{finding.seed}: {finding.text}" for finding in runner.run(first, None, cases)]

@@ -35,9 +35,9 @@ class Step:
     kinds: str = "fiub"
     """The kinds of dtypes that the first operand may have."""
     exact: bool = False
-    """Whether it moves or picks elements: it does not round."""
+    """True if it moves or picks elements: it does not round."""
     cancels: bool = False
-    """Whether a small result is the difference of numbers as large as the operand."""
+    """True if a small result is the difference of numbers as large as the operand."""
 
 
 def _axis(rng: Rng, x: Any) -> int:

@@ -123,7 +123,7 @@ class _Sketch(Choices):
         super().__init__(random)
         self.sizes = sizes
         self.in_turn = in_turn
-        """Whether each statement reads the one before it, and windows are many."""
+        """True if each statement reads the one before it, and windows are many."""
         self.element = self.one_of(*ADD)
         self.length: int = self.one_of(*LENGTHS)
         self.blocks = self.open_or(self.between(1, 6))

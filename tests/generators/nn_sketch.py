@@ -286,14 +286,14 @@ class Sketch(Choices):
         return float(np.abs(array.astype(np.float64)).max(initial=0.0))
 
     def broadcasts(self, a: Shape, b: Shape) -> bool:
-        """Whether two shapes broadcast, to few elements."""
+        """Return whether two shapes broadcast, to few elements."""
         try:
             return math.prod(self.sampled(broadcast_shapes([a, b]))) <= MOST_ELEMENTS
         except ShapeError:
             return False
 
     def fits(self, most: float) -> bool:
-        """Whether numbers may get as large as this."""
+        """Return whether numbers may get as large as this."""
         return most <= (LARGEST if self.exact else 1 << 10)
 
     # ** steps **

@@ -90,5 +90,5 @@ def draw_size(choices: Choices, sizes: OpenSizes) -> Size:
 
 
 def is_open(size: Size) -> bool:
-    """Whether a size depends on symbols."""
+    """Return whether a size depends on symbols."""
     return bool(symbols_of([size]))

@@ -227,7 +227,7 @@ class Prepared:
 
     @property
     def is_small(self) -> bool:
-        """Whether LLVM does not take seconds for the code."""
+        """True if LLVM does not take seconds for the code."""
         return sum(1 for _ in self.loops.walk()) <= MOST_OPS
 
     def check(self, place: Place) -> None:

@@ -171,9 +171,9 @@ class Sketch(Choices):
         """The index that accesses like to have innermost."""
         self.shrink()
         self.tidy = self.chance(70)
-        """Whether accesses are as those of kernels are: strides are those of windows."""
+        """True if accesses are as those of kernels are: strides are those of windows."""
         self.leaves = False
-        """Whether a point may not count."""
+        """True if a point may not count."""
         self.beyond: set[tuple[Linear, Size]] = set()
         """The forms of inputs that may leave their tensors, with the extents there."""
         self.arguments: list[str] = []

@@ -176,7 +176,7 @@ def test_regions_that_are_too_large_or_no_numbers() -> None:
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_regions_of_many_points(mode: str, threads: int) -> None:
-    """Each has a number of its own, and channels fill vectors."""
+    """Each has its own number, and channels fill vectors."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((2, 33, 40, 50)).astype(np.float32)
     low = rng.uniform(0, 20, (30, 2))

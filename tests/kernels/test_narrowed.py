@@ -47,8 +47,8 @@ def run(make: Callable[[], Graph], inputs: dict[str, Array], target: str) -> Arr
 
 
 def check(found: Array, exact: Array, magnitude: Array, terms: int, rounding: float = 0.0) -> None:
-    """Whether these are sums of so many terms, of this magnitude, in f32: as the result of the
-    program is f32, most kernels do not round it to bf16."""
+    """Return whether these are sums of so many terms, of this magnitude, in f32: as the result of
+    the program is f32, most kernels do not round it to bf16."""
     allowed = rounding * np.abs(exact) + terms * SUMMING * magnitude
     assert (np.abs(found - exact) <= allowed).all()
 

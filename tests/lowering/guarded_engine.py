@@ -1,5 +1,5 @@
-"""Runs whatever the tile engine has a way of its own for, on memory that ends or begins at a page
-that nobody may touch. As with ``guarded``, each target is a process of its own.
+"""Runs whatever the tile engine has its own way for, on memory that ends or begins at a page
+that nobody may touch. As with ``guarded``, each target is its own process.
 
     python -m tests.lowering.guarded_engine avx2
 """

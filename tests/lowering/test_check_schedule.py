@@ -279,7 +279,7 @@ def test_a_segment_of_ops() -> None:
 
 
 def test_elements_that_are_taken_by_a_sum() -> None:
-    """Each lane has another sum, and so an element at an address of its own. Where constraints
+    """Each lane has another sum, and so an element at its own address. Where constraints
     leave points out, lanes would take elements at places of these too."""
     text = """
     tile.kernel @k(%i: tensor<16x3xi64>, %t: tensor<9xf32>) -> (tensor<16xf32>) {

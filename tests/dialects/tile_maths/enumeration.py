@@ -48,7 +48,7 @@ def constant(form: Affine) -> Fraction:
 
 
 def inside(form: Affine, extent: Size, point: Mapping[str, int]) -> bool:
-    """Whether the form is an integer in ``0 <= form < extent``."""
+    """Return whether the form is an integer in ``0 <= form < extent``."""
     value = constant(form) + sum((c * point[n] for n, c in form.terms), Fraction(0))
     return value.denominator == 1 and 0 <= value < known(extent)
 

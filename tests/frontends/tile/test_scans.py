@@ -124,7 +124,7 @@ def test_what_nothing_needs_is_not_computed() -> None:
 
 
 def test_stages() -> None:
-    """A scan is a loop of the program, around a segment of its own."""
+    """A scan is a loop of the program, around its own segment."""
     x, w, r, h = numbers(5, 3), numbers(8, 3), numbers(8, 8), numbers(8)
     lowered = tessella.tile(RNN).lower(x, w, r, h)
     assert "%H, %HS = nn.scan @step %H0, %A, %R carried 1 scanned 1" in lowered.as_text()

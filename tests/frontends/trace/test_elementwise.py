@@ -34,7 +34,7 @@ BINARY = sorted((u for u in UFUNCS if u.nin == 2 and not u.signature), key=lambd
 
 
 def takes(ufunc: np.ufunc, *dtypes: str) -> bool:
-    """Whether NumPy has the ufunc for these dtypes."""
+    """Return whether NumPy has the ufunc for these dtypes."""
     try:
         ufunc.resolve_dtypes((*map(np.dtype, dtypes), *[None] * ufunc.nout))
     except TypeError:

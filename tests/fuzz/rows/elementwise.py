@@ -141,7 +141,7 @@ def _is_unsigned(d: Draft) -> bool:
 
 
 def castable(a: Array, code: int) -> bool:
-    """Whether all numbers of an array have a place in an element type."""
+    """Return whether all numbers of an array have a place in an element type."""
     if a.dtype.kind != "f" or code in FLOATS or code == TensorProto.BOOL:
         return True
     low, high = (0, 100) if code in INTEGERS[4:] else (-100, 100)
@@ -180,7 +180,7 @@ def quantize(d: Draft) -> None:
 
 
 def _has_no_quotient(a: Array) -> bool:
-    """Whether onnx.reference converts numbers to int32 that are none."""
+    """Return whether onnx.reference converts numbers to int32 that are none."""
     return has_large(a) or has_infinite(a)
 
 

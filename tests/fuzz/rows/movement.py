@@ -20,7 +20,7 @@ def axis_of(d: Draft, x: Array) -> int:
 
 
 def ranked(low: int = 1, most: int = MOST_ELEMENTS, high: int = 6) -> Wanted:
-    """Whether an array has so many dimensions and elements."""
+    """Return whether an array has so many dimensions and elements."""
     return lambda a: low <= a.ndim <= high and a.size <= most
 
 

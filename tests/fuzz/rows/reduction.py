@@ -64,7 +64,7 @@ def top(d: Draft) -> None:
 
 
 def has_no_mean(a: Array) -> bool:
-    """Whether the mean of integers is none, or the sums may leave the range."""
+    """Return whether the mean of integers is none, or the sums may leave the range."""
     return has_large(a) or (a.dtype.kind in "iu" and not a.size)
 
 

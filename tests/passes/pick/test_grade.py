@@ -77,7 +77,7 @@ equal ones the first."""
 
 
 def matches(kernel: str) -> bool:
-    """Whether a kernel's operands and results have the precision of an op of f32."""
+    """Return whether a kernel's operands and results have the precision of an op of f32."""
     return "/f32/" in kernel
 
 

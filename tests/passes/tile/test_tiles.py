@@ -95,7 +95,7 @@ def ran(tiles: Iterable[Tiles], n: int) -> list[tuple[int, int]]:
 
 
 def covers(found: Sequence[tuple[int, int]], extent: int) -> bool:
-    """Whether tiles are all values of a range, in their order, and no others."""
+    """Return whether tiles are all values of a range, in their order, and no others."""
     at = 0
     for start, stop in found:
         if not 0 <= start <= at < stop:
