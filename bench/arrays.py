@@ -72,7 +72,7 @@ class Row:
 
     @property
     def met(self) -> bool:
-        """Whether the function reaches its goal."""
+        """True if the function reaches its goal."""
         each = self.ratio is None or self.ratio >= GOAL_EACH
         return each and (self.of_bandwidth is None or self.of_bandwidth >= GOAL_BANDWIDTH)
 

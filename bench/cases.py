@@ -31,7 +31,7 @@ class Case:
     name: str
     build: Callable[[], onnx.ModelProto]
     cold: bool = False
-    """Whether weights and inputs come from memory instead of a cache, for all contestants."""
+    """True if weights and inputs come from memory instead of a cache, for all contestants."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from tessella.tools.measure import machine
 
 Fits = Callable[[str, str], bool]
-"""Whether a given text selects a name."""
+"""True if a given text selects a name."""
 
 
 class Command(argparse.ArgumentParser):

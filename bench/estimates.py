@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def is_outlier(self) -> bool:
-        """Whether the estimate is wrong and the kernel matters."""
+        """True if the estimate is wrong and the kernel matters."""
         return self.share > MATTERS and max(self.ratio, 1 / self.ratio) > GOAL
 
 

@@ -115,7 +115,7 @@ class Polynomial:
     counts: Exact | None = None
     """Relative weight of a polynomial error of 1, where it differs from the function's."""
     levelled: bool = False
-    """Whether the errors are levelled; otherwise the polynomial interpolates."""
+    """True if the errors are levelled; otherwise the polynomial interpolates."""
 
     @property
     def degree(self) -> int:

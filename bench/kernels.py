@@ -56,7 +56,7 @@ class Goal:
 
     @property
     def is_of_each(self) -> bool:
-        """Whether some goal applies to each kernel, not only to the mean."""
+        """True if some goal applies to each kernel, not only to the mean."""
         return any(value is not None for value in (self.each, self.peak, self.bandwidth))
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
     python -m bench.load [NAME ...] --callers 1,2,4,8,16 --calls 1000 --json load.json
 
-Each runtime has a process of its own for each number of threads. Callers are threads of Python that
+Each runtime has its own process for each number of threads. Callers are threads of Python that
 call one model in a closed loop. OpenVINO runs in its throughput mode, with a request for each
 caller, ONNX Runtime with one session. A call's latency is the time that its caller sees.
 """
@@ -50,7 +50,7 @@ class Cell:
     threads: int
     callers: int
     busy: bool
-    """Whether a process spins beside them."""
+    """True if a process spins beside them."""
     p50: float
     p99: float
     rate: float

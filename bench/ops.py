@@ -82,7 +82,7 @@ class Row:
 
     @property
     def wrong(self) -> bool:
-        """Whether all other runtimes disagree."""
+        """True if all other runtimes disagree."""
         return bool(self.differs) and not self.ms.keys() - {OURS}
 
     @property
@@ -176,7 +176,7 @@ def cases(size: str, target: Target) -> Mapping[str, Model]:
 
 
 NETWORK = "network"
-"""The name of the size for models with sizes of their own."""
+"""The name of the size for models with their own sizes."""
 SIZES = (*BUDGETS, NETWORK)
 
 

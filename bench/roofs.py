@@ -1,6 +1,6 @@
 """The machine's limits on several threads: native loops that run at once, one on each.
 
-A Python thread runs each loop, on a core of its own if there are enough. tessella's pool takes no
+A Python thread runs each loop, on its own core if there are enough. tessella's pool takes no
 part.
 """
 

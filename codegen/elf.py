@@ -44,17 +44,17 @@ class Section(NamedTuple):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the section is in memory when code runs. Unwind tables are left out."""
+        """True if the section is in memory when code runs. Unwind tables are left out."""
         return bool(self.flags & _LOADED) and self.name != ".eh_frame"
 
     @property
     def is_code(self) -> bool:
-        """Whether the section holds instructions."""
+        """True if the section holds instructions."""
         return bool(self.flags & _EXECUTABLE)
 
     @property
     def is_writable(self) -> bool:
-        """Whether the section holds variables."""
+        """True if the section holds variables."""
         return bool(self.flags & _WRITABLE)
 
 
@@ -66,7 +66,7 @@ class ElfSymbol(NamedTuple):
     value: int
     size: int
     is_exported: bool
-    """Whether the symbol is a function that other objects may call."""
+    """True if the symbol is a function that other objects may call."""
 
 
 class Relocation(NamedTuple):

@@ -60,7 +60,7 @@ def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dic
 def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     """Return the LLVM module of one kernel: `void NAME(ptr buffers, i64 thread, i64 threads)`.
 
-    The exported function only loads the pointers. The body is a function of its own, to be inlined,
+    The exported function only loads the pointers. The body is its own function, to be inlined,
     because only the parameters of a function can be `noalias`.
     """
     w = Writer(target, KERNEL_HANDLERS, symbols=_symbols(kernel))

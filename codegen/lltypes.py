@@ -104,7 +104,7 @@ class Value(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is a constant, and not a register."""
+        """True if the value is a constant, and not a register."""
         return self.text[0] != "%"
 
 

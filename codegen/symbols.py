@@ -15,7 +15,7 @@ from tessella.codegen.lltypes import quote
 
 PLACEHOLDER = "tessella.function.00000000"
 BODY = ".body"
-"""Suffix of the body of a kernel or segment, which is a function of its own."""
+"""Suffix of the body of a kernel or segment, which is its own function."""
 PHASE = ".phase"
 """Suffix of the phase of a segment with a single phase."""
 

@@ -72,9 +72,9 @@ class DiedError(Exception):
     def __init__(self, status: int, said: str) -> None:
         super().__init__(f"exit status {status}{': ' * bool(said)}{said}")
         self.no_memory = _OUT_OF_MEMORY.search(said) is not None
-        """Whether the worker's output reports a lack of memory."""
+        """True if the worker's output reports a lack of memory."""
         self.killed = status == -signal.SIGKILL
-        """Whether SIGKILL ended the worker, most likely sent by the system's out-of-memory
+        """True if SIGKILL ended the worker, most likely sent by the system's out-of-memory
         killer."""
 
 
@@ -335,7 +335,7 @@ class Batch:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a worker is idle."""
+        """True if a worker is idle."""
         return self._pool.has_idle()
 
     def give_up(self) -> None:

@@ -89,7 +89,7 @@ class Layout:
 
     @property
     def is_split(self) -> bool:
-        """Whether the layout splits a dimension, for tensors of some rank."""
+        """True if the layout splits a dimension, for tensors of some rank."""
         return self.block is not None or any(p.mod or p.div > 1 for p in self.pieces)
 
     def splits(self, rank: int) -> bool:
@@ -105,8 +105,8 @@ class Layout:
         return self if suits else NCHW
 
     def is_order(self, rank: int) -> bool:
-        """Return whether the layout gives each element of a tensor of this rank an address of its
-        own: the digits of each dimension then determine its index."""
+        """Return whether the layout gives each element of a tensor of this rank its own address:
+        the digits of each dimension then determine its index."""
         if self.name != "packed":
             return self.name in _PLAIN or self.block is not None
         known = all(piece.dim in range(rank) for piece in self.pieces)

@@ -60,7 +60,7 @@ COMPILE, SEND, FETCH = b"c", b"s", b"w"
 """The kinds of requests, which are their first bytes."""
 
 BUNDLE = 64 << 20
-"""The most bytes of weights in one message. A larger weight has a message of its own."""
+"""The most bytes of weights in one message. A larger weight has its own message."""
 
 COMPILERS = SharedPool(MODULE, MOST)
 

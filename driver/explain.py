@@ -81,7 +81,7 @@ def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> It
 
 
 def _is_step(op: Operation) -> bool:
-    """Return whether an op runs as a group of its own."""
+    """Return whether an op runs as its own group."""
     return isinstance(op, NnOp | FusedOp | CallOp) and not isinstance(op, ConstantOp)
 
 

@@ -26,7 +26,7 @@ class CompilesInCalls:
     compilations, one for each kind of arguments.
     """
     tells_numpy: bool = False
-    """Whether a warning names the ops that NumPy runs."""
+    """True if a warning names the ops that NumPy runs."""
     _count: int = field(default=0, init=False)
     _has_warned: bool = field(default=False, init=False)
     _has_told_numpy: bool = field(default=False, init=False)
@@ -48,7 +48,7 @@ class CompilesInCalls:
 
     @property
     def wants_coverage(self) -> bool:
-        """Whether a warning about NumPy may still be issued."""
+        """True if a warning about NumPy may still be issued."""
         return self.tells_numpy and not self._has_told_numpy
 
     def tell_coverage(self, coverage: Coverage) -> None:

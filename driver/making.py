@@ -83,9 +83,9 @@ class Making(Generic[S]):
     options: CheckedOptions
     part: Part[S]
     forgets: bool
-    """Whether the stages may be dropped, as the source recreates them."""
+    """True if the stages may be dropped, as the source recreates them."""
     in_call: bool = False
-    """Whether a call waits for the program. Another process then compiles a large graph if this
+    """True if a call waits for the program. Another process then compiles a large graph if this
     process has other threads, which can run meanwhile."""
 
     def run(self, progress: Progress) -> Executable[S]:

@@ -110,7 +110,7 @@ class CheckedOptions(Options):
     fallback: Fallback = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
     several: bool = False
-    """Whether there are several programs for ranges of sizes, which share packed weights."""
+    """True if there are several programs for ranges of sizes, which share packed weights."""
     database: str = ""
     """The file of measured times; empty if there is none."""
     budget: float = field(default=30.0, repr=False, compare=False)

@@ -50,7 +50,7 @@ class _Call:
 
     @property
     def can_be_alone(self) -> bool:
-        """Whether a program can consist of the call.
+        """True if a program can consist of the call.
 
         The call must overwrite no argument, and its arguments and results must have no padding, as
         they become inputs and outputs.

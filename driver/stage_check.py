@@ -5,8 +5,8 @@ the op and the symbols that it names: that calls agree with kernels, segments wi
 with the arena, and views with memory. It does not see
 
 - the stage of the file, which decides the ops that may be there, and that `@main` is its program;
-- the file of weights: that each weight is there, has the size that the text states, and has a slot
-  of its own in the table that segments read;
+- the file of weights: that each weight is there, has the size that the text states, and has its own
+  slot in the table that segments read;
 - whether tensors that no kernel has touched yet have a place in memory, and whether tensors between
   steps have the size that their shape states.
 
@@ -109,7 +109,7 @@ def _foreign_ops(stage: str, module: ModuleOp) -> Iterator[Fault]:
 
 
 def _memory_orders(module: ModuleOp) -> Iterator[Fault]:
-    """Check that every tensor has a memory order that gives each element an address of its own."""
+    """Check that every tensor has a memory order that gives each element its own address."""
     for op in module.walk():
         arguments = (block.args for region in op.regions for block in region.blocks)
         for value in (*op.results, *chain.from_iterable(arguments)):

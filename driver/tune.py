@@ -1,6 +1,6 @@
 """Measure the kernels that the pick chooses from on this machine, and store the times.
 
-A measurement runs a kernel for an op at a place as a program of its own, with the schedules, packed
+A measurement runs a kernel for an op at a place as its own program, with the schedules, packed
 weights and copies that it has in any program. The candidates of an op with the lowest estimates run
 interleaved, on one thread, with weights outside the caches. The most expensive ops come first,
 until the budget is spent; measurements in the database are not repeated.
@@ -213,7 +213,7 @@ def _copy(program: Program) -> Program:
 
 
 class _Bench:
-    """A benchmark of kernels, each of which runs as a program of its own with cold weights."""
+    """A benchmark of kernels, each of which runs as its own program with cold weights."""
 
     def __init__(self, target: Target, options: CheckedOptions) -> None:
         self.target = target

@@ -164,7 +164,7 @@ class Value:
 
     @property
     def is_float(self) -> bool:
-        """Whether the elements are floating-point numbers."""
+        """True if the elements are floating-point numbers."""
         return is_float(self.ssa.type)
 
     def op(self, op: type[nn.NnOp], *others: Value | None, **properties: PyValue | None) -> Value:

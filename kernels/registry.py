@@ -124,7 +124,7 @@ class Kernel:
 
     @property
     def is_called(self) -> bool:
-        """Whether the kernel is a Python function, which a program calls between its native
+        """True if the kernel is a Python function, which a program calls between its native
         segments."""
         return self.device == "host" or self.function is not None
 

@@ -29,7 +29,7 @@ class Cut:
     starts: tuple[int, ...] = ()
     """The beginnings of the tiles that have rows out of bounds."""
     inside: bool = True
-    """Whether the loop also has tiles whose rows are all within bounds."""
+    """True if the loop also has tiles whose rows are all within bounds."""
 
 
 UNCUT = Cut()

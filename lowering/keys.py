@@ -60,7 +60,7 @@ class KeyLoops(RowLoops):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether whole vectors of the operands are contiguous along a row."""
+        """True if whole vectors of the operands are contiguous along a row."""
         strides = (access.stride(self.name) for _, access in self.reads)
         return all(stride in (0, 1) for stride in strides) and self.lanes > 1
 

@@ -28,7 +28,7 @@ from tessella.support.errors import InvalidModelError
 
 @dataclass(frozen=True)
 class KernelPiece:
-    """Statements of a kernel that become a kernel on buffers of their own."""
+    """Statements of a kernel that become a kernel on their own buffers."""
 
     ops: Sequence[Statement]
     arguments: Sequence[SSAValue]
@@ -55,7 +55,7 @@ class KernelPiece:
 
 
 def check_results(kernel: KernelOp) -> None:
-    """Raise InvalidModelError unless each result has a buffer of its own and no operand has yet to
+    """Raise InvalidModelError unless each result has its own buffer and no operand has yet to
     be packed."""
     name, roots = kernel.sym_name.data, roots_of(kernel)
     if any(kernel.packed(i) for i in range(len(kernel.body.block.args))):

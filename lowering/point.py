@@ -43,7 +43,7 @@ class Before:
     step: Pos
     """The distance from the current value of the index to the earlier value."""
     none: SSAValue
-    """Whether there is no earlier value, because the current one is the first; ``value`` is then
+    """True if there is no earlier value, because the current one is the first; ``value`` is then
     the current one."""
 
 
@@ -57,7 +57,7 @@ class Point:
     cut: Cut = UNCUT
     """The tiles of the loop over rows that have rows out of bounds."""
     masked: bool = False
-    """Whether masks must check constraints on the lanes."""
+    """True if masks must check constraints on the lanes."""
     vectors: int = 1
     tail: Size = 0
     """Valid lanes of the last vector; 0 if all are valid."""
@@ -69,7 +69,7 @@ class Point:
     part: Size = 0
     """Values that the current partial sum adds; 0 outside partial sums."""
     placed: bool = False
-    """Whether the result's offset includes the coordinates of an indexed write."""
+    """True if the result's offset includes the coordinates of an indexed write."""
     blocks: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
     """The current block of each index that runs in blocks."""
     stops: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])

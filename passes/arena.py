@@ -32,7 +32,7 @@ class Lifetime:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a single thread touches the buffers, in op order."""
+        """True if a single thread touches the buffers, in op order."""
         return self.part == ALONE
 
 

@@ -8,10 +8,10 @@
     ->
     %3 = nn.weight @a : tensor<8x3xf32>
 
-A result whose elements are known to be equal becomes a splat, which takes no memory; so does a
-small weight of equal elements. Other results are added to the weight store, and unused weights are
-removed from it. An op stays if the store does not hold a weight that it reads, or if its evaluation
-fails.
+A result whose elements are known to be equal becomes a splat, which takes no memory; and a small
+weight of equal elements becomes one too. Other results are added to the weight store, and unused
+weights are removed from it. An op stays if the store does not hold a weight that it reads, or if
+its evaluation fails.
 
 An op that moves elements of `nn.sizes` is evaluated if its result contains only concrete sizes.
 

@@ -106,7 +106,7 @@ class _Group:
     """The ops that run before any member."""
     anchor: NnOp | None = None
     is_shared: bool = False
-    """Whether ops outside the group read a result that members read too."""
+    """True if ops outside the group read a result that members read too."""
 
     @property
     def only_moves(self) -> bool:

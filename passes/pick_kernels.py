@@ -84,7 +84,7 @@ class PickKernelsPass(ProgramPass):
     target: str = "native"
     """The machine that costs are estimated for."""
     shared: bool = False
-    """Whether constants are packed as programs for other sizes pack them."""
+    """True if constants are packed as programs for other sizes pack them."""
     database: str = ""
     """The file of times that were measured on this machine, if there is one."""
 

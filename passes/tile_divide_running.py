@@ -7,7 +7,7 @@
     %y = tile.contract + [n: 1, block: 64 | t: 64 running] (%x[n, 64*block + t]) post (%b[block, n])
            -> [n, 64*block + t] {..}, {arith.addf}
 
-The blocks are the same for any number of threads, and so are the bits of results. A further
+The blocks, and the bits of results, are the same for any number of threads. A further
 statement runs over the values that remain after the last block. An index whose range depends on
 symbols is not divided.
 """

@@ -140,7 +140,7 @@ class _Division:
 
     @property
     def divides(self) -> bool:
-        """Whether anything in the kernel is divided."""
+        """True if anything in the kernel is divided."""
         return self.nest is not None or bool(self.loops) or bool(self.selections)
 
     def apply(self) -> None:

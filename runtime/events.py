@@ -50,7 +50,7 @@ class Call:
     nodes: tuple[str, ...] = ()
     """The nodes that the operation computes."""
     divided: bool = False
-    """Whether all threads take part in the operation."""
+    """True if all threads take part in the operation."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Stream:
 
     @property
     def is_full(self) -> bool:
-        """Whether a thread's room is full, so that events may be missing."""
+        """True if a thread's room is full, so that events may be missing."""
         return bool((self._slots["event"] >= self._slots["events_end"]).any())
 
     def written(self) -> list[Array]:

@@ -137,7 +137,7 @@ class LoadedModel(Model):
         self._sized = sorted({i for entry in self._entries for i in entry.sizes})
         """The indices of the inputs with elements that are sizes in some program."""
         self._by_value = bool(self._sized or any(entry.values for entry in self._entries))
-        """Whether the program that serves a call depends on values of inputs."""
+        """True if the program that serves a call depends on values of inputs."""
         self._serving: dict[Shapes, Sequence[int]] = {}
         self._plain: dict[Shapes, _Loaded] = {}
         """Programs by the shapes that they serve; empty if the choice of a program depends on

@@ -1,8 +1,9 @@
 """The thread pool of a process: threads that run programs together with their callers.
 
 The code of the pool is native (``codegen.pool``), and a part of each program that threads can
-share. The threads of the pool, the helpers, never touch Python. They live as long as the process,
-and so do their code and the memory that they wait in: the interpreter may end during a run.
+share. The threads of the pool, the helpers, never touch Python. They, their
+code and the memory that they wait in live as long as the process, as the interpreter may end during
+a run.
 
 A team is one block of zeroed memory in lines of 128 bytes, so that no two threads write into a pair
 of cache lines that is fetched together:

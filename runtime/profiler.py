@@ -97,7 +97,7 @@ class Recorder:
 
     @property
     def is_full(self) -> bool:
-        """Whether the room for events of a thread is full, so that events may be missing."""
+        """True if the room for events of a thread is full, so that events may be missing."""
         return any(stream.is_full for stream in self._streams)
 
     @property

@@ -59,11 +59,11 @@ class NativeStep:
     specs: tuple[TensorSpec, ...]
     """The specs of the outputs."""
     shared: bool = False
-    """Whether several threads run the segment together."""
+    """True if several threads run the segment together."""
     private_bytes: Size = 0
     """Bytes of each thread's own arena, which follows the shared one."""
     brief: bool = False
-    """Whether the segment takes no longer than waking threads does: parked threads are then not
+    """True if the segment takes no longer than waking threads does: parked threads are then not
     woken."""
 
     def at(self, values: Mapping[str, int]) -> NativeStep:
@@ -180,7 +180,7 @@ class Program:
         self._is_shared = any(step.shared for step in native)
         fresh = {i for step in native for i in step.outputs}
         self._apart = fresh >= {*self.results} and _distinct(self.results)
-        """Whether no result can share memory with an input, a constant or another result."""
+        """True if no result can share memory with an input, a constant or another result."""
 
     def run(
         self, arrays: Sequence[Array], threads: int = 1, out: Sequence[Array | None] = ()
@@ -403,7 +403,7 @@ class _Frame:
             self._steps = [recorder.watched(bound, step) for bound, step in pairs]
 
     def _new_contexts(self, threads: int, recorder: RunObserver | None) -> Array:
-        """Return zeroed contexts for threads, in cache lines of their own, with the address of the
+        """Return zeroed contexts for threads, in cache their own lines, with the address of the
         symbols' values."""
         contexts = aligned(threads * CONTEXT_SLOTS * 8, LINE).view(np.int64)
         contexts.fill(0)

@@ -39,17 +39,17 @@ class ValueInfo:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the value is an array, not a ``sequence`` or ``optional``."""
+        """True if the value is an array, not a ``sequence`` or ``optional``."""
         return self.dtype not in HELD
 
     @property
     def is_known(self) -> bool:
-        """Whether the type of the value is known."""
+        """True if the type of the value is known."""
         return self.dtype != UNKNOWN
 
     @property
     def can_be_sizes(self) -> bool:
-        """Whether the value is a short array of integers of known shape, which may hold sizes."""
+        """True if the value is a short array of integers of known shape, which may hold sizes."""
         sizes = [size for size in self.shape if isinstance(size, int)]
         is_known = len(sizes) == len(self.shape) and 0 < prod(sizes) <= MOST_SIZES
         return is_known and self.dtype in _OF_SIZES

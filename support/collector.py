@@ -25,7 +25,7 @@ _most_waiting = FEW_WAITING
 """The number of waiting objects above which the next compilation starts with a collection."""
 
 _frozen = False
-"""Whether other code has frozen objects. Once this is true, the number of frozen objects is not
+"""True if other code has frozen objects. Once this is true, the number of frozen objects is not
 queried again: the query takes longer the more objects are frozen, 30 ms for 350 000."""
 
 _owners: set[int] = set()

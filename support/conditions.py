@@ -33,7 +33,7 @@ class Apart(Protocol):
 
     @property
     def negative(self) -> bool | None:
-        """Whether the difference is below 0: true or false for all values, None if that is not
+        """True if the difference is below 0: true or false for all values, None if that is not
         known."""
         ...
 
@@ -64,7 +64,7 @@ class Condition:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the condition is true: for all values, for none, or None if neither is known."""
+        """True if the condition is true: for all values, for none, or None if neither is known."""
         return self.apart.negative
 
     def undecided(self) -> UndecidedSizeError:

@@ -42,17 +42,17 @@ class Element:
     """Width of a float's exponent, in bits."""
 
     infinite: bool = True
-    """Whether a float has infinities.
+    """True if a float has infinities.
 
     Without infinities, the largest exponent encodes finite numbers, except that its largest
     fraction is NaN.
     """
 
     narrow: bool = False
-    """Whether the element is for storage only: arithmetic on it runs in f32."""
+    """True if the element is for storage only: arithmetic on it runs in f32."""
 
     is_native: bool = True
-    """Whether native code exists for the element. NumPy converts elements without native code."""
+    """True if native code exists for the element. NumPy converts elements without native code."""
 
     @property
     def is_float(self) -> bool:
@@ -64,7 +64,7 @@ class Element:
 
     @property
     def is_tagged(self) -> bool:
-        """Whether NumPy lacks the element: arrays of it then carry its name, as their storage dtype
+        """True if NumPy lacks the element: arrays of it then carry its name, as their storage dtype
         has another meaning."""
         return bool(self.foreign)
 

@@ -72,11 +72,11 @@ class Family:
     futex: int
     """The number of Linux's system call ``futex``."""
     reduces_minmax: bool
-    """Whether instructions reduce a vector to its minimum and maximum."""
+    """True if instructions reduce a vector to its minimum and maximum."""
     saturates: bool
-    """Whether conversions of float vectors saturate, and give 0 for NaN."""
+    """True if conversions of float vectors saturate, and give 0 for NaN."""
     flushes_code: bool
-    """Whether instruction caches must be synchronised after writing code."""
+    """True if instruction caches must be synchronised after writing code."""
     elf: int
     """The machine's number in ELF objects."""
     code_alignment: int

@@ -54,10 +54,10 @@ class Instruction:
     """The element to which operands are widened when they are packed or read; empty if they are not
     widened."""
     sums: bool = False
-    """Whether the intrinsic returns the sum of the products, which a further instruction
+    """True if the intrinsic returns the sum of the products, which a further instruction
     accumulates."""
     from_halves: bool = False
-    """Whether the intrinsic takes vectors of twice the length, and reads their first half."""
+    """True if the intrinsic takes vectors of twice the length, and reads their first half."""
     rate: float = 1.0
     """Throughput relative to a float multiply-add on most CPUs."""
 

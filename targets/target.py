@@ -61,13 +61,13 @@ class Target:
     """Two-operand lane shuffles that can start in a cycle."""
 
     converts_half: bool
-    """Whether instructions convert between f16 and f32."""
+    """True if instructions convert between f16 and f32."""
 
     converts_long: bool
-    """Whether instructions convert float vectors to i64."""
+    """True if instructions convert float vectors to i64."""
 
     loads_pairs: bool
-    """Whether one instruction loads two adjacent elements into two registers."""
+    """True if one instruction loads two adjacent elements into two registers."""
 
     table_lanes: int
     """The number of f32 table entries that one vector holds, for the instruction that selects

@@ -31,7 +31,7 @@ def product_element(
 ) -> Attribute:
     """Return the element type of a product's result. ``sums`` is that type if the op has the
     property: i32 for factors ``a`` and ``b`` of bytes, and for the operands ``others``.
-    Otherwise all operands have one element type, and so does the result. Raises ShapeError."""
+    Otherwise all operands and the result have one element type. Raises ShapeError."""
     if sums is None:
         check_same_element(op)
         check_number(op, a)

@@ -246,7 +246,7 @@ class KernelOp(_BufferFunction):
 
     @property
     def is_divided(self) -> bool:
-        """Whether several threads run the kernel together. If not, the first thread runs it
+        """True if several threads run the kernel together. If not, the first thread runs it
         alone."""
         return self.parts is not None
 
@@ -523,7 +523,7 @@ class LaunchOp(TensorCall):
 
     `%y = rt.launch @segment_0(%x) : tensor<4xf32>`
 
-    Values between program steps are arrays of their own shape; a value with padding in its layout
+    Values between program steps are their own arrays shape; a value with padding in its layout
     is an array of one dimension.
     """
 

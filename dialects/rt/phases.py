@@ -4,7 +4,7 @@
     rt.barrier %threads
     rt.call @b(..)                     ->   phase 1: @b, @c
     rt.call @c(..)
-    rt.scan @step(..) steps 5               a loop with iterations that have phases of their own
+    rt.scan @step(..) steps 5               a loop with iterations that have their own phases
     rt.call @d(..)                          phase 2: @d
 
 A phase begins when all shares of the previous phase are done. A loop without phases of its own
@@ -27,7 +27,7 @@ from tessella.dialects.symbols import callee_of
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase: operations between two barriers, without loops that have phases of their own."""
+    """A phase: operations between two barriers, without loops that have their own phases."""
 
     ops: Sequence[Operation]
     barrier: BarrierOp | None = None
@@ -40,7 +40,7 @@ class Phase:
 
 
 def phases(segment: SegmentOp) -> Iterator[Phase | ScanOp]:
-    """Yield the phases of a segment and the loops between them that have phases of their own, in
+    """Yield the phases of a segment and the loops between them that have their own phases, in
     order."""
     ops: list[Operation] = []
     for op in segment.body.block.ops:

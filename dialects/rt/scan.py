@@ -171,7 +171,7 @@ class ScanOp(BufferCall, LoopOp):
 
 
 def _is_private(buffer: SSAValue) -> bool:
-    """Return whether a buffer is private: each thread has a copy of its own."""
+    """Return whether a buffer is private: each thread has its own copy."""
     match buffer.owner:
         case ArenaOp() as op:
             return op.private is not None

@@ -167,7 +167,7 @@ class Kind(Enum):
     ALONE = "alone"
     """The first thread accesses all elements of the buffer."""
     OWN = "own"
-    """Each thread accesses a buffer of its own."""
+    """Each thread accesses its own buffer."""
     ANY = "any"
     """It is not known which elements of the buffer each thread accesses."""
     SHARED = "shared"

@@ -19,9 +19,7 @@ from tessella.dialects.tile.access import (
     print_access,
     stays_inside,
 )
-from tessella.dialects.tile.attributes import (
-    AGGREGATIONS,
-)
+from tessella.dialects.tile.attributes import AGGREGATIONS
 from tessella.dialects.tile.bodies import SCALAR_DIALECTS, ExtractOp, IndexOp, YieldOp, yielded
 from tessella.dialects.tile.check_scatter import verify_scatter
 from tessella.dialects.tile.check_schedule import check_dot, check_schedule

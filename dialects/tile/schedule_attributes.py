@@ -57,7 +57,7 @@ class Schedule:
     length.
     """
     prefetch: bool = False
-    """Whether the generated code prefetches the next packed panels, and vectors that come from
+    """True if the generated code prefetches the next packed panels, and vectors that come from
     memory."""
     parallel: tuple[str, int] | None = None
     """The free index that threads divide, and the grain in whole tiles.

@@ -37,7 +37,7 @@ class Calls:
 
     @property
     def nested(self) -> bool:
-        """Whether a node of a function or branch is being converted."""
+        """True if a node of a function or branch is being converted."""
         return self._depth > 0
 
     def count(self, node: Node) -> None:

@@ -42,7 +42,7 @@ class Tensor:
 
     @property
     def supported(self) -> bool:
-        """Whether tessella supports the element type of the tensor."""
+        """True if tessella supports the element type of the tensor."""
         return self.type in DTYPES
 
     @cached_property

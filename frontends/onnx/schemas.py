@@ -40,7 +40,7 @@ class Schema:
 
     @property
     def has_typed_body(self) -> bool:
-        """Whether a function that depends on input types defines the op."""
+        """True if a function that depends on input types defines the op."""
         return self._newest(self._raw.context_dependent_function_opset_versions) is not None
 
     def typed_body(self, node: onnx.NodeProto, types: Sequence[onnx.TypeProto]) -> bytes | None:

@@ -68,7 +68,7 @@ class SessionOptions(_Named):
     enable_mem_pattern: bool = True
     enable_mem_reuse: bool = True
     enable_profiling: bool = False
-    """Whether runs are recorded, for ``InferenceSession.end_profiling``."""
+    """True if runs are recorded, for ``InferenceSession.end_profiling``."""
     profile_file_prefix: str = "onnxruntime_profile_"
     optimized_model_filepath: str = ""
     use_deterministic_compute: bool = False
@@ -227,7 +227,7 @@ class RunOptions(_Named):
     logid: str = ""
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
-    """Whether runs with these options end with an ExecutionError. A run that has begun finishes its
+    """True if runs with these options end with an ExecutionError. A run that has begun finishes its
     computation first, and its results are dropped."""
     entries: dict[str, str] = field(default_factory=dict[str, str])
     """Configuration entries by key (``add_run_config_entry``), which have no effect."""

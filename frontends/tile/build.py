@@ -207,19 +207,19 @@ class _NormalForm:
 
     @property
     def stays_inside(self) -> bool:
-        """Whether the output's access is in bounds at all points, including invalid points."""
+        """True if the output's access is in bounds at all points, including invalid points."""
         ends = zip(self.box, self.spec.shape, strict=True)
         return all(always(low >= 0) and always(high < size) for (low, high), size in ends)
 
     @property
     def covers(self) -> bool:
-        """Whether the free indices enumerate all elements of the output, each of them once."""
+        """True if the free indices enumerate all elements of the output, each of them once."""
         points = math.prod(index.range for index in self.space.indices if not index.reduced)
         return points == math.prod(self.spec.shape)
 
     @property
     def gives_zeros(self) -> bool:
-        """Whether output elements without a valid point are 0 by the aggregation alone."""
+        """True if output elements without a valid point are 0 by the aggregation alone."""
         return self.aggregation in ("+", "=") or (
             self.aggregation == ">" and self.spec.dtype == BOOL
         )

@@ -30,9 +30,9 @@ class ScalarFunction:
     """NumPy's kinds of the types for which the function is defined; `i` includes unsigned
     integers."""
     floating: bool = False
-    """Whether integers and booleans are first converted to float32."""
+    """True if integers and booleans are first converted to float32."""
     compares: bool = False
-    """Whether the function returns booleans instead of values of its arguments' type."""
+    """True if the function returns booleans instead of values of its arguments' type."""
     conditions: int = 0
     """The number of leading arguments that are conditions, converted to booleans."""
     check: Callable[..., None] | None = None

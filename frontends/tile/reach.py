@@ -44,7 +44,7 @@ class Space:
 
     @property
     def reaches_all(self) -> bool:
-        """Whether a valid point exists for every value of the free indices; False if that is not
+        """True if a valid point exists for every value of the free indices; False if that is not
         known."""
         return all(group.is_reached() for group in self.groups())
 

@@ -47,7 +47,7 @@ class Spec:
         self.shape = _sizes(shape)
         self.dtype: DType = _dtype(dtype)
         self.weak = weak
-        """Whether the spec stands for a Python number, whose dtype yields to the dtypes of
+        """True if the spec stands for a Python number, whose dtype yields to the dtypes of
         arrays."""
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class CallArguments:
 
     @property
     def is_inlined(self) -> bool:
-        """Whether the call happens while another function is traced, so that an argument is a
+        """True if the call happens while another function is traced, so that an argument is a
         traced value."""
         return any(isinstance(leaf, Traced | TracedNumber) for leaf in self.leaves)
 

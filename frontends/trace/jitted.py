@@ -197,7 +197,7 @@ def jit(
         The function. Without it, the result is a decorator.
     static_argnames : str or iterable of str
         The parameters whose values the function needs in Python, such as axes, flags and sizes.
-        Each of their values has a program of its own.
+        Each of their values has its own program.
     dims : dict, "auto" or "fixed"
         The size, or the least and the greatest size, of named dimensions: ``{"n": (1, 64)}``.
         ``auto`` makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of

@@ -23,7 +23,7 @@ class Trace(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the function is still being traced."""
+        """True if the function is still being traced."""
         ...
 
     def check(self, value: Any) -> None:

@@ -92,7 +92,7 @@ class Traced(Dispatched):
         self.trace = trace
         self.value = value
         self.weak = weak
-        """Whether the array stands for a Python number, whose dtype yields to the dtypes of
+        """True if the array stands for a Python number, whose dtype yields to the dtypes of
         arrays."""
         self.base: Traced | None = None
         """The array of which this array is a view; None if it is not a view."""
@@ -103,7 +103,7 @@ class Traced(Dispatched):
         change."""
         self.stored_at: str | None = None
         self.is_copy = False
-        """Whether the array is a copy, which may be stored into although it has the value of an
+        """True if the array is a copy, which may be stored into although it has the value of an
         argument."""
 
     @property

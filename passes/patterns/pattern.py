@@ -72,7 +72,7 @@ class Match:
 
     @property
     def is_reread(self) -> bool:
-        """Whether a new op reads the result that the match replaces."""
+        """True if a new op reads the result that the match replaces."""
         return any(use.operation in self.made for use in self.root.results[0].uses)
 
     @property

@@ -95,7 +95,7 @@ class Rejection:
     place: PlaceAttr
     reason: str
     able: bool = False
-    """Whether the kernel could run the op, but others take precedence."""
+    """True if the kernel could run the op, but others take precedence."""
 
     def __str__(self) -> str:
         return f"{self.site.kernel.name} at {self.place}: {self.reason}"
@@ -131,7 +131,7 @@ class Request:
     places: Sequence[PlaceAttr]
     arch: str
     fallback: bool = True
-    """Whether kernels at other places are candidates too."""
+    """True if kernels at other places are candidates too."""
     refused: Collection[str] = ()
     """The methods that kernels must not use, such as `winograd`."""
     narrowing: Narrowing = NOTHING_NARROWED
@@ -201,7 +201,7 @@ class StoredElements:
         self._op = op
         self._known: dict[str | None, Elements | None] = {}
         self.is_of_a_function = op.has_trait(RunsFunction)
-        """Whether the op runs a function: the precision is then that of the function's ops."""
+        """True if the op runs a function: the precision is then that of the function's ops."""
 
     def elements(self, precision: str | None) -> Elements | None:
         """Return the elements that the op reads and writes; None if it rejects floats of the

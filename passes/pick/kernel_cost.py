@@ -60,7 +60,7 @@ class Prices:
     times: Times = field(default_factory=dict[str, Timing])
     """Measured times of this machine, which replace estimates."""
     shared: bool = False
-    """Whether constants are packed as programs for other sizes pack them."""
+    """True if constants are packed as programs for other sizes pack them."""
 
     def of(self, op: NnOp) -> OpCost:
         """Return the costs of an op."""

@@ -42,7 +42,7 @@ class PlaidmlSettings:
     goal_flops_per_byte: int
     """Operations per byte of global memory that hide its latency."""
     use_global: bool = False
-    """Whether inputs are read in place, as there is no local memory worth a copy."""
+    """True if inputs are read in place, as there is no local memory worth a copy."""
     vec_size: int = 1
     """Elements of the vectors that threads work on."""
 

@@ -31,7 +31,7 @@ class SearchResult:
     """The score of each tile, in the order in which they were computed."""
     expanded: int
     complete: bool
-    """Whether the search ended by itself, not at the tile limit."""
+    """True if the search ended by itself, not at the tile limit."""
 
     def stats(self, tile: Tile) -> TileStats:
         """Return the statistics of a tile."""

@@ -79,7 +79,7 @@ class StrideTable:
     """The number of operations at each point, those of the post body included (see the function
     ``point_ops``)."""
     constrained: bool
-    """Whether constraints exclude some points."""
+    """True if constraints exclude some points."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -64,7 +64,7 @@ class KernelCost:
     saved: int
     """Bytes of memory traffic that sharing loops saves."""
     repeats: bool
-    """Whether iterations of the shared loops recompute values."""
+    """True if iterations of the shared loops recompute values."""
 
 
 def cost_after(passes: Sequence[ModulePass], kernel: KernelOp, target: Target) -> KernelCost:

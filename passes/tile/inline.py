@@ -106,7 +106,7 @@ class _Reader(NamedTuple):
     op: ContractOp
     access: Access
     after: bool
-    """Whether the statement reads the result after its reduction."""
+    """True if the statement reads the result after its reduction."""
 
     @property
     def points(self) -> int:

@@ -8,7 +8,7 @@ For a register tile of ``rows x vectors``, a point of the reduction takes the lo
 
 plus a little for each load and for the loop, which unrolled points share. A register tile has a
 cost to begin and to store. In parallel, each level of cache delivers the lines that do not stay in
-the level before it, at its bandwidth. Levels overlap only in part, and so do core and memory: the
+the level before it, at its bandwidth. Levels overlap only in part, as the core and memory do: the
 longest counts in full, the others in part. The model never saturates.
 """
 

@@ -25,7 +25,7 @@ class Divided:
     extent: Size
     grain: Size
     exact: bool = True
-    """Whether each value of the index belongs to only one thread."""
+    """True if each value of the index belongs to only one thread."""
     around: tuple[str, Size] | None = None
     """The index of the enclosing loop and its range, if both loops are divided as one."""
 

@@ -50,7 +50,7 @@ class Access(Enum):
     COMPUTED = "computed"
     """Each lane is at a position that the body computes: elements are accessed one by one."""
     GATHER = "gather"
-    """Each lane has an address of its own. It cannot be lowered: the operand must be packed, or
+    """Each lane has its own address. It cannot be lowered: the operand must be packed, or
     another index must be the vector index."""
 
 
@@ -75,22 +75,22 @@ class OperandPlan(Generic[S_co]):
 
     @property
     def by_vector(self) -> bool:
-        """Whether the vectors of a register tile read different elements."""
+        """True if the vectors of a register tile read different elements."""
         return self.access is not Access.BROADCAST
 
     @property
     def by_row(self) -> bool:
-        """Whether the rows of a register tile read different elements."""
+        """True if the rows of a register tile read different elements."""
         return self.row_stride != 0
 
     @property
     def is_panel(self) -> bool:
-        """Whether all rows read the same panel."""
+        """True if all rows read the same panel."""
         return self.access is Access.PACKED and not self.by_row
 
     @property
     def is_window(self) -> bool:
-        """Whether the operand is a window: its vectors also move with the rows, which may then
+        """True if the operand is a window: its vectors also move with the rows, which may then
         share them."""
         return self.by_vector and self.by_row
 
@@ -108,7 +108,7 @@ class ExtractPlan:
 
     access: Access
     by_row: bool = False
-    """Whether each row of the register tile computes its lanes' positions."""
+    """True if each row of the register tile computes its lanes' positions."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,16 @@ class AccessPlan(Generic[S_co]):
     constraints: Constraints
     """How the loops enforce the constraints."""
     sums_lanes: bool = False
-    """Whether the vector index is reduced: lanes accumulate separately and are summed at the
+    """True if the vector index is reduced: lanes accumulate separately and are summed at the
     end."""
     runs_over_lanes: bool = False
-    """Whether the vector index is the running one: each lane has the aggregate up to it."""
+    """True if the vector index is the running one: each lane has the aggregate up to it."""
     scatters: bool = False
-    """Whether the statement is an indexed write."""
+    """True if the statement is an indexed write."""
 
     @property
     def adds_lanes(self) -> bool:
-        """Whether lanes are aggregated with each other, so that an invalid lane would change the
+        """True if lanes are aggregated with each other, so that an invalid lane would change the
         results of others."""
         return self.sums_lanes or self.runs_over_lanes
 
@@ -170,7 +170,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def interleaves(self) -> bool:
-        """Whether shuffles merge the vectors of all rows into contiguous ones, which are stored."""
+        """True if shuffles merge the vectors of all rows into contiguous ones, which are stored."""
         return self.result.access is Access.INTERLEAVED
 
     @property
@@ -180,7 +180,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def gathers_extracts(self) -> bool:
-        """Whether an extract, or an indexed write, cannot be lowered."""
+        """True if an extract, or an indexed write, cannot be lowered."""
         return any(x.access is Access.GATHER for x in self.extracts)
 
     def gathered(self) -> list[int]:
@@ -212,7 +212,7 @@ class AccessPlan(Generic[S_co]):
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether a reduction over lanes reads contiguous vectors of at least one operand."""
+        """True if a reduction over lanes reads contiguous vectors of at least one operand."""
         return not self.sums_lanes or any(o.by_vector for o in self.read)
 
     def lines(self) -> Iterator[str]:
@@ -329,7 +329,7 @@ def _access(
 def _grouped(a: FlatAccess, vector: str, dot: Dot) -> Access:
     """Return how the groups of a dot instruction's operand are read.
 
-    The values of a group are contiguous, and so are the groups of lanes.
+    The values of a group are contiguous, as are the groups of lanes.
     """
     if a.lane_stride(dot.index) != 1:
         return Access.GATHER

@@ -28,7 +28,7 @@ class Problem:
     kernel: KernelOp
     target: Target
     shared: bool = False
-    """Whether constants are packed in panels that programs for any number of rows share."""
+    """True if constants are packed in panels that programs for any number of rows share."""
     _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
         default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
     )

@@ -132,7 +132,7 @@ class TileFamily:
     dot: Dot | None = None
     """The dot product instruction that computes the statement; None without one."""
     copying: bool = False
-    """Whether variable operands that tiles could read in place are copied into panels."""
+    """True if variable operands that tiles could read in place are copied into panels."""
 
     @property
     def op(self) -> ContractOp:
@@ -186,7 +186,7 @@ class TileFamily:
 
     @property
     def _has_few_rows(self) -> bool:
-        """Whether the number of rows is symbolic, and may be less than a tile could have."""
+        """True if the number of rows is symbolic, and may be less than a tile could have."""
         rows = self.problem.symbolic.get(self.rows)
         return rows is not None and bounds_of(rows)[0] < MAX_ROWS
 

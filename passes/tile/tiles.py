@@ -26,7 +26,7 @@ class Tiles:
     size: int
     stop: Size
     boundary: bool = False
-    """Whether constraints must be checked point by point."""
+    """True if constraints must be checked point by point."""
     tail: Size = 0
     """Valid lanes of the last vector, if their number is symbolic; otherwise 0."""
 
@@ -36,7 +36,7 @@ class Tiles:
 
     @property
     def overlap(self) -> bool:
-        """Whether the last tile overlaps its predecessor, or may do so."""
+        """True if the last tile overlaps its predecessor, or may do so."""
         whole = (self.stop - self.start) % self.size == 0
         return not whole and self.tail == 0
 

@@ -176,8 +176,8 @@ def _loaded(module: str) -> ModuleType:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether memory ran out. The interpreter, the system and the dynamic loader raise different
-    errors for it."""
+    """Return whether memory ran out. The interpreter, the system and the dynamic loader raise
+    different errors for it."""
     match error:
         case OSError():
             return error.errno == ENOMEM

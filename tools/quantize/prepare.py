@@ -3,7 +3,7 @@
     Conv, BatchNormalization -> Conv
     Sum(a, b)                -> Add(a, b)
 
-Constants are folded, each node has a name of its own, and the op set is 13 or later, the first with
+Constants are folded, each node has its own name, and the op set is 13 or later, the first with
 a scale for each channel.
 """
 

@@ -27,11 +27,11 @@ class Scheme:
     of 0."""
 
     per_channel: bool = True
-    """Whether each channel of a weight has its own scale."""
+    """True if each channel of a weight has its own scale."""
     activations: str = "u8"
     """The element type of activations, one of ``ACTIVATIONS``."""
     dynamic: bool = False
-    """Whether activation ranges are computed in each run instead of by calibration."""
+    """True if activation ranges are computed in each run instead of by calibration."""
 
     def check(self) -> None:
         """Raise OptionError for unknown elements and invalid combinations."""

@@ -132,7 +132,7 @@ class Affine:
 
     @property
     def integral(self) -> bool:
-        """Whether all coefficients and the constant are integers. The form is then an integer at
+        """True if all coefficients and the constant are integers. The form is then an integer at
         all integer points."""
         whole = isinstance(self.constant, Expr) or self.constant.denominator == 1
         return whole and all(c.denominator == 1 for _, c in self.terms)

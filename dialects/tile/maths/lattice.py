@@ -1,8 +1,8 @@
 """The lattice of the integer points at which rational forms are integers.
 
 The forms span a lattice, and the points are the dual lattice. The Hermite basis of the first
-lattice is triangular, and the dual basis is triangular too: each coordinate of a point is a number
-of its own plus contributions of the later coordinates. A later coordinate contributes only by its
+lattice is triangular, and the dual basis is triangular too: each coordinate of a point is its own
+number plus contributions of the later coordinates. A later coordinate contributes only by its
 remainder, so it is split into digits, and only its low digits contribute. See H. Cohen, A Course in
 Computational Algebraic Number Theory (1993), 2.4, and PlaidML 0.7's `defract`.
 """

@@ -62,7 +62,7 @@ class Normal:
 
     @property
     def empty(self) -> bool:
-        """Whether the contraction has no points.
+        """True if the contraction has no points.
 
         If so, the only constraint is a constant out of its range, there are no indices, and all
         accesses are zero.

@@ -44,7 +44,7 @@ def einsum(call: Call) -> Value:
 
 def _letters(call: Call) -> tuple[list[str], str]:
     """Return the letters of the dimensions of each operand and of the result; dimensions of ``...``
-    get letters of their own."""
+    get their own letters."""
     equation = call.text("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")

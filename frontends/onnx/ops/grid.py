@@ -38,7 +38,7 @@ class _Tap:
     """The index of the element as int64, clamped to the dimension."""
     weight: Value | None
     inside: Value | None
-    """Whether the element exists; None if it always does."""
+    """True if the element exists; None if it always does."""
 
 
 @converts("GridSample", 16, 22, only("mode", *_MODES))
