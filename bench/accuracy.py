@@ -21,7 +21,7 @@ import onnx
 
 import tessella
 from bench.command import Command, show_machine, write_figures
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.targets import native
 from tessella.targets.table import family_of
 from tessella.tools.measure import Array

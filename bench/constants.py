@@ -35,8 +35,8 @@ from tessella import targets
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.structure import structure
 from tessella.dialects.tile import CallOp, KernelOp
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
 from tessella.frontends.compile import open_source
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.pick_kernels import PickKernelsPass

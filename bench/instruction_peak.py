@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tessella.codegen.link import link
 from tessella.codegen.module_text import module_text
 from tessella.codegen.objects import compile_modules
-from tessella.driver.calibrate import Probe
+from tessella.driver.tune.calibrate import Probe
 from tessella.runtime.arena import aligned
 from tessella.runtime.image import Library
 from tessella.support.elements import ELEMENTS

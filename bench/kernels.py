@@ -26,7 +26,7 @@ from bench.command import Command, show_machine, write_figures
 from bench.contest import contest
 from bench.roofs import Roof, Roofs
 from tessella import targets
-from tessella.driver.calibrate import level_sizes
+from tessella.driver.tune.calibrate import level_sizes
 from tessella.tools.measure import (
     CallTimes,
     geometric_mean,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from time import perf_counter
 
-from tessella.driver.calibrate import Probe, Probes
+from tessella.driver.tune.calibrate import Probe, Probes
 from tessella.targets import Target
 
 LONG = 0.002

@@ -31,9 +31,9 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.check_nest import is_valid
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.merge import merge_indices, with_places
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import CheckedOptions, make_options
-from tessella.driver.pipeline import pipeline
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.search import all_choices

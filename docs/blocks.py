@@ -107,7 +107,7 @@ def links(text: str) -> Iterator[str]:
 
 
 def named_paths(text: str) -> Iterator[str]:
-    """The files of the tree that a page names, as `driver/pipeline.py`."""
+    """The files of the tree that a page names, as `driver/build/pipeline.py`."""
     return iter(_PATH.findall(_prose(text)))
 
 

@@ -1,6 +1,6 @@
 """What mkdocs runs for each page of the site: links to files of the repository become their names.
 
-[driver/pipeline.py](../driver/pipeline.py)  ->  `driver/pipeline.py`
+[driver/build/pipeline.py](../driver/build/pipeline.py)  ->  `driver/build/pipeline.py`
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from tessella.driver.compiling import Progress, quiet
-from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.model import Model
-from tessella.driver.open_sizes import Dims, check_dims
+from tessella.driver.build.compiling import Progress, quiet
+from tessella.driver.model.in_calls import CompilesInCalls
+from tessella.driver.model.model import Model
 from tessella.driver.options import CompileOptions, make_options
+from tessella.driver.specialise.open_sizes import Dims, check_dims
 from tessella.support import deadline
 from tessella.support.errors import OptionError
 

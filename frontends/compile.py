@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tessella.driver.build.compiling import Progress
 from tessella.driver.compile import compile_source
-from tessella.driver.compiling import Progress
-from tessella.driver.model import Model
-from tessella.driver.open_sizes import Dims
+from tessella.driver.model.model import Model
 from tessella.driver.options import Options
-from tessella.driver.stages import stage_of
+from tessella.driver.specialise.open_sizes import Dims
+from tessella.driver.stages.stages import stage_of
 from tessella.frontends.kept import KeptModel
 from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
@@ -44,7 +44,7 @@ def open_source(
                 hint="give them when the stage is written",
             )
         # imported here, as other paths need no compiler
-        from tessella.driver.stage_file import StageSource
+        from tessella.driver.stages.stage_file import StageSource
 
         return StageSource(model)
     return open_onnx(model, values=values, max_bytes=max_bytes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tessella.driver.kept_source import KeptSource
+from tessella.driver.cache.cached_source import KeptSource
 from tessella.support import disk
 from tessella.support.disk import file_state
 from tessella.support.errors import InvalidModelError

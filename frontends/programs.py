@@ -9,15 +9,15 @@ from typing import ClassVar, Generic, TypeVar
 from tessella.dialects.graph import Graph, ValueInfo, signature
 from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
-from tessella.driver import build
-from tessella.driver.compiling import memory_to_compile, total
-from tessella.driver.explain import explain
-from tessella.driver.key import Key
-from tessella.driver.model import Model
-from tessella.driver.open_sizes import OF_ARRAYS, Bounds
+from tessella.driver.build import build
+from tessella.driver.build.compiling import memory_to_compile, total
+from tessella.driver.explain.explain import explain
+from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions
-from tessella.driver.programs import ProgramTable
-from tessella.driver.stages import STAGES
+from tessella.driver.specialise.key import Key
+from tessella.driver.specialise.open_sizes import OF_ARRAYS, Bounds
+from tessella.driver.specialise.programs import ProgramTable
+from tessella.driver.stages.stages import STAGES
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import Shapes
 from tessella.support.copies import Compiled

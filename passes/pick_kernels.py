@@ -8,7 +8,7 @@ The kernels that can run an op at the requested places are its candidates (``pic
 a strategy picks one of them. `cost` picks the kernels with the least total time in the whole
 function (``pick/by_cost.py``), `grade` the kernel with the highest score for each op
 (``pick/by_grade.py``). `measure` is `cost` after the driver has measured kernels
-(``driver/tune.py``). Measured times replace estimates; ``database`` names the file with them.
+(``driver/tune/tune.py``). Measured times replace estimates; ``database`` names the file with them.
 
 An attribute of the function records how its kernels were picked: ``nn.pick = {strategy = "cost",
 exact = true, ..}``. Types do not change: ``insert-conversions`` gives every value its place.

@@ -1,7 +1,7 @@
 """Measured figures of this machine: reading and validation.
 
-`tessella targets --measure` writes them (``driver/calibrate.py``). The file is JSON in the user's
-cache folder; a file that is malformed, too large or implausible is ignored.
+`tessella targets --measure` writes them (``driver/tune/calibrate.py``). The file is JSON in the
+user's cache folder; a file that is malformed, too large or implausible is ignored.
 """
 
 from __future__ import annotations

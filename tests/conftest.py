@@ -16,7 +16,7 @@ from hypothesis.internal.constants_ast import Constants
 from tests import budgets, environment, selection, shared_kernels  # isort: skip (the first settles what others read)
 from tessella import kernels
 from tessella.codegen import kernel_cache
-from tessella.driver import making
+from tessella.driver.model import compilation
 from tessella.kernels import registry
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
@@ -29,7 +29,7 @@ shared_kernels.share()
 machine._CACHE_ROOT = environment.RUN
 
 # Tests look into what compiles, so calls compile in this process; threads of pytest would count.
-making.OPS = sys.maxsize
+compilation.OPS = sys.maxsize
 
 # Compiling takes its time; and the same source has the same outcome.
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)

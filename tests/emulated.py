@@ -12,7 +12,7 @@ from tessella import targets
 from tessella.codegen import pool
 from tessella.codegen.link import link
 from tessella.dialects.graph import Graph
-from tessella.driver import build
+from tessella.driver.build import build
 from tessella.driver.options import make_options
 from tessella.runtime import program as runtime
 from tessella.runtime import watch

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from tessella.driver.build import StagedProgram, lower
+from tessella.driver.build.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tests.fixtures.light import LIGHT_MODELS, light_model

@@ -20,7 +20,7 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type, type_of
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.driver.compile import compile_source
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.runtime.image import Image, Library
 from tessella.runtime.program import NativeStep, Step
 from tessella.runtime.scan import Loop

@@ -16,8 +16,8 @@ import numpy as np
 
 from tessella.dialects.graph import CompileContext, Graph, signature
 from tessella.driver.compile import compile_source
-from tessella.driver.model import Model
-from tessella.driver.open_sizes import OpenSizes
+from tessella.driver.model.model import Model
+from tessella.driver.specialise.open_sizes import OpenSizes
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import TessellaError

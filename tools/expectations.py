@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tessella.driver.located import LocatedError
+from tessella.driver.stages.located import LocatedError
 
 _MARK = re.compile(r"//.*?expected-(?:error|warning|note|remark)")
 _EXPECTED = re.compile(r"expected-error(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}")

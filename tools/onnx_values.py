@@ -13,10 +13,10 @@ import onnx
 
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
-from tessella.driver.by_value import specialised
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
+from tessella.driver.model.subprograms import whole
 from tessella.driver.options import CheckedOptions
-from tessella.driver.subprograms import whole
+from tessella.driver.specialise.by_value import specialised
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import element_of, tagged
 from tessella.runtime.explanation import Explanation

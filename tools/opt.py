@@ -27,11 +27,17 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from tessella import targets
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.printing import to_text
-from tessella.driver import plugged
-from tessella.driver.compiling import Timings
-from tessella.driver.located import REPORTED, LocatedError, LocatedParser, reason, verify_each
-from tessella.driver.module_stage import check_stage
-from tessella.driver.stage_file import load_weights, weights_path
+from tessella.driver.build import plugged
+from tessella.driver.build.compiling import Timings
+from tessella.driver.stages.located import (
+    REPORTED,
+    LocatedError,
+    LocatedParser,
+    reason,
+    verify_each,
+)
+from tessella.driver.stages.module_stage import check_stage
+from tessella.driver.stages.stage_file import load_weights, weights_path
 from tessella.passes.kinds import asked_devices, running
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from tessella.dialects.graph import Graph
 from tessella.dialects.printing import to_text
-from tessella.driver.run_passes import PassObserver
+from tessella.driver.build.run_passes import PassObserver
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
 from tessella.tools.ir_diff import ir_diff

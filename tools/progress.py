@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
-from tessella.driver.compiling import Progress, quiet
+from tessella.driver.build.compiling import Progress, quiet
 
 DELAY = 0.5
 """Seconds before anything is shown, and between two lines."""

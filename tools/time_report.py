@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tessella.driver.compiling import LLVM_WORK, total
+from tessella.driver.build.compiling import LLVM_WORK, total
 
 _NAMES = {
     "import": "(import of the model)",

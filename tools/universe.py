@@ -3,7 +3,7 @@
 A pass is found without registration: it is a subclass of ``ModulePass``, or of a class in
 ``passes/kinds.py``, with a ``name``, in a file of ``passes/`` or ``lowering/``. These files are
 read as text, so that a tool imports only what it uses. Dialects and passes of plugins are not
-included: see ``driver/plugged.py``.
+included: see ``driver/build/plugged.py``.
 """
 
 from __future__ import annotations

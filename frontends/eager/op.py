@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
-from tessella.driver.compile_graph import compile_graph
-from tessella.driver.compiling import memory_to_compile
+from tessella.driver.build.compile_graph import compile_graph
+from tessella.driver.build.compiling import memory_to_compile
 from tessella.driver.options import CheckedOptions
-from tessella.driver.programs import ProgramTable
+from tessella.driver.specialise.programs import ProgramTable
 from tessella.frontends.eager.operands import (
     DType,
     Operand,

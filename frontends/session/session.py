@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.driver.stages import ARTIFACT
+from tessella.driver.stages.stages import ARTIFACT
 from tessella.frontends.session import onnx_file
 from tessella.frontends.session.binding import IOBinding
 from tessella.frontends.session.onnx_file import ModelMetadata, with_sizes

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import Array, element_type
 from tessella.dialects.place import parse_place, precision_of
-from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import Dims
+from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
+from tessella.driver.specialise.open_sizes import Dims
 from tessella.frontends.programs import (
     USUAL,
     CompiledOnDemand,

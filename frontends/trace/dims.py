@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, cast
 
-from tessella.driver.open_sizes import Bounds, check_dims
-from tessella.driver.seen import Seen
+from tessella.driver.specialise.open_sizes import Bounds, check_dims
+from tessella.driver.specialise.seen import Seen
 from tessella.frontends.trace.arguments import Shapes
 from tessella.runtime.signature import Dimensions
 from tessella.support.errors import InputError, OptionError

@@ -10,9 +10,9 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, over
 import numpy as np
 
 from tessella.dialects.graph import Graph
-from tessella.driver.in_calls import CompilesInCalls
-from tessella.driver.open_sizes import Dims
+from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
+from tessella.driver.specialise.open_sizes import Dims
 from tessella.frontends.programs import (
     USUAL,
     CompiledOnDemand,

@@ -49,7 +49,7 @@ MOST_OF_FEW = 8
 """The most rows of a register tile if the number of rows is symbolic and may be small: every
 smaller number then has a tail tile.
 
-Two tiles of 8 cover all rows of the range of few rows (`driver/open_sizes.py`).
+Two tiles of 8 cover all rows of the range of few rows (`driver/specialise/open_sizes.py`).
 """
 WINDOW_OPS = 640
 """The most instructions of an unrolled window."""

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tessella.driver.model import Model as Model
+    from tessella.driver.model.model import Model as Model
     from tessella.driver.options import Options as Options
     from tessella.frontends.compile import compile as compile
     from tessella.frontends.eager import ops as ops
@@ -95,7 +95,7 @@ _ERRORS = """
 _NAMES = {
     "compile": "tessella.frontends.compile",
     "load": "tessella.runtime.loaded",
-    "Model": "tessella.driver.model",
+    "Model": "tessella.driver.model.model",
     "Options": "tessella.driver.options",
     "ops": "tessella.frontends.eager",
     "quantize": "tessella.tools.quantize",

@@ -10,7 +10,7 @@ import pytest
 from bench import kernels
 from bench.cases import Case, Workload, convolution, matmul
 from bench.kernels import GOALS, Bench, Goal, Row, main
-from tessella.driver import calibrate
+from tessella.driver.tune import calibrate
 from tessella.tools import measure
 
 Out = pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ import pytest
 
 from bench import picks
 from bench.cases import convolution
-from tessella.driver import tune
+from tessella.driver.tune import tune
 from tessella.tools import measure
 
 

@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import ParseError
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp, PyValue, tensor, to_attribute
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 
 RANK = 4
 VALUES: Sequence[PyValue] = (

@@ -7,8 +7,8 @@ import pytest
 from tessella.dialects.bound import bound, bound_by
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import symbols_in
-from tessella.driver.located import LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.support.errors import InputError
 from tessella.support.sizes import Symbol
 

@@ -19,7 +19,7 @@ from tessella.dialects.nn.core import dtype_of, type_of
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.evaluate import contract
 from tessella.dialects.tile.scalars import evaluate
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.runtime.elements import DTYPES, converted, widened

@@ -11,8 +11,8 @@ from tessella.dialects.tile import At, AtAttr, ContractOp, KernelOp, Window
 from tessella.dialects.tile.flat import flatten
 from tessella.dialects.tile.nest import memory_shape, shared_loops, steps
 from tessella.dialects.verify import verify
-from tessella.driver.located import LocatedError, LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedError, LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile.storage import store_results
 
 CENTERED = """

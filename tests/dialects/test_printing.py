@@ -11,8 +11,8 @@ from tessella.dialects.layout import NCHW, NHWC, Layout, Piece
 from tessella.dialects.nn.core import tensor
 from tessella.dialects.place import PlaceAttr, placed
 from tessella.dialects.printing import WIDTH, to_text, wrapped
-from tessella.driver.located import LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 
 
 def _module(*places: PlaceAttr) -> ModuleOp:

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp, Linear
 from tessella.dialects.tile.reach import Reach, reaches
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 
 CAUSAL = """
 tile.kernel @k(%a: tensor<512x256xf32>, %v: tensor<256x16xf32>) -> (tensor<512x16xf32>)

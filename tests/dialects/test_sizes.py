@@ -10,8 +10,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import SYMBOLS, number_of, symbols_in
-from tessella.driver.located import LocatedError, LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedError, LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.support.sizes import Symbol
 
 TEXT = """\

@@ -203,6 +203,6 @@ def broken_in(tmp_path: Path) -> Broken:
 
 
 def test_a_broken_link_is_found(broken_in: Broken) -> None:
-    assert broken_in("# Here\n[a](page.md#here) [b](#here) `driver/pipeline.py`") == []
+    assert broken_in("# Here\n[a](page.md#here) [b](#here) `driver/build/pipeline.py`") == []
     found = broken_in("[a](other.md) [b](page.md#there) `driver/no_such_file.py`")
     assert found == ["other.md", "page.md#there", "driver/no_such_file.py"]

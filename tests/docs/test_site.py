@@ -57,9 +57,9 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
 
 def test_links_to_files_become_their_names() -> None:
     page = DOCS / "stages" / "page.md"
-    text = "See [the list](../../driver/pipeline.py) and [threads](../threads.md#who-runs)."
+    text = "See [the list](../../driver/build/pipeline.py) and [threads](../threads.md#who-runs)."
     assert hooks.unlinked(text, page) == (
-        "See `driver/pipeline.py` and [threads](../threads.md#who-runs)."
+        "See `driver/build/pipeline.py` and [threads](../threads.md#who-runs)."
     )
 
 

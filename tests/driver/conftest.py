@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tessella.driver import compile_graph as module
+from tessella.driver.build import compile_graph as module
 
 
 @pytest.fixture

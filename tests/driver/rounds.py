@@ -25,7 +25,7 @@ import numpy as np
 
 import tessella
 from tessella.codegen import kernel_cache
-from tessella.driver import compile_graph as module
+from tessella.driver.build import compile_graph as module
 from tessella.support.errors import UnsupportedError
 from tests import shared_kernels
 from tests.frontends.onnx.suite import calls_of, difference, node_cases, opened

@@ -12,8 +12,8 @@ import pytest
 from onnx import helper
 
 import tessella
-from tessella.driver.by_value import MAX_ELEMENTS
-from tessella.driver.model import MAX_EXECUTABLES
+from tessella.driver.model.model import MAX_EXECUTABLES
+from tessella.driver.specialise.by_value import MAX_ELEMENTS
 from tessella.frontends.onnx import importer
 from tessella.support.errors import InputError, ResourceError, UnknownValueError
 from tests.frontends.onnx.models import Array, model, one_node, value

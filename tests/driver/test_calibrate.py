@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tessella import targets
-from tessella.driver import calibrate
-from tessella.driver.calibrate import Probe, Probes, level_sizes, measure, store
+from tessella.driver.tune import calibrate
+from tessella.driver.tune.calibrate import Probe, Probes, level_sizes, measure, store
 from tessella.support.errors import OptionError
 from tessella.targets import Target, machine, measured
 from tessella.targets.machine import KNOB

@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import VerifyException
 
 import tessella
 from tessella.dialects.verify import Verifier
-from tessella.driver import reproducer
+from tessella.driver.build.pipeline import pipeline
+from tessella.driver.debug import reproducer
 from tessella.driver.options import Options, make_options
-from tessella.driver.pipeline import pipeline
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.support.errors import InternalError, OptionError, PluginError

@@ -15,12 +15,12 @@ import pytest
 from onnx import helper
 
 import tessella
-import tessella.driver.build as driver
+import tessella.driver.build.build as driver
 from tessella.codegen.link import link
 from tessella.codegen.llvm import optimize_and_emit
 from tessella.codegen.object_file import object_file
 from tessella.driver.options import make_options
-from tessella.driver.ship import ship_c
+from tessella.driver.ship.ship import ship_c
 from tessella.frontends.compile import open_source
 from tessella.runtime.image import Image, Library
 from tessella.runtime.pool import CONTEXT, ENTER, GROW

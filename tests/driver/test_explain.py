@@ -15,11 +15,11 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
-from tessella.driver.explain import explain
+from tessella.driver.explain.explain import explain
 from tessella.driver.options import Options, make_options
-from tessella.driver.stage_file import StageSource, save_stage
+from tessella.driver.stages.stage_file import StageSource, save_stage
 from tessella.kernels.registry import VIEW_KERNEL
 from tessella.passes.pick.choices import Strategy
 from tessella.runtime.explain_types import duration

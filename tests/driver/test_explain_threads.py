@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.driver.build import as_text
-from tessella.driver.explain import explain
+from tessella.driver.build.build import as_text
+from tessella.driver.explain.explain import explain
 from tests.models import load_model, lowered_for
 from tests.native import Array
 

@@ -15,7 +15,10 @@ import pytest
 
 import tessella
 from tessella.codegen.objects import Compilation
-from tessella.driver import build, making, program_cache, reproducer
+from tessella.driver.build import build
+from tessella.driver.cache import program_cache
+from tessella.driver.debug import reproducer
+from tessella.driver.model import compilation
 from tessella.frontends.onnx import convert
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.pick_kernels import PickKernelsPass
@@ -44,7 +47,7 @@ POINTS: list[tuple[Any, str]] = [
     (Compilation, "objects"),
     (build, "link"),
     (program_cache, "store"),
-    (making, "give_back"),
+    (compilation, "give_back"),
 ]
 """Functions in the order of a compilation."""
 

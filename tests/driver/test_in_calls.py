@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 
 import tessella
-from tessella.driver.model import MAX_EXECUTABLES
+from tessella.driver.model.model import MAX_EXECUTABLES
 from tessella.frontends.trace.jitted import USUAL
 from tessella.support.errors import InputError
 from tessella.tools.cli import main

@@ -204,7 +204,7 @@ print(json.dumps([len(shared), grown, left]))
 """
 
 PEAK = """
-import tessella.driver.run_passes as run_passes, tessella.frontends.onnx.importer
+import tessella.driver.build.run_passes as run_passes, tessella.frontends.onnx.importer
 
 run_passes.MOST_BYTES = 1 << 20  # as if it were a large one, of which no reproducer has the weights
 

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import tessella
-from tessella.driver.model import MAX_EXECUTABLES, Model
+from tessella.driver.model.model import MAX_EXECUTABLES, Model
 from tessella.runtime.program import _NativeCall
 from tessella.support.errors import (
     ExecutionError,

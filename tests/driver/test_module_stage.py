@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tessella
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
-from tessella.driver.stages import IR_STAGES
+from tessella.driver.stages.stages import IR_STAGES
 from tessella.passes.kinds import declared
 from tessella.tools.opt import main
 

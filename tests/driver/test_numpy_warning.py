@@ -9,7 +9,7 @@ import pytest
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.driver.compile import compile_source
-from tessella.driver.in_calls import CompilesInCalls
+from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.runtime.explain_native import Coverage, InNumpy
 from tests.native import FixedSource, GraphBuilder
 from tests.passes.harness import sample

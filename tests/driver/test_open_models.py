@@ -236,7 +236,7 @@ def test_short_memory_is_no_reason_for_numbers(monkeypatch: pytest.MonkeyPatch) 
         raise ResourceError("there is not enough memory")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tessella.driver.compile_graph.compile_graph", fail)
+        patched.setattr("tessella.driver.build.compile_graph.compile_graph", fail)
         with pytest.raises(ResourceError):
             model(x(1, 20))
     np.testing.assert_allclose(model(x(1, 20)), want(x(1, 20)), rtol=1e-5, atol=1e-6)

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tests.models import run_onnxruntime
 
 Array = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tessella.driver.open_sizes import FEW, MANY, OpenSizes, check_dims
+from tessella.driver.specialise.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
 from tessella.support.conditions import UndecidedSizeError, decided
 from tessella.support.errors import InputError, OptionError, ResourceError

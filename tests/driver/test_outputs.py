@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.runtime import outputs, program
 from tessella.runtime.signature import UNKNOWN, ValueInfo
 from tessella.support.errors import InputError

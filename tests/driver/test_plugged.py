@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.driver import plugged
+from tessella.driver.build import plugged
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
 from tessella.support.errors import OptionError, PluginError, TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.plugins import DIALECTS, PASSES

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tessella
 from tessella import targets
 from tessella.dialects import nn
-from tessella.driver import program_cache
+from tessella.driver.cache import program_cache
 from tessella.frontends import onnx as onnx_source
 from tessella.kernels import registry
 from tessella.runtime import sharing
@@ -463,7 +463,7 @@ def test_what_ends_a_compilation_does_not_close_sizes(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tessella.driver.compile_graph.compile_graph", fail)
+        patch.setattr("tessella.driver.build.compile_graph.compile_graph", fail)
         with pytest.raises(OSError, match="disk full"):
             model(ones(20))
     np.testing.assert_array_equal(model(ones(20)), want(2.0, 20))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tessella.driver.programs import ProgramTable
+from tessella.driver.specialise.programs import ProgramTable
 
 LONG = 20.0  # seconds, after which a wait has failed
 

@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import tessella
 from tessella import targets
-from tessella.driver.explain import explain
+from tessella.driver.explain.explain import explain
 from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
 from tests.models import lowered_for, run_onnxruntime

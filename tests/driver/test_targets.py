@@ -15,7 +15,7 @@ import pytest
 import tessella
 from tessella import targets
 from tessella.codegen.llvm import optimize_and_emit
-from tessella.driver.build import StagedProgram, as_text
+from tessella.driver.build.build import StagedProgram, as_text
 from tessella.frontends.compile import open_source
 from tessella.runtime.program import NativeStep
 from tests import emulated

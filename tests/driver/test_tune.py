@@ -14,10 +14,10 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import NCHW, NHWC, Layout
-from tessella.driver import tune as tuning
 from tessella.driver.compile import compile_source
 from tessella.driver.options import CheckedOptions, Options, make_options
-from tessella.driver.tune import tune, units
+from tessella.driver.tune import tune as tuning
+from tessella.driver.tune.tune import tune, units
 from tessella.kernels.registry import Kernel, registered
 from tessella.support.errors import OptionError
 from tessella.targets import database

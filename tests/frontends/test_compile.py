@@ -10,9 +10,9 @@ import pytest
 from onnx import helper
 
 import tessella
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import save_stage
+from tessella.driver.stages.stage_file import save_stage
 from tessella.frontends.compile import open_source
 from tessella.support.errors import InputError, OptionError, ResourceError, ShapeError
 from tests.frontends.onnx.models import model, one_node, value

@@ -28,11 +28,11 @@ from tessella.dialects.nn.core import (
     to_python,
     type_of,
 )
-from tessella.driver.build import Built, lower
-from tessella.driver.explain import explain
+from tessella.driver.build.build import Built, lower
+from tessella.driver.build.pipeline import CheckedOptions
+from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import CheckedOptions
-from tessella.driver.programs import ProgramTable
+from tessella.driver.specialise.programs import ProgramTable
 from tessella.frontends.eager import op as eager
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.host import KERNELS

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 import tessella
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.support.errors import InputError, OptionError
 from tessella.targets import threads
 from tests.driver.test_model import two_outputs

@@ -20,10 +20,10 @@ import onnx
 
 import tessella
 from tessella import Model, TessellaError
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import save_stage
+from tessella.driver.stages.stage_file import save_stage
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import dtype_named
 from tessella.support.errors import InternalError

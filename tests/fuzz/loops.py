@@ -12,8 +12,8 @@ import onnx
 import tessella
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.interpret import interpret
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
 from tessella.frontends.onnx import OnnxSource
 from tests.fuzz.elements import Array
 from tests.fuzz.fuzzer import TARGETS, Fuzzer

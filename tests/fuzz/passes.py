@@ -13,9 +13,9 @@ from xdsl.passes import ModulePass
 from tessella.dialects.graph import CompileContext, Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.verify import verify
-from tessella.driver.by_value import specialised
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import CheckedOptions, Options, make_options
-from tessella.driver.pipeline import pipeline
+from tessella.driver.specialise.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_constants import FoldConstantsPass

@@ -9,8 +9,8 @@ from random import Random
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tessella.driver.located import LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.support.sizes import MOST, Size, Symbol, bounds_of, symbols_of, value_of
 from tests.generators.choices import Choices
 

@@ -320,7 +320,7 @@ def test_a_compilation_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("tessella.driver.build.lower", full)
+    monkeypatch.setattr("tessella.driver.build.build.lower", full)
     with pytest.raises(ResourceError, match="memory to compile"):
         tessella.compile(mixed())
 
@@ -330,7 +330,7 @@ def test_a_function_or_op_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatc
         raise MemoryError
 
     lowered = tessella.jit(lambda x: x + 1).lower(X)
-    monkeypatch.setattr("tessella.driver.build.lower", full)
+    monkeypatch.setattr("tessella.driver.build.build.lower", full)
     for call in (lambda: ops.relu(X[:1, :3]), lowered.explain):
         with pytest.raises(ResourceError, match="memory to compile"):
             call()

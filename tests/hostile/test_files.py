@@ -22,10 +22,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tessella
 from tessella.dialects.layout import Layout, Piece
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import load_stage, save_stage, weights_path
-from tessella.driver.stages import IR_STAGES
+from tessella.driver.stages.stage_file import load_stage, save_stage, weights_path
+from tessella.driver.stages.stages import IR_STAGES
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known, known_all

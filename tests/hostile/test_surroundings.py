@@ -18,8 +18,8 @@ import pytest
 
 import tessella
 from tessella import Model, targets
-from tessella.driver import calibrate
-from tessella.driver.stage_file import load_stage, save_stage, weights_path
+from tessella.driver.stages.stage_file import load_stage, save_stage, weights_path
+from tessella.driver.tune import calibrate
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import OptionError, ResourceError, TessellaError
 from tessella.targets import machine, measured
@@ -171,7 +171,7 @@ def test_readers_never_see_half_a_file(cache: Path) -> None:
     this, wanted, seen, stop = targets.native(), figures(), set[str](), threading.Event()
     file = calibrate.store(this, wanted)
     program = (
-        "from tessella import targets; from tessella.driver import calibrate\n"
+        "from tessella import targets; from tessella.driver.tune import calibrate\n"
         f"for _ in range(80): calibrate.store(targets.native(), {wanted!r})"
     )
     writers = [threading.Thread(target=python, args=("-c", program)) for _ in range(2)]

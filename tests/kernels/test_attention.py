@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tessella.dialects import nn
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.kernels.registry import kernels_of, registered
 from tests.native import EVERYWHERE, Array, GraphBuilder, check_op
 

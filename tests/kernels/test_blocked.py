@@ -15,7 +15,7 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.layout import NCHW, Layout, Piece
 from tessella.driver.compile import compile_source
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.kernels.linear import fc
 from tessella.kernels.registry import CPU, Kernel, registered
 from tests.native import RUNNABLE, Array, FixedSource, GraphBuilder

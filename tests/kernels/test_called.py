@@ -15,7 +15,7 @@ from tessella.dialects import nn
 from tessella.dialects.layout import NHWC
 from tessella.dialects.nn.core import NnOp
 from tessella.driver.compile import compile_source
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.kernels import registry
 from tessella.kernels.elements import rows
 from tessella.kernels.registry import CPU, Kernel, called

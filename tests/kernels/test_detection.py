@@ -15,7 +15,7 @@ import tessella
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.runtime.host import run
 from tessella.support.errors import ExecutionError

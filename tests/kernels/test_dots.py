@@ -17,7 +17,7 @@ from tessella.dialects import nn
 from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.targets.instructions import of_product
 from tests.native import EVERYWHERE, GraphBuilder, build

@@ -15,9 +15,9 @@ from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.driver.options import make_options
 from tessella.runtime.elements import DTYPES, converted, widened
 from tessella.support.elements import ELEMENTS

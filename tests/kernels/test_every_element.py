@@ -18,9 +18,9 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
-from tessella.driver.explain import explain
+from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
 from tessella.kernels.elements import NATIVE
 from tessella.runtime.elements import converted, widened

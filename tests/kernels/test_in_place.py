@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.onnx import OnnxSource
 from tests.frontends.onnx.models import Array, model, value

@@ -13,7 +13,7 @@ from onnx import helper
 import tessella
 from tessella.dialects import nn
 from tessella.dialects.tile import ContractOp
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import ExecutionError

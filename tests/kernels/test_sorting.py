@@ -12,7 +12,7 @@ from onnx import helper
 import tessella
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.support.elements import ELEMENTS
 from tests.frontends.onnx.models import model, value

@@ -9,7 +9,7 @@ import pytest
 from bench.assembly import spills
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.driver.build import as_text, lower
+from tessella.driver.build.build import as_text, lower
 from tessella.driver.options import Options, make_options
 from tests.models import load_model, lowered_for
 from tests.native import GraphBuilder, normal

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.kernels.transposed import MAX_STRIDE, grouped, residues
 from tests.dialects.oracle import runtime
 from tests.native import EVERYWHERE, Array, GraphBuilder, check, check_op, normal

@@ -24,7 +24,7 @@ from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, PyValue, element_type
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.runtime import arena, sharing
 from tessella.runtime.elements import DTYPES, converted, widened
 from tests.native import RUNNABLE, Array, GraphBuilder, build, normal

@@ -31,7 +31,7 @@ from tessella.dialects.elements import dtype_of
 from tessella.dialects.graph import Graph, main_function
 from tessella.dialects.nn.core import shape_of, to_attribute
 from tessella.dialects.sizes import declare_symbols, dims
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.passes.base import buffer_weights
 from tessella.runtime.image import Library

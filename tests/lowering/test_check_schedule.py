@@ -9,8 +9,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from tessella.driver.located import LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import InvalidModelError

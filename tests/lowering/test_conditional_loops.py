@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.runtime.program import NativeStep
 from tessella.runtime.scan import Loop

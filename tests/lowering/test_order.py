@@ -22,10 +22,10 @@ from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import declare_symbols, symbols_in
 from tessella.dialects.structure import structure
 from tessella.dialects.tile import CallOp, KernelOp, ReturnOp, SegmentOp
-from tessella.driver.build import lower
-from tessella.driver.located import LocatedParser
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.frontends.compile import open_source
 from tessella.support.sizes import Symbol, value_of
 from tessella.targets import native

@@ -10,7 +10,7 @@ from tessella import targets
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.interpret import Interpreter
 from tessella.dialects.tile import KernelOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile_schedule import TileSchedulePass
 from tessella.runtime.weights import WeightStore
 from tests.lowering.segments import Lowered

@@ -14,8 +14,8 @@ from tessella.dialects.graph import Graph, main_function
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import PyValue
 from tessella.dialects.printing import to_text
-from tessella.driver.located import LocatedParser
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.support.sizes import Symbol
 from tests.lowering.guarded import Memory
 from tests.lowering.symbolic import Compiled, compiled

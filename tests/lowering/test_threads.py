@@ -15,7 +15,7 @@ import tessella
 from bench.array_cases import CASES, Modules
 from bench.cases import attention
 from tessella.dialects.tile import KernelOp
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import OnnxSource

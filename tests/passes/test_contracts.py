@@ -18,10 +18,10 @@ import tessella
 from tessella.dialects import tile
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.verify import Verifier, verify
-from tessella.driver.located import LocatedParser
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InvalidModelError, TessellaError

@@ -21,12 +21,12 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp, tensor
 from tessella.dialects.place import PlaceAttr
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
-from tessella.driver.explain import explain
-from tessella.driver.model import Model
+from tessella.driver.explain.explain import explain
+from tessella.driver.model.model import Model
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import StageSource, save_stage
+from tessella.driver.stages.stage_file import StageSource, save_stage
 from tessella.kernels.elements import rows
 from tessella.kernels.registry import Kernel, kernels_of, registered
 from tessella.support.errors import UnsupportedError

@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from tessella.dialects.nn.elementwise import AbsOp, NegOp, ReluOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.infer_shapes import InferShapesPass
 from tessella.passes.kinds import (
     DebugPass,

@@ -17,9 +17,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from xdsl.passes import ModulePass
 
 from tessella.dialects.graph import Graph
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
+from tessella.driver.build.run_passes import PassObserver
 from tessella.driver.options import make_options
-from tessella.driver.run_passes import PassObserver
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.knobs import KNOBS
 

@@ -22,7 +22,7 @@ from tessella.dialects.place import PlaceAttr, placed, precision_of
 from tessella.dialects.tile import ContractOp, Index, KernelOp, ReturnOp
 from tessella.dialects.tile.flat import layout_of
 from tessella.dialects.tile.split import _stretches, unreadable
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.tile_schedule import TileSchedulePass

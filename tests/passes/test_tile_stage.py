@@ -17,7 +17,7 @@ from tessella.dialects.place import place_of
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.functions import weight_of
-from tessella.driver.build import StagedProgram, lower
+from tessella.driver.build.build import StagedProgram, lower
 from tessella.driver.options import make_options
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.support.decisions import known

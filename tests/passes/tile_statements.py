@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 
 RELU = """, {
   ^bb0(%o: f32):

@@ -20,7 +20,7 @@ import pytest
 import tessella
 from tessella import Model, targets
 from tessella.driver.options import make_options
-from tessella.driver.ship import ship
+from tessella.driver.ship.ship import ship
 from tessella.frontends.compile import open_source
 from tessella.runtime import events, loaded, pool, program
 from tessella.runtime.loaded import LoadedModel

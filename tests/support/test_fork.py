@@ -89,7 +89,7 @@ import importlib.abc, importlib.machinery
 class Slow(importlib.abc.MetaPathFinder):
     "Finds one module, slowly, in the middle of the import of another."
     def find_spec(self, name, path, target=None):
-        if name == "tessella.driver.model":
+        if name == "tessella.driver.model.model":
             reached.set()
             time.sleep(1)
 

@@ -25,7 +25,7 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule, access, merge
 from tessella.dialects.tile.attributes import Index
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten, flatten_access
 from tessella.dialects.tile.merge import merged
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.lowering.point import StepPosition
 from tessella.lowering.statement import Statement
 from tessella.lowering.values import Emitter, Pos

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.codegen import emit
 from tessella.dialects.graph import weights_of
-from tessella.driver import single_kernels
+from tessella.driver.tune import single_kernels
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.passes.fold_constants import FoldConstantsPass
 from tessella.passes.fuse_elementwise import FuseElementwisePass

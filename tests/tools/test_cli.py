@@ -12,7 +12,7 @@ import pytest
 
 import tessella
 from tessella import targets
-from tessella.driver.stages import IR_STAGES, STAGES
+from tessella.driver.stages.stages import IR_STAGES, STAGES
 from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.targets import database

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Attribute
 
-from tessella.driver.located import LocatedError
+from tessella.driver.stages.located import LocatedError
 from tessella.runtime.weights import WeightStore
 from tessella.tools.expectations import read_expectations
 from tessella.tools.opt import main

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tessella.driver.compiling import quiet
+from tessella.driver.build.compiling import quiet
 from tessella.tools import progress
 from tessella.tools.cli import main
 

@@ -19,11 +19,11 @@ from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
 import tessella
-from tessella.driver.build import lower
-from tessella.driver.located import LocatedParser
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import load_stage, save_stage, stage_context
-from tessella.driver.stages import IR_STAGES
+from tessella.driver.stages.located import LocatedParser
+from tessella.driver.stages.stage_file import load_stage, save_stage, stage_context
+from tessella.driver.stages.stages import IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import (

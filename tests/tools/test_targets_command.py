@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tessella import targets
-from tessella.driver import calibrate
+from tessella.driver.tune import calibrate
 from tessella.targets import machine, measured
 from tessella.tools.cli import main
 

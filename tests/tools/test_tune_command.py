@@ -9,7 +9,7 @@ import pytest
 
 from bench.cases import convolution
 from tessella import targets
-from tessella.driver import tune as tuning
+from tessella.driver.tune import tune as tuning
 from tessella.targets import database
 from tessella.tools.cli import main
 from tessella.tools.commands.tune import UNMEASURED

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from tessella.dialects.nn.core import Array
-from tessella.driver.model import Model
-from tessella.driver.stages import ARTIFACT
+from tessella.driver.model.model import Model
+from tessella.driver.stages.stages import ARTIFACT
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
 from tessella.runtime.profile import Profile

@@ -12,14 +12,14 @@ from pathlib import Path
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
 from tessella.dialects.printing import to_text
-from tessella.driver import bisect
-from tessella.driver.bisect import Culprit, State
-from tessella.driver.by_value import specialised
-from tessella.driver.model import Model
-from tessella.driver.pipeline_text import pipeline_text
-from tessella.driver.single_kernels import WrongKernel, wrong_kernel
-from tessella.driver.stage_file import save_stage
-from tessella.driver.subprograms import whole
+from tessella.driver.build.pipeline_text import pipeline_text
+from tessella.driver.debug import bisect
+from tessella.driver.debug.bisect import Culprit, State
+from tessella.driver.model.model import Model
+from tessella.driver.model.subprograms import whole
+from tessella.driver.specialise.by_value import specialised
+from tessella.driver.stages.stage_file import save_stage
+from tessella.driver.tune.single_kernels import WrongKernel, wrong_kernel
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from tessella.codegen import kernel_cache
-from tessella.driver import kept_weights, program_cache
+from tessella.driver.cache import cached_weights, program_cache
 from tessella.support import disk
 from tessella.support.errors import TessellaError
 
 FOLDERS = (
     kernel_cache.FOLDER,
     program_cache.FOLDER,
-    kept_weights.FOLDER,
+    cached_weights.FOLDER,
     program_cache.SIGNATURES,
 )
 

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tessella.dialects.graph import Graph
-from tessella.driver.build import lower
-from tessella.driver.executable import python_steps
-from tessella.driver.explain import explain
+from tessella.driver.build.build import lower
+from tessella.driver.explain.explain import explain
+from tessella.driver.model.executable import python_steps
 from tessella.driver.options import CheckedOptions
-from tessella.driver.stages import ARTIFACT, IR_STAGES, stage_of
+from tessella.driver.stages.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.runtime.explain_native import Coverage
 from tessella.runtime.explain_types import Entry
 from tessella.runtime.loaded import load

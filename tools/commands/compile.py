@@ -11,13 +11,13 @@ from pathlib import Path
 from xdsl.passes import ModulePass
 
 from tessella.dialects.graph import Source
-from tessella.driver.build import StagedProgram, as_text, lower
-from tessella.driver.c_header import WEIGHTS
-from tessella.driver.pipeline import pipeline
-from tessella.driver.pipeline_text import pipeline_text
-from tessella.driver.ship import ship, ship_c, ship_ranges
-from tessella.driver.stage_file import save_stage, weights_path
-from tessella.driver.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
+from tessella.driver.build.build import StagedProgram, as_text, lower
+from tessella.driver.build.pipeline import pipeline
+from tessella.driver.build.pipeline_text import pipeline_text
+from tessella.driver.ship.c_header import WEIGHTS
+from tessella.driver.ship.ship import ship, ship_c, ship_ranges
+from tessella.driver.stages.stage_file import save_stage, weights_path
+from tessella.driver.stages.stages import ARTIFACT, IR_STAGES, STAGES, stage_of
 from tessella.runtime import loaded
 from tessella.support import deadline
 from tessella.support.errors import OptionError

@@ -8,7 +8,7 @@ import json
 import sys
 
 from tessella.dialects.nn.core import Array
-from tessella.driver.stages import stage_of
+from tessella.driver.stages.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding

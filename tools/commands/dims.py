@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 
 from tessella.dialects.graph import Graph, Source, ValueInfo
-from tessella.driver.open_sizes import Openness, OpenSizes, check_dims
-from tessella.driver.ship import Shapes
-from tessella.driver.subprograms import whole
+from tessella.driver.model.subprograms import whole
+from tessella.driver.ship.ship import Shapes
+from tessella.driver.specialise.open_sizes import Openness, OpenSizes, check_dims
 from tessella.support.errors import OptionError
 from tessella.support.sizes import MOST
 from tessella.tools.commands.shared import Shape, missing_shape, shapes_of

@@ -6,10 +6,10 @@ import argparse
 import json
 from pathlib import Path
 
-from tessella.driver.build import lower
-from tessella.driver.explain import explain
-from tessella.driver.explain_tiles import explain_tiles
-from tessella.driver.stages import ARTIFACT, IR_STAGES
+from tessella.driver.build.build import lower
+from tessella.driver.explain.explain import explain
+from tessella.driver.explain.explain_tiles import explain_tiles
+from tessella.driver.stages.stages import ARTIFACT, IR_STAGES
 from tessella.runtime import loaded
 from tessella.runtime.explanation import Explanation
 from tessella.tools.commands.dims import open_graph

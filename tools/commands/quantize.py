@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tessella.driver.stages import stage_of
+from tessella.driver.stages.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import add_options, amount, given_options

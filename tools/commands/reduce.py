@@ -16,8 +16,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from tessella.driver.stage_file import replace_file
-from tessella.driver.stages import stage_of
+from tessella.driver.stages.stage_file import replace_file
+from tessella.driver.stages.stages import stage_of
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tessella.tools.commands.shared import add_model, amount, assignments, parse_shape, pattern

@@ -10,12 +10,12 @@ from pathlib import Path
 from tessella.dialects.graph import Graph, Source
 from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import Array
-from tessella.driver.build import lower
-from tessella.driver.by_value import specialised
-from tessella.driver.compiling import Progress
-from tessella.driver.model import Model
-from tessella.driver.stages import ARTIFACT, IR_STAGES
-from tessella.driver.subprograms import whole
+from tessella.driver.build.build import lower
+from tessella.driver.build.compiling import Progress
+from tessella.driver.model.model import Model
+from tessella.driver.model.subprograms import whole
+from tessella.driver.specialise.by_value import specialised
+from tessella.driver.stages.stages import ARTIFACT, IR_STAGES
 from tessella.frontends.compile import open_source
 from tessella.runtime.loaded import LoadedModel, load
 from tessella.support import disk

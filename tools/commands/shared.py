@@ -16,7 +16,7 @@ from tessella.dialects.nn.core import Array
 from tessella.driver import option_docs
 from tessella.driver.option_docs import OptionRow
 from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
-from tessella.driver.stages import STAGES
+from tessella.driver.stages.stages import STAGES
 from tessella.frontends.compile import open_source
 from tessella.passes.pick.choices import FALLBACKS
 from tessella.runtime.elements import converted, dtype_named

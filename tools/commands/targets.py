@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from tessella import targets
-from tessella.driver import calibrate
+from tessella.driver.tune import calibrate
 from tessella.support.columns import aligned
 from tessella.targets import Target, machine, measured
 from tessella.targets.table import TARGETS

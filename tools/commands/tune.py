@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tessella.driver.tune import Measurement, tune
+from tessella.driver.tune.tune import Measurement, tune
 from tessella.runtime.explain_types import duration
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError

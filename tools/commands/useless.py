@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tessella.driver.options import CompileOptions, Options
-from tessella.driver.stages import ARTIFACT
+from tessella.driver.stages.stages import ARTIFACT
 from tessella.support.errors import OptionError
 
 

@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 
 from tessella.dialects.nn.core import Array
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions
 from tessella.frontends.compile import open_source
 from tessella.tools.onnx_values import Arrays, OnnxGraph

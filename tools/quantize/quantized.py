@@ -12,7 +12,7 @@ from typing import Unpack
 import numpy.typing as npt
 import onnx
 
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.driver.options import CompileOptions, make_options
 from tessella.frontends.compile import open_source
 from tessella.frontends.onnx import load_model

@@ -14,9 +14,9 @@ from onnx import helper, numpy_helper
 import tessella
 from tessella.dialects.graph import Source
 from tessella.dialects.interpret import interpret
-from tessella.driver.by_value import specialised
-from tessella.driver.model import Model
-from tessella.driver.subprograms import RunningRest, interfaces, sources
+from tessella.driver.model.model import Model
+from tessella.driver.model.subprograms import RunningRest, interfaces, sources
+from tessella.driver.specialise.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
 from tessella.runtime.elements import tagged
 

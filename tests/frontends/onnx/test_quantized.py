@@ -17,7 +17,7 @@ import tessella
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import main_function
 from tessella.dialects.nn.core import tensor_type
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tests.frontends.onnx.quantized import IMAGE, NETWORKS, dynamic, feeds, static

@@ -13,9 +13,9 @@ import pytest
 from onnx import helper
 
 import tessella
-from tessella.driver.build import lower
+from tessella.driver.build.build import lower
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import save_stage
+from tessella.driver.stages.stage_file import save_stage
 from tessella.frontends.onnx import OnnxSource
 from tessella.support.errors import ShapeError
 from tests.frontends.onnx.models import Array, model, run, value

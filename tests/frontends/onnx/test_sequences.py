@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tessella
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tessella.runtime import rest
 from tessella.runtime.loaded import LoadedModel
 from tessella.support.errors import ExecutionError, InputError, ShapeError, TessellaError

@@ -20,10 +20,10 @@ from tessella.dialects.nn.constants import WeightOp
 from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import symbols_in
-from tessella.driver.located import LocatedError, LocatedParser
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import make_options
-from tessella.driver.pipeline import pipeline
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.located import LocatedError, LocatedParser
+from tessella.driver.stages.stage_file import stage_context
 from tessella.frontends.onnx import OnnxSource
 from tessella.passes.eliminate_identities import EliminateIdentitiesPass
 from tessella.passes.fold_constants import FoldConstantsPass

@@ -11,10 +11,10 @@ import pytest
 import tessella
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import shown
-from tessella.driver.build import lower
-from tessella.driver.compile_graph import compile_graph
+from tessella.driver.build.build import lower
+from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.options import make_options
-from tessella.driver.stage_file import load_stage, save_stage
+from tessella.driver.stages.stage_file import load_stage, save_stage
 from tessella.frontends import programs
 from tessella.frontends import tile as frontend
 from tessella.frontends.tile import program as tile_program

@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 import tessella
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.evaluate import contract
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tests.native import RUNNABLE
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tessella
-from tessella.driver.stages import STAGES
+from tessella.driver.stages.stages import STAGES
 from tessella.frontends import programs, trace
 from tessella.frontends.trace.dispatch import FUNCTIONS, UFUNCS
 from tests.frontends.trace.checks import Array, array, same

@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 import tessella
-from tessella.driver.model import Model
+from tessella.driver.model.model import Model
 from tests.models import run_onnxruntime
 from tests.native import Array
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tessella.driver.build import StagedProgram, as_text
+from tessella.driver.build.build import StagedProgram, as_text
 from tests.models import load_model, lowered_for
 from tests.passes.patterns.spelling import ops_in
 from tests.sampling import sized

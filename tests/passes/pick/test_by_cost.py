@@ -18,9 +18,9 @@ from tessella.dialects.graph import CompileContext, Graph, main_function
 from tessella.dialects.layout import NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import RelayoutOp, parse_place
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.compile import compile_source
 from tessella.driver.options import Options, make_options
-from tessella.driver.pipeline import pipeline
 from tessella.kernels import registry
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.registry import Kernel, registered

@@ -14,7 +14,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn.core import NnOp
-from tessella.driver.buildable import check_buildable
+from tessella.driver.build.buildable import check_buildable
 from tessella.driver.compile import compile_source
 from tessella.kernels import registry
 from tessella.kernels.registry import Kernel, picked_kernel, registered

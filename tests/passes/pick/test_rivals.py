@@ -15,8 +15,8 @@ from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr
-from tessella.driver.build import StagedProgram, lower
-from tessella.driver.explain import explain
+from tessella.driver.build.build import StagedProgram, lower
+from tessella.driver.explain.explain import explain
 from tessella.driver.options import Options, make_options
 from tessella.frontends.onnx import OnnxSource
 from tessella.kernels.registry import layouts_among

@@ -13,8 +13,8 @@ from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import PlaceAttr, place_of
 from tessella.dialects.tile import KernelOp
+from tessella.driver.build.pipeline import pipeline
 from tessella.driver.compile import make_options
-from tessella.driver.pipeline import pipeline
 from tessella.kernels.registry import kernels_of, picked_kernel
 from tessella.passes.kinds import KernelPass
 from tessella.passes.pick.cost_key import cost_key, exact_key

@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from tessella import targets
 from tessella.dialects.tile import ContractOp, KernelOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile.search import best_schedule
 
 BYTES = "ui8", "i8", "i32", "arith.extui", "arith.extsi", "arith.muli"

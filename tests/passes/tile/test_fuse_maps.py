@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.interpret import Interpreter
 from tessella.dialects.tile import KernelOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile_fuse_maps import TileFuseMapsPass
 from tessella.runtime.weights import WeightStore
 from tests.native import Array, normal

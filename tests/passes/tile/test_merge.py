@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile.merge import take_blocks
 
 KERNEL = """

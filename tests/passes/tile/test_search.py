@@ -7,7 +7,7 @@ from xdsl.parser import Parser
 
 from tessella.dialects.tile import ContractOp, KernelOp
 from tessella.dialects.tile.flat import flatten
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile import search
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.search import all_choices, best_schedule

@@ -6,7 +6,7 @@ import pytest
 from xdsl.parser import Parser
 
 from tessella.dialects.tile import KernelOp, Nest, NestAttr, SharedLoop
-from tessella.driver.stage_file import stage_context
+from tessella.driver.stages.stage_file import stage_context
 from tessella.passes.tile.sums import in_blocks, streams
 
 KERNEL = """

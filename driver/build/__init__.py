@@ -1,0 +1,1 @@
+"""Building: the pipeline, and the way from a module to a program."""

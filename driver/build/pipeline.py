@@ -1,0 +1,119 @@
+"""The table of contents of the compiler: a straight list of passes, in execution order.
+
+A stage is the IR after the passes above its name; ``nn`` comes from a frontend. A pass runs only if
+its declarations match (``passes/kinds.py``). Passes of plugins declare their position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.passes import ModulePass
+
+from tessella.driver.build.plugged import Stages, extended
+from tessella.driver.options import CheckedOptions
+from tessella.lowering.nn_to_tile import ConvertNnToTilePass
+from tessella.lowering.pack_operands import PackOperandsPass
+from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
+from tessella.passes.eliminate_identities import EliminateIdentitiesPass
+from tessella.passes.fold_batch_norm import FoldBatchNormPass
+from tessella.passes.fold_constants import FoldConstantsPass
+from tessella.passes.fuse_elementwise import FuseElementwisePass
+from tessella.passes.fuse_patterns import FusePatternsPass
+from tessella.passes.hoist_invariants import HoistInvariantsPass
+from tessella.passes.infer_shapes import InferShapesPass
+from tessella.passes.insert_barriers import InsertBarriersPass
+from tessella.passes.insert_conversions import InsertConversionsPass
+from tessella.passes.integer_products import IntegerProductsPass
+from tessella.passes.kinds import asked_devices, declared, running
+from tessella.passes.move_casts import MoveCastsPass
+from tessella.passes.move_quantization import MoveQuantizationPass
+from tessella.passes.outline_segments import OutlineSegmentsPass
+from tessella.passes.pick_kernels import PickKernelsPass
+from tessella.passes.plan_arena import PlanArenaPass
+from tessella.passes.plan_weights import PlanWeightsPass
+from tessella.passes.print_op_stats import PrintOpStatsPass
+from tessella.passes.sink_constants import SinkConstantsPass
+from tessella.passes.tile.cost import scheduling_passes
+from tessella.passes.tile_parallelize import TileParallelizePass
+from tessella.passes.tile_stage import kernel_passes
+from tessella.passes.write_in_place import WriteInPlacePass
+from tessella.support.errors import OptionError
+from tessella.support.knobs import KNOBS
+
+
+def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
+    """Return each stage after `nn` with the passes that lead to it under these options.
+
+    Raises PluginError for plugins that do not match, and OptionError if ``TESSELLA_DEBUG_PASSES``
+    names an unknown pass.
+    """
+    stages = extended(_stages(options))
+    _check_debug_passes([step for _, steps in stages for step in steps])
+    targets = asked_devices(options.places, options.arch)
+    return [(stage, running(steps, targets, named=KNOBS.debug_passes)) for stage, steps in stages]
+
+
+def _check_debug_passes(steps: Sequence[ModulePass]) -> None:
+    known = [step.name for step in steps if declared(type(step)).kind == "debug"]
+    for name in KNOBS.debug_passes:
+        if name not in known:
+            raise OptionError(
+                f"TESSELLA_DEBUG_PASSES: the pipeline has no debug pass {name!r}",
+                expected=f"some of {', '.join(known)}",
+            )
+
+
+def _stages(options: CheckedOptions) -> Stages:
+    return [
+        (
+            "placed",
+            [
+                InferShapesPass(),
+                MoveQuantizationPass(),
+                # before constant folding, as weights of products are still bytes
+                IntegerProductsPass(target=options.target),
+                FoldConstantsPass(),
+                SinkConstantsPass(),
+                EliminateIdentitiesPass(),
+                FusePatternsPass(),
+                # Fusions leave ops on constants behind, which the second folding evaluates.
+                FoldBatchNormPass(),
+                FoldConstantsPass(),
+                EliminateIdentitiesPass(),
+                PickKernelsPass(
+                    places=options.places,
+                    strategy=options.pick,
+                    fallback=options.fallback,
+                    winograd=options.winograd,
+                    max_weight_growth=options.max_weight_growth,
+                    target=options.target,
+                    shared=options.several,
+                    database=options.database,
+                ),
+                InsertConversionsPass(device=options.arch),
+                MoveCastsPass(),
+                FuseElementwisePass(),
+                PrintOpStatsPass(),
+            ],
+        ),
+        (
+            "tile",
+            [
+                OutlineSegmentsPass(),
+                ConvertNnToTilePass(),
+                *kernel_passes(options.target, shared=options.several),
+                PackOperandsPass(),
+                HoistInvariantsPass(),
+                # Packing has added the kernels that copy operands.
+                *scheduling_passes(options.target, shared=options.several),
+                TileParallelizePass(target=options.target),
+                # no pass after it moves a call
+                WriteInPlacePass(),
+            ],
+        ),
+        (
+            "loops",
+            [ConvertTileToLoopsPass(), InsertBarriersPass(), PlanArenaPass(), PlanWeightsPass()],
+        ),
+    ]

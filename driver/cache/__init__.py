@@ -1,0 +1,1 @@
+"""Programs and packed weights on disk."""

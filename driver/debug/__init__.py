@@ -1,0 +1,1 @@
+"""Crashes of passes, and the search for a wrong pass."""

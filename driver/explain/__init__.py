@@ -1,0 +1,1 @@
+"""Explanations of a program's kernels, places, tiles and threads."""

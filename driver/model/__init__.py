@@ -1,0 +1,1 @@
+"""Models: tables of programs, which calls choose from and compile on demand."""

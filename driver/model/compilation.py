@@ -1,0 +1,272 @@
+"""Compiling a program of a model: it is fetched from disk, or compiled and stored there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from tessella import targets
+from tessella.driver.build.compiling import Progress, Timings, memory_to_compile, total
+from tessella.driver.cache import cached_source, program_cache
+from tessella.driver.cache.stored import compiled
+from tessella.driver.model.executable import Executable
+from tessella.driver.model.subprograms import (
+    RunningRest,
+    S,
+    Sources,
+    SubprogramModel,
+    interfaces,
+    sources,
+    sources_again,
+)
+from tessella.driver.options import CheckedOptions, check_machine
+from tessella.driver.specialise.key import Key
+from tessella.runtime.artifact import Compiled as Stored
+from tessella.runtime.artifact import CompiledSubprogram
+from tessella.runtime.manifest import Manifest
+from tessella.runtime.program import Program
+from tessella.runtime.rest import Interface, Rest
+from tessella.runtime.signature import ValueInfo
+from tessella.support import deadline
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.errors import UnsupportedError
+from tessella.support.memory import give_back
+from tessella.support.sizes import symbols_of
+
+if TYPE_CHECKING:
+    from tessella.dialects.graph import Graph, Source
+    from tessella.driver.build.build import StagedProgram
+    from tessella.runtime.events import Work
+    from tessella.runtime.explanation import Explanation
+
+# Functions import the compiler when they need it: a program from disk does not need it.
+
+OPS = 12
+"""The number of ops from which a graph may be compiled by another process. Asking another process
+takes longer than compiling a smaller graph."""
+
+WAITING = "other process"
+"""The name of the timing of another process's overhead: its start, and transfers."""
+
+M = TypeVar("M", bound=SubprogramModel, covariant=True)
+
+
+class Part(Protocol[M]):
+    """A function that makes a model of a subprogram from its source. ``in_call`` says that a call
+    waits for the model."""
+
+    def __call__(
+        self, options: CheckedOptions, source: Source, interface: Interface, /, *, in_call: bool
+    ) -> M: ...
+
+
+REFUSED = UndecidedSizeError, UnsupportedError
+"""The errors which say that a program cannot be compiled with symbols.
+
+Other errors have other causes: exceptions of signal handlers, lack of memory, and bugs.
+"""
+
+
+@dataclass(frozen=True)
+class ProgramCompilation(Generic[S]):
+    """The compilation of one program."""
+
+    source: Source
+    inputs: Sequence[ValueInfo]
+    outputs: Sequence[ValueInfo]
+    key: Key
+    options: CheckedOptions
+    part: Part[S]
+    forgets: bool
+    """True if the stages may be dropped, as the source recreates them."""
+    in_call: bool = False
+    """True if a call waits for the program. Another process then compiles a large graph if this
+    process has other threads, which can run meanwhile."""
+
+    def run(self, progress: Progress) -> Executable[S]:
+        """Return the program, fetched from disk or compiled. Raises one of REFUSED if it cannot be
+        compiled with symbols."""
+        check_machine(self.options)
+        with deadline.within(self.options.timeout):
+            return self._run(progress)
+
+    def _run(self, progress: Progress) -> Executable[S]:
+        if not self._symbols:
+            return self._fetched() or self._compiled(progress)
+        kept = self._kept()
+        refused = program_cache.refusal(kept)
+        if refused is not None:
+            raise refused
+        try:
+            return self._fetched() or self._compiled(progress)
+        except REFUSED as error:
+            program_cache.refuse(kept, error)
+            raise
+
+    @cached_property
+    def _symbols(self) -> Sequence[object]:
+        return sorted(symbols_of(size for sizes in self.key.made for size in sizes))
+
+    @property
+    def _made_for(self) -> tuple[object, ...]:
+        return self.key, *self._symbols
+
+    def _kept(self) -> str | None:
+        """Return the key of the program on disk; None if the program cannot be cached."""
+        return program_cache.key(self.source.fingerprint, self._made_for, self.options)
+
+    def _graph(self) -> Graph:
+        shapes = zip(self.inputs, self.key.shapes(self.inputs), strict=True)
+        with memory_to_compile():
+            return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
+
+    def _lowered(self) -> StagedProgram:
+        """Lower the graph again, and return the stages without weights."""
+        from tessella.driver.build.build import lower
+
+        with memory_to_compile():
+            graph = self._graph()
+            lowered = lower(graph, self.options, start=graph.stage)
+        lowered.weights.keep(set())
+        return lowered
+
+    def _fetched(self) -> Executable[S] | None:
+        timings = Timings()
+        with memory_to_compile(), timings.of("fetch"):
+            found = program_cache.fetch(self._kept(), self._is_made)
+        if found is None:
+            return None
+        program, after = found
+        rest = self._rest(after, sources_again(self._graph))
+        return Executable(self.key, program, timings, self._lowered, rest=rest)
+
+    def _is_made(self, found: Manifest) -> bool:
+        """Return whether ``found``, the manifest of an artifact, lists the requested program and no
+        other one."""
+        target = targets.resolve(self.options.target)
+        values = {value.index: value.data.hex() for value in self.key.values}
+        sizes = {each.index: each.elements for each in self.key.sizes}
+        wanted = target.name, target.features, self.key.shapes(self.inputs), values, sizes
+        made = [(p.target, p.features, p.shapes, p.values, p.sizes) for p in found.programs]
+        signature = found.inputs, found.outputs
+        return signature == (tuple(self.inputs), tuple(self.outputs)) and made == [wanted]
+
+    def _compiled(self, progress: Progress) -> Executable[S]:
+        timings = Timings()
+        with timings.of("import"):
+            graph = self._graph()
+        made = self._apart(graph, timings, progress) or self._here(graph, timings, progress)
+        give_back()
+        return made
+
+    def _apart(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S] | None:
+        """Return the program compiled by another process; None if this process has to compile
+        it."""
+        if not self._is_in_the_way(graph):
+            return None
+        from tessella.driver.worker import client  # imported here, as it is seldom needed
+
+        progress("another process compiles")
+        began = perf_counter()
+        answer = client.compiled(graph, self.options)
+        if answer is None:
+            return None
+        if isinstance(answer, program_cache.Refusal):
+            raise answer.error
+        timings.update(answer.timings)
+        timings[WAITING] = max(0.0, perf_counter() - began - total(answer.timings))
+        return self._executable(graph, answer.program, timings)
+
+    def _is_in_the_way(self, graph: Graph) -> bool:
+        """Return whether compiling a large graph in this process would block other threads, and
+        another process would compile the same program."""
+        others = self.in_call and threading.active_count() > 1
+        ops = (op for op in graph.module.walk() if op.operands and op.results)
+        is_large = others and sum(1 for _ in islice(ops, OPS)) == OPS
+        return is_large and program_cache.is_repeatable()
+
+    def _here(self, graph: Graph, timings: Timings, progress: Progress) -> Executable[S]:
+        """Return the program compiled by this process. The graph is consumed."""
+        from tessella.driver.build.compile_graph import compile_graph
+
+        with memory_to_compile():
+            built = compile_graph(graph, self.options, progress)
+        timings.update(built.lowered.timings)
+        built.lowered.weights.keep(set())
+        return self._executable(graph, built.program, timings, built.lowered)
+
+    def _executable(
+        self,
+        graph: Graph,
+        program: Program,
+        timings: Timings,
+        lowered: StagedProgram | None = None,
+    ) -> Executable[S]:
+        """Store a compiled program on disk, and return it as an executable. ``lowered`` has its
+        stages; it is None if another process compiled the program."""
+        after = interfaces(graph)
+        with timings.of("store"):
+            self._store(program, after)
+        return Executable(
+            self.key,
+            program,
+            timings,
+            self._lowered if self.forgets or lowered is None else lambda: lowered,
+            lowered,
+            self._rest(after, sources(graph)),
+            structure=graph.structure,
+        )
+
+    def _store(self, program: Program, after: Rest[Interface] | None) -> None:
+        rest = None if after is None else after.over(CompiledSubprogram)
+        made = stored(self.inputs, self.key, program, self.options, rest=rest)
+        # With pick="measure", the key depends on the measurements just made.
+        program_cache.store(self._kept(), self.inputs, self.outputs, made)
+
+    def _rest(self, after: Rest[Interface] | None, sources: Sources) -> RunningRest[S] | None:
+        source = self.source.fingerprint
+        name = None if source is None else repr((source, self._made_for))
+        return subprograms_of(after, sources, self.options, self.part, name)
+
+
+def subprograms_of(
+    rest: Rest[Interface] | None,
+    sources: Sources,
+    options: CheckedOptions,
+    part: Part[S],
+    program: str | None = None,
+) -> RunningRest[S] | None:
+    """Return the continuation of a program, with subprograms that ``part`` turns into models; None
+    if ``rest`` is None.
+
+    ``program`` identifies the program if its subprograms are to be cached.
+    """
+    if rest is None:
+        return None
+
+    def source(number: int, infos: tuple[ValueInfo, ...]) -> Source:
+        return cached_source.inner(program, number, infos, lambda: sources(number, infos))
+
+    return RunningRest(rest, source, partial(part, options))
+
+
+def stored(
+    inputs: Sequence[ValueInfo],
+    key: Key,
+    program: Program,
+    options: CheckedOptions,
+    explanation: Explanation | None = None,
+    work: Mapping[str, Work] | None = None,
+    rest: Rest[CompiledSubprogram] | None = None,
+) -> Stored:
+    """Return a program in the form in which artifacts store it. ``inputs`` are those of its model,
+    ``key`` has the shapes and values that it was compiled for."""
+    values = {value.index: value.data for value in key.values}
+    sizes = {each.index: each.elements for each in key.sizes}
+    known = explanation, work, rest, sizes
+    return compiled(key.shapes(inputs), values, program, options, *known)

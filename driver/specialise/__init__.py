@@ -1,0 +1,1 @@
+"""Specialisation: the sizes and values that a program is compiled for."""

@@ -1,0 +1,514 @@
+"""Dynamic dimensions of a model: which of them are symbolic in its programs.
+
+A program is compiled for a range of each symbol. Sizes 0 and 1 have specialised programs, as a
+dimension of 1 broadcasts. Few and many rows are different ranges, as tiles for many rows are wasted
+on few. A decision that changes at one size, such as whether a slice ends before its dimension does,
+divides a range there. A size that a program cannot leave symbolic is compiled as a number, and the
+reason is recorded.
+
+The elements of a shape-valued input are sizes like its dimensions, and follow them. An element that
+is no size, such as -1, is a number.
+
+Unless users specify sizes, the first sizes have a specialised program. The dimensions that differ
+in a later call become symbolic from then on: many models are called with one size only.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Literal, cast
+
+from tessella.runtime.model import MAX_KNOWN, Shapes
+from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.support.conditions import UndecidedSizeError
+from tessella.support.errors import InputError, OptionError
+from tessella.support.names import identifiers
+from tessella.support.sizes import (
+    MOST,
+    Size,
+    Symbol,
+    expression,
+    symbols_of,
+    value_of,
+    with_symbols,
+)
+from tessella.support.tables import remembered
+
+if TYPE_CHECKING:
+    from tessella.driver.specialise.key import Asked, Key, ProgramShapes
+
+Bounds = tuple[int, int]
+"""The least and the greatest size of a dimension."""
+
+Dims = Mapping[str, int | Bounds]
+"""Sizes, or bounds of sizes, by the names of dynamic dimensions."""
+
+Openness = Mapping[str, Bounds] | Literal["auto", "fixed"]
+"""The bounds of dimensions, by name: all dynamic dimensions are symbolic from the start, those
+without bounds with any size.
+
+`auto`: dimensions with more than one size so far are symbolic. `fixed`: no dimension is.
+"""
+
+ANY_SIZE: Bounds = 0, MOST
+FEW, MANY, LONG, VAST = 2, 16, 1 << 12, 1 << 18
+"""The first sizes of ranges: few rows, many rows, long arrays, whose loops depend on caches, and
+arrays that threads divide even for one operation."""
+OF_MODELS, OF_ARRAYS = (FEW, MANY), (FEW, MANY, LONG, VAST)
+"""The first sizes of ranges for the dimensions of models, such as batches and sequences, and for
+those of arrays."""
+MAX_VERSIONS = 64
+"""The most programs for size ranges that a model caches."""
+MOST_TURNS = 4
+"""The most further ranges of a dimension that begin at sizes where a decision of the compiler
+changes."""
+
+
+class OpenSizes:
+    """The dynamic dimensions of a signature: which of their sizes are symbolic in programs, and in
+    which ranges."""
+
+    def __init__(
+        self,
+        inputs: Sequence[ValueInfo],
+        openness: Openness,
+        made_for: Sequence[Symbol] = (),
+        starts: Sequence[int] = OF_MODELS,
+        elements: Mapping[int, Dimensions] | None = None,
+    ) -> None:
+        """``made_for`` are the symbols of a source with sizes that are symbolic already, ``starts``
+        the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index."""
+        self._ranges = starts
+        self._is_auto = openness == "auto" and not made_for
+        self._is_fixed = openness == "fixed" and not made_for
+        bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
+        elements = elements or {}
+        self._given = inputs, openness, made_for, starts, elements
+        self.ranks: Mapping[int, int] = {i: len(inputs[i].shape) for i in elements}
+        """The rank of each shape-valued input, whose elements follow its dimensions."""
+        self._inputs = [
+            replace(info, shape=(*info.shape, *elements.get(i, ())))
+            for i, info in enumerate(inputs)
+        ]
+        every = (*(info.shape for info in inputs), *elements.values())
+        names = dict.fromkeys(d for sizes in every for d in sizes if isinstance(d, str))
+        unknown = sorted(bounds.keys() - names.keys())
+        if unknown:
+            raise OptionError(
+                f"the model has no open dimension {', '.join(map(repr, unknown))}",
+                expected=f"some of {', '.join(map(repr, names)) or 'none'}",
+                hint="the signature names them: model.inputs",
+            )
+        self._names = dict(zip(names, identifiers(names), strict=True))
+        self._derived = {
+            name: size for name in names if (size := _derived(name, self._names)) is not None
+        }
+        """The sizes of dimensions, by name, with names that are expressions of other names, such as
+        ``past + 1``."""
+        dimensions = {d for info in inputs for d in info.shape}
+        self._values = names.keys() - dimensions
+        """Names of elements of shape-valued inputs that are not names of dimensions."""
+        self.keys: dict[Asked, Key] = {}
+        """The keys of programs, by the shapes and values that they serve. The table is cleared when
+        another program may serve shapes in it."""
+        self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
+        self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
+        """The shapes that programs are compiled for, by the ranges of dimensions."""
+        self._own: set[ProgramShapes] = set()
+        """Shapes with specialised programs."""
+        self._seen: dict[str, int] = {}
+        """The sizes of the first shapes, by the name of the dimension."""
+        self._made_for = {symbol.name: symbol for symbol in made_for}
+        self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
+        is_open = not (self._is_auto or self._is_fixed)
+        self._open = set(names) if is_open else set[str]()
+        """The symbolic dimensions."""
+        self._turns: dict[str, list[int]] = {}
+        """The first sizes of further ranges, where decisions of the compiler change, by the
+        symbol's name in programs."""
+        self._numbers: dict[tuple[str, int], str] = {}
+        """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
+        programs and the least size of the range."""
+
+    def with_elements(self, counts: Mapping[int, int]) -> OpenSizes:
+        """Return the same symbolic sizes, extended by the elements of shape-valued inputs.
+        ``counts`` is the number of elements of each input, by index.
+
+        Elements are numbers if users declare all sizes fixed.
+        """
+        if self._is_fixed or not counts:
+            return self
+        inputs, openness, made_for, starts, elements = self._given
+        if openness == "auto" and not self._is_auto:
+            openness = dict[str, Bounds]()
+        taken = {*self._names}
+        found = {i: _element_names(inputs[i].name, n, taken) for i, n in counts.items()}
+        return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
+
+    def forget(self) -> None:
+        """Clear the caches of which program serves which shapes."""
+        self.keys.clear()
+        self._known.clear()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of dimensions and elements that may be symbolic, except names that are
+        expressions of other names."""
+        return [name for name in self._names if name not in self._derived]
+
+    def made(self, shapes: Shapes, by_value: tuple[int, ...] = ()) -> ProgramShapes:
+        """Return the shapes that a program serving ``shapes`` is compiled for: sizes are numbers or
+        symbols.
+
+        The shape of a shape-valued input is followed by its elements, in ``shapes`` and in the
+        result. ``by_value`` has the indices of other shape-determining inputs, which keep their
+        sizes. Raises InputError for a size out of bounds.
+        """
+        key = shapes, by_value
+        return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
+
+    def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> ProgramShapes:
+        sizes = self._sizes(shapes)
+        if self._is_auto:
+            self._look_at(shapes, sizes)
+        if shapes in self._own:
+            return shapes
+        fixed = {d for i in by_value for d in self._inputs[i].shape}
+        numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
+        ranges: dict[str, Size] = {}
+        for name, size in sizes.items():
+            ranges[name] = size if name in fixed else self._range(name, size)
+        for name, derived in self._derived.items():
+            expected = value_of(derived, numbers)
+            if self._made_for and expected != sizes[name]:
+                raise InputError(
+                    f"the dimension {name!r} does not fit the others",
+                    expected=str(expected),
+                    found=str(sizes[name]),
+                )
+            if name not in fixed and expected == sizes[name]:
+                ranges[name] = derived
+        key = tuple(ranges.values())
+        return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
+
+    def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
+        """Return the shapes that a program is compiled for with these ranges. Derived sizes become
+        expressions of the symbols of the ranges."""
+        own = {self._names[name]: size for name, size in ranges.items()}
+        found = {name: with_symbols(size, own) for name, size in ranges.items()}
+        return tuple(
+            tuple(
+                found[d] if isinstance(d, str) else size
+                for d, size in zip(info.shape, shape, strict=True)
+            )
+            for info, shape in zip(self._inputs, shapes, strict=True)
+        )
+
+    def _look_at(self, shapes: Shapes, sizes: Mapping[str, int]) -> None:
+        """Make those dimensions symbolic that have other sizes than in the first shapes. The first
+        shapes get a specialised program."""
+        if not self._seen:
+            self.make_own(shapes)
+        elif shapes not in self._own:
+            varied = {name for name, size in self._seen.items() if sizes[name] != size}
+            if varied - self._open:
+                self._open |= varied
+                self.forget()
+
+    def make_own(self, shapes: Shapes) -> None:
+        """Let these shapes have a specialised program. Do nothing unless ``dims`` is `auto`."""
+        if self._is_auto:
+            self._own.add(shapes)
+            self._seen = self._seen or dict(self._sizes(shapes))
+            self.forget()
+
+    def is_one_of_several(self, made: ProgramShapes) -> bool:
+        """Return whether a program is one of several for size ranges, which share packed
+        weights."""
+        return bool(self._open) and self.count > 1 and made not in self._own
+
+    @property
+    def count(self) -> int:
+        """The number of combinations of size ranges within the bounds: the most programs for them.
+        0 without dynamic dimensions, or if all sizes are fixed."""
+        if self._is_fixed or not self._names:
+            return 0
+        names = (n for n in self.names if n not in self._values or n in self._open)
+        return prod(len(self._starts(name)) for name in names)
+
+    def versions(self) -> Mapping[ProgramShapes, Shapes]:
+        """Return the shapes of all programs within the bounds, each with input shapes that the
+        program serves.
+
+        All dynamic dimensions are symbolic from then on. Raises InputError if sizes are fixed, so
+        that each set of sizes has a program, or if there are more programs than a model caches.
+        """
+        if self._is_fixed and self._names:
+            raise InputError(
+                "the sizes of open dimensions are missing, as each set of sizes has a program",
+                expected=f"sizes of {', '.join(map(repr, self._names))}",
+                hint="model.prepare({name: shape, ..}), or other `dims` than 'fixed'",
+            )
+        choices = [self._starts(name) for name in self.names]
+        if (count := prod(map(len, choices))) > MAX_VERSIONS:
+            raise InputError(
+                "the open dimensions have more ranges of sizes than programs are kept for",
+                expected=f"at most {MAX_VERSIONS}",
+                found=f"{count} for {', '.join(map(repr, self.names))}",
+                hint="compile for fewer sizes with `dims`; model.prepare({name: shape, ..}, "
+                "values) compiles one program",
+            )
+        self._is_auto, self._open = False, set(self._names)
+        self._own.clear()
+        self.forget()
+        served = (self._shapes(choice) for choice in product(*choices))
+        return {self.made(shapes): shapes for shapes in served if shapes is not None}
+
+    def _starts(self, name: str) -> Sequence[int]:
+        """Return the least size of each range of the dimension ``name``, in order."""
+        low, high = self._bounds[name]
+        begins = {0, 1, *self._ranges, *self._turns.get(self._names[name], ())}
+        return sorted({max(low, start) for start in begins if start <= high})
+
+    def _shapes(self, sizes: Sequence[int]) -> Shapes | None:
+        """Return the input shapes if the dimensions ``names`` have these sizes; None if a derived
+        size is out of its bounds."""
+        known = dict(zip(self.names, sizes, strict=True))
+        numbers = {self._names[name]: size for name, size in known.items()}
+        derived = {name: value_of(size, numbers) for name, size in self._derived.items()}
+        if any(not low <= derived[n] <= high for n in derived for low, high in [self._bounds[n]]):
+            return None
+        known |= derived
+        return tuple(
+            tuple(known[d] if isinstance(d, str) else d for d in info.shape)
+            for info in self._inputs
+        )
+
+    def narrow(self, made: ProgramShapes, error: Exception) -> bool:
+        """Make programs less general after an error: split a symbol's range at the value that the
+        error names, otherwise replace symbols by numbers.
+
+        Returns False if there is no symbol to change. Affects programs compiled from then on.
+        """
+        found = symbols_of(size for shape in made for size in shape)
+        symbols = {symbol for symbol in found if symbol.name not in self._made_for}
+        return self._divide(symbols, error) or self._compile_numbers(symbols, error)
+
+    def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
+        """Start another range at the size where, as ``error`` says, a decision of the compiler
+        changes.
+
+        Returns False if the error names no size in the range of a symbol, or if the dimension has
+        ``MOST_TURNS`` further ranges already.
+        """
+        if not isinstance(error, UndecidedSizeError) or error.turn is None:
+            return False
+        about = [each for each in symbols if error.symbols == frozenset([each.name])]
+        if not about or not about[0].low < error.turn <= about[0].high:
+            return False
+        turns = self._turns.setdefault(about[0].name, [])
+        if error.turn in turns:  # another thread has started this range
+            return True
+        if len(turns) == MOST_TURNS:
+            return False
+        turns.append(error.turn)
+        self.forget()
+        return True
+
+    def _compile_numbers(self, symbols: Set[Symbol], error: Exception) -> bool:
+        if isinstance(error, UndecidedSizeError) and error.symbols:
+            symbols = {symbol for symbol in symbols if symbol.name in error.symbols} or symbols
+        # Many shape-determining values are not sizes, but axes, for example.
+        values = {self._names[name] for name in self._values}
+        symbols = {symbol for symbol in symbols if symbol.name in values} or symbols
+        why = str(error).partition("\n")[0]
+        self._numbers |= {(symbol.name, symbol.low): why for symbol in symbols}
+        self.forget()
+        return bool(symbols)
+
+    def closed(self) -> Sequence[str]:
+        """Return the ranges within the bounds that are compiled as numbers, and the reasons."""
+        found: list[str] = []
+        for name in self.names:
+            for start in self._starts(name):
+                first, last = self._ends(name, start)
+                why = self._numbers.get((self._names[name], first))
+                if why is not None and first < last and start >= FEW:
+                    found.append(f"{name} {Symbol(name, first, last).range}, as {why}")
+        return found
+
+    def told(self, made: ProgramShapes) -> Sequence[str]:
+        """Return the treatment of each dynamic dimension in a program, and why it is a number."""
+        if self._is_fixed:
+            return []
+        found: dict[str, str] = {}
+        for info, shape in zip(self._inputs, made, strict=True):
+            # Elements are known to be sizes once a program has requested them.
+            for name, size in zip(info.shape, shape, strict=False):
+                if isinstance(name, str):
+                    found[name] = (
+                        self._told_number(name, size)
+                        if isinstance(size, int)
+                        else self._told_open(name, size)
+                    )
+        return [f"{name}: {text}" for name, text in found.items()]
+
+    def _told_open(self, name: str, size: Size) -> str:
+        if name in self._derived:
+            return str(size)
+        [symbol] = symbols_of([size])
+        return f"open, {symbol.range}"
+
+    def _told_number(self, name: str, size: int) -> str:
+        if name not in self._open:
+            return f"{size}, not open so far" if self._is_auto and size >= FEW else f"{size}"
+        why = self._numbers.get((self._names[name], self._ends(name, size)[0]))
+        return f"{size}" if why is None or size < FEW else f"{size}, as {why}"
+
+    def _widest(self, name: str) -> Bounds:
+        symbol = self._made_for.get(self._names[name])
+        return ANY_SIZE if symbol is None else (symbol.low, symbol.high)
+
+    def _sizes(self, shapes: Shapes) -> Mapping[str, int]:
+        sizes: dict[str, int] = {}
+        for info, shape in zip(self._inputs, shapes, strict=True):
+            for name, size in zip(info.shape, shape, strict=True):
+                if isinstance(name, str):
+                    if name in sizes and sizes[name] != size:
+                        raise InputError(
+                            f"the size {name!r} has two values",
+                            where=f"input {info.name!r}",
+                            expected=str(sizes[name]),
+                            found=str(size),
+                        )
+                    sizes[name] = size
+        for name, size in sizes.items():
+            low, high = self._bounds[name]
+            if not low <= size <= high and name not in self._values:
+                raise InputError(
+                    f"the dimension {name!r} is out of its bounds",
+                    expected=f"from {low} to {high}",
+                    found=str(size),
+                    hint=f"compile it for more: dims={{{name!r}: ({min(low, size)}, "
+                    f"{max(high, size)})}}",
+                )
+        return sizes
+
+    def _range(self, name: str, size: int) -> Size:
+        """Return the symbol of the range that contains a size, or the size if it has a specialised
+        program."""
+        symbol = self._names[name]
+        if symbol in self._made_for:
+            return self._made_for[symbol].size
+        low, high = self._bounds[name]
+        first, last = self._ends(name, size)
+        is_outside = not low <= size <= high
+        if name not in self._open or size < FEW or is_outside or (symbol, first) in self._numbers:
+            return size
+        return _symbol(symbol, first, last)
+
+    def _ends(self, name: str, size: int) -> Bounds:
+        """Return the bounds of the range that contains a size."""
+        starts, high = self._starts(name), self._bounds[name][1]
+        after = bisect_right(starts, size)
+        return starts[max(0, after - 1)], starts[after] - 1 if after < len(starts) else high
+
+
+@lru_cache(maxsize=1024)
+def _symbol(name: str, first: int, last: int) -> Size:
+    return Symbol(name, first, last).size
+
+
+def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
+    """Return names for ``count`` elements of an input that are not in ``taken``, and add them to
+    it."""
+    while True:
+        names = (name,) if count == 1 else tuple(f"{name}[{i}]" for i in range(count))
+        if taken.isdisjoint(names):
+            taken.update(names)
+            return names
+        name += "_"
+
+
+def check_dims(dims: object) -> Openness:
+    """Return a user's value of the option ``dims``, such as ``{"batch": (1, 64), "seq": 128}``,
+    with bounds for each size. Raises OptionError if it is not valid."""
+    if dims in ("auto", "fixed"):
+        return dims
+    if not isinstance(dims, Mapping):
+        raise _wrong_dims(dims)
+    return {_name(name): _bounds(name, given) for name, given in cast(_Given, dims).items()}
+
+
+_Given = Mapping[object, object]
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise _wrong_dims(name)
+    return name
+
+
+def _bounds(name: object, given: object) -> Bounds:
+    bounds: object = (given, given) if isinstance(given, int) else given
+    match bounds:
+        case [bool(), object()] | [object(), bool()]:
+            raise _wrong_dims(given)
+        case [int(low), int(high)] if 0 <= low <= high <= MOST:
+            return low, high
+        case [int(), int()]:
+            raise OptionError(
+                f"the dimension {name!r} cannot have these bounds",
+                expected=f"the least and the greatest size, from 0 to {MOST}",
+                found=repr(given),
+            )
+        case _:
+            raise _wrong_dims(given)
+
+
+def _wrong_dims(found: object) -> OptionError:
+    return OptionError(
+        "the option 'dims' is wrong",
+        expected="sizes or bounds by the names of open dimensions, such as "
+        "{'batch': (1, 64), 'seq': 128}; or 'auto', or 'fixed'",
+        found=repr(found),
+    )
+
+
+def _derived(name: str, names: Mapping[str, str]) -> Size | None:
+    """Return the size of a dimension whose name is a sum or product of others; None for any
+    other."""
+    try:
+        tree = ast.parse(name.replace("floordiv", "//")[:_LONGEST], mode="eval").body
+        size = _evaluated(tree, names)
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, UndecidedSizeError):
+        return None
+    return size if isinstance(tree, ast.BinOp) and expression(size) is not None else None
+
+
+def _evaluated(tree: ast.expr, names: Mapping[str, str]) -> Size:
+    match tree:
+        case ast.Name():
+            return Symbol(names[tree.id], 0, MOST).size
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(op=op) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluated(tree.left, names), _evaluated(tree.right, names))
+        case _:
+            raise ValueError
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[Size, Size], Size]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+}
+_LONGEST = 100
+"""The most characters of a size expression that are parsed."""

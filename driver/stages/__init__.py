@@ -1,0 +1,1 @@
+"""Stages of the IR by name, as text and as files."""

@@ -1,0 +1,1 @@
+"""Compilation in another process."""
