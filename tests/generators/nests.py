@@ -31,12 +31,10 @@ from tessella.dialects.tile.check_nest import check_nest, is_valid
 from tessella.lowering.pack_operands import PackOperandsPass
 from tessella.passes import tile_parallelize
 from tessella.passes.tile import parallel
+from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile.storage import store_results
 from tessella.passes.tile.sums import in_blocks, streams
-from tessella.passes.tile_merge_indices import TileMergeIndicesPass
 from tessella.passes.tile_parallelize import TileParallelizePass
-from tessella.passes.tile_schedule import TileSchedulePass
-from tessella.passes.tile_share_loops import TileShareLoopsPass
 from tessella.support.sizes import Size, ceil_div
 from tessella.targets import Target
 from tests.generators.choices import Choices
@@ -298,12 +296,9 @@ def with_chosen_loops(random: Random, target: Target, sizes: OpenSizes = CLOSED)
     small it is."""
     made = _parsed(_Sketch(random, sizes, in_turn=random.random() < 0.5), target)
     steps = (
-        TileShareLoopsPass(target.name),
-        TileMergeIndicesPass(),
-        TileSchedulePass(target.name),
+        *scheduling_passes(target.name),
         PackOperandsPass(),
-        TileMergeIndicesPass(),
-        TileSchedulePass(target.name),
+        *scheduling_passes(target.name),  # packing has added the kernels that copy operands
         TileParallelizePass(target.name),
     )
     with (
