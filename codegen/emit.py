@@ -11,6 +11,7 @@ from collections.abc import Collection
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tessella.codegen import stamps
 from tessella.codegen.addresses import Scope, indices
 from tessella.codegen.emit_arith import ARITH
 from tessella.codegen.emit_cast import CASTS
@@ -39,21 +40,28 @@ relaxes another op class's verifier needs no entry."""
 _KERNEL_PARAMETERS = "ptr %buffers, i64 %thread, i64 %threads"
 
 
-def emit(module: ModuleOp, target: Target, without: Collection[str] = ()) -> dict[str, str]:
+def emit(
+    module: ModuleOp, target: Target, without: Collection[str] = (), *, events: bool = True
+) -> dict[str, str]:
     """Return the text of an LLVM module for each `rt.kernel` and `rt.segment`, by name.
 
-    Modules named in ``without`` are left out. Raises InvalidModelError for an op without a handler.
+    Modules named in ``without`` are left out. ``events`` says whether segments can write events;
+    a further module then has the functions that do. Raises InvalidModelError for an op without a
+    handler.
     """
     texts: dict[str, str] = {}
     divided = rt.divided(module.body.block)
-    numbers = {op: i for i, op in enumerate(rt.timed(module.body.block))}
+    timed = enumerate(rt.timed(module.body.block))
+    numbers = {op: i for i, op in timed} if events else None
     for op in module.ops:
         if isinstance(op, rt.KernelOp | rt.SegmentOp) and op.sym_name.data not in without:
             name = op.sym_name.data
             if isinstance(op, rt.KernelOp):
                 texts[name] = emit_kernel(op, target)
             else:
-                texts |= emit_segment(op, target, _symbols(op), divided, numbers)
+                texts[name] = emit_segment(op, target, _symbols(op), divided, numbers)
+    if events and any(isinstance(op, rt.SegmentOp) for op in module.ops):
+        texts[stamps.NAME] = stamps.stamps(target)
     return texts
 
 

@@ -66,7 +66,7 @@ def _run(
     # The share number locates the share's own memory.
     stride = "i64 %stride" if shares is None else "i64 0"
     args = w.table([*(f"ptr {pointer}" for pointer in pointers), stride])
-    name = quote(op.callee_name + w.version + (BODY if shares is None else PHASE))
+    name = quote(op.callee_name + (BODY if shares is None else PHASE))
     passed = "" if shares is None else "".join(f", {value.typed}" for value in shares)
     types = "" if shares is None else ", i64, i64"
     w.line(f"call void @{name}(ptr {args}{passed})")

@@ -5,8 +5,8 @@
     void phase.0(args, share, shares)                       one share of a phase
     void NAME.phase(args, share, shares)                    the phase of a segment that has only one
 
-The caller's thread runs the entry and the body; any thread runs a share. Each segment has a second
-version, which records the times of its operations (``runtime.events``).
+The caller's thread runs the entry and the body; any thread runs a share. If a context has memory
+for events, its share records the times of its operations (``runtime.events``).
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from tessella.codegen.emit_steps import SHARE, SHARES, STEPS, end_phase
 from tessella.codegen.lltypes import I64, constant, quote
 from tessella.codegen.module_text import module_text
 from tessella.codegen.sizes import size_value
-from tessella.codegen.stamps import WRITE_END, stamps
+from tessella.codegen.stamps import DECLARATIONS, load_recorded, write_end
 from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
-from tessella.runtime.events import PROFILED
 from tessella.runtime.pool import ARGUMENTS, LINE
 from tessella.support.sizes import Size
 from tessella.targets import Target
@@ -63,19 +62,14 @@ def emit_segment(
     target: Target,
     symbols: Sequence[str],
     divided: frozenset[str],
-    numbers: Mapping[Operation, int],
-) -> dict[str, str]:
-    """Return the LLVM modules of a segment: the plain version, and the one that is profiled.
+    stamps: Mapping[Operation, int] | None,
+) -> str:
+    """Return the LLVM module of a segment, which calls kernels and segments of other modules.
 
-    They call kernels and segments of other modules. ``divided`` names the functions that threads
-    share; ``numbers`` gives the operations that a profile counts.
+    ``divided`` names the functions that threads share; ``stamps`` gives the numbers of the events
+    before operations, None for code that writes no events.
     """
-    return {
-        segment.sym_name.data + version: _Segment(
-            segment, target, symbols, version, divided, numbers
-        ).text()
-        for version in ("", PROFILED)
-    }
+    return _Segment(segment, target, symbols, divided, stamps).text()
 
 
 class _Segment:
@@ -86,24 +80,21 @@ class _Segment:
         segment: rt.SegmentOp,
         target: Target,
         symbols: Sequence[str],
-        version: str,
         divided: frozenset[str],
-        numbers: Mapping[Operation, int],
+        stamps: Mapping[Operation, int] | None,
     ) -> None:
         self.segment = segment
         self.target = target
-        self.name = segment.sym_name.data + version
-        self.version = version
+        self.name = segment.sym_name.data
         self.symbols = symbols
         self.divided = divided
-        self.stamps = numbers
-        self.helpers: dict[str, str] = {}
+        self.stamps = stamps
+        self.helpers: dict[str, str] = {} if stamps is None else {"stamp": DECLARATIONS}
 
     def text(self) -> str:
         """Return the module's text."""
         functions = [*self._entry(), *self._body()]
-        helpers = [*self.helpers.values(), *([stamps(self.target)] if self.version else [])]
-        return module_text(self.target, [*functions, *helpers])
+        return module_text(self.target, [*functions, *self.helpers.values()])
 
     def _entry(self) -> Iterator[str]:
         w = self._writer()
@@ -118,9 +109,11 @@ class _Segment:
         yield "entry:"
         # The context of share 0 holds the sizes and receives the stamps.
         yield "  %context = getelementptr inbounds i8, ptr %contexts, i64 0"
+        if self.stamps is not None:
+            yield from load_recorded()
         yield from w.lines
-        if self.version:
-            yield WRITE_END
+        if self.stamps is not None:
+            yield from write_end()
         yield from ("  ret void", "}")
 
     def _body(self) -> Iterator[str]:
@@ -155,9 +148,10 @@ class _Segment:
             w.line("store ptr %context, ptr %buffers, align 8")
         w.run(phase.ops)
         end_phase(w, phase.barrier)
+        recorded = [] if self.stamps is None else load_recorded()
         head = f"{head}(ptr %args, {SHARE.typed}, {SHARES.typed})"
         attributes = "noinline optnone #0" if len(phase.ops) > LONG else "noinline #0"
-        return _function(head, SHARE.text, w.lines, attributes)
+        return _function(head, SHARE.text, [*recorded, *w.lines], attributes)
 
     def _writer(self) -> Writer:
         return Writer(
@@ -166,7 +160,6 @@ class _Segment:
             helpers=self.helpers,
             divided=self.divided,
             stamps=self.stamps,
-            version=self.version,
             symbols=self.symbols,
         )
 

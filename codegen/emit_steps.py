@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tessella.codegen.emit_scan import scan
 from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
 from tessella.codegen.sizes import size_value
-from tessella.codegen.stamps import write
+from tessella.codegen.stamps import RECORDED, write
 from tessella.codegen.watch import FIND_FAILED, WATCH, find_failed_text, watch_text
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
@@ -42,21 +42,25 @@ def alone(w: Writer) -> Generator[None]:
 
 
 def end_phase(w: Writer, barrier: rt.BarrierOp | None) -> None:
-    """Write the stamp at the end of a share, in a profiled version. The share's thread then waits
-    or takes other work."""
-    if not w.version:
+    """Write the stamp at the end of a share. The share's thread then waits or takes other work."""
+    if w.stamps is None:
         return
     number = END if barrier is None else w.stamps[barrier]
     # A run with one share goes on at once, without a stamp.
     found, least = (SHARE, 1) if barrier is None else (SHARES, 2)
     with where(w, w.compare("icmp uge", found, constant(I64, least))):
-        w.line(write(number))
+        _write(w, number)
 
 
 def _stamp(w: Writer, op: Operation) -> None:
     """Stamp the beginning of an operation."""
-    if w.version:
-        w.line(write(w.stamps[op]))
+    if w.stamps is not None:
+        _write(w, w.stamps[op])
+
+
+def _write(w: Writer, number: int) -> None:
+    with where(w, RECORDED):
+        w.line(write(number))
 
 
 def _arena(w: Writer, op: Operation) -> None:

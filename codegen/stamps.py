@@ -1,20 +1,46 @@
-"""The functions by which profiled segments write events (``runtime.events``)."""
+"""The functions by which segments write events (``runtime.events``).
+
+A phase reads once whether its context has memory for events. It calls the functions only then:
+
+    %recorded = icmp ne ptr %next.event, null
+    br i1 %recorded, label %holds, label %done
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from string import Template
 
+from tessella.codegen.lltypes import Value, scalar
+from tessella.codegen.module_text import module_text
 from tessella.runtime import events
 from tessella.runtime.pool import CONTEXT
 from tessella.targets import Target
 from tessella.targets.table import family_of
 
-WRITE_END = "  call void @stamp.end(ptr %context)"
+NAME = "stamp"
+"""The name of the module of these functions."""
+DECLARATIONS = "declare void @stamp(ptr, i64) nounwind\ndeclare void @stamp.end(ptr) nounwind"
+RECORDED = Value(scalar("i1"), "%recorded")
+"""True if the context of a phase has memory for events."""
+
+
+def load_recorded() -> Iterator[str]:
+    """Yield the lines that find out whether the context has memory for events."""
+    yield f"  %event.at = getelementptr inbounds i64, ptr %context, i64 {CONTEXT.index('event')}"
+    yield "  %next.event = load ptr, ptr %event.at, align 8"
+    yield f"  {RECORDED.text} = icmp ne ptr %next.event, null"
 
 
 def write(number: int) -> str:
     """Return the call that stamps the beginning of the operation with this number."""
     return f"call void @stamp(ptr %context, i64 {number})"
+
+
+def write_end() -> Iterator[str]:
+    """Yield the lines that stamp the end of a segment, and begin the block after them."""
+    yield f"  br {RECORDED.typed}, label %stamp, label %end"
+    yield from ("stamp:", "  call void @stamp.end(ptr %context)", "  br label %end", "end:")
 
 
 _STAMPS = """\
@@ -61,12 +87,12 @@ write:
 end:
   ret void
 }
-define internal void @stamp(ptr %context, i64 %number) noinline #0 {
+define dso_local void @stamp(ptr %context, i64 %number) #0 {
   %time = call i64 @ticks(ptr %context)
   call void @event(ptr %context, i64 %time, i64 %number)
   ret void
 }
-define internal void @stamp.end(ptr %context) noinline #0 {
+define dso_local void @stamp.end(ptr %context) #0 {
   %before = call i64 @ticks(ptr %context)
   %clock = call i64 @clock(ptr %context)
   %after = call i64 @ticks(ptr %context)
@@ -79,10 +105,10 @@ define internal void @stamp.end(ptr %context) noinline #0 {
 
 
 def stamps(target: Target) -> str:
-    """Return the text of the functions that write events, for a module. Events are dropped once the
-    buffer is full."""
+    """Return the module of the functions that write events. Events are dropped once the buffer is
+    full."""
     slots = {name: 8 * slot for slot, name in enumerate(CONTEXT)}
-    return Template(_STAMPS).substitute(
+    text = Template(_STAMPS).substitute(
         slots,
         counter=family_of(target).counter,
         end=events.END,
@@ -91,3 +117,4 @@ def stamps(target: Target) -> str:
         size=events.EVENT.itemsize,
         number=events.NUMBER,
     )
+    return module_text(target, [text])

@@ -42,11 +42,8 @@ class Writer:
     """Names of the kernels and segments that threads divide; one thread runs each of the others
     alone."""
 
-    stamps: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
-    """The numbers that a profiled segment stamps before ops."""
-
-    version: str = ""
-    """The suffix of segment names in this version; empty for the plain one."""
+    stamps: Mapping[Operation, int] | None = None
+    """The numbers of the events before ops; None if the code writes no events."""
 
     symbols: Sequence[str] = ()
     """The names of the module's symbols, in the order of their values."""

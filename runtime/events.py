@@ -1,8 +1,8 @@
-"""Events that profiled segments write: which operation begins, and when.
+"""Events that segments write while a model is profiled: which operation begins, and when.
 
-Each segment has a second version that writes an event before each kernel, barrier and copy, and
-some at its end: the time, and the number of the operation that begins. Unprofiled runs use the
-first version and pay nothing.
+A share whose context has memory for events writes one before each kernel, barrier and copy, and
+some at the end of a segment: the time, and the number of the operation that begins. A run that is
+not profiled has contexts without such memory, and only tests that.
 
 Times are ticks of the processor's counter, which is five times as fast to read as the system's
 clock. Both are read at the end of a segment, so that ticks can be converted. Where the counter is
@@ -25,9 +25,6 @@ from tessella.support.sizes import Size, estimated, value_of
 from tessella.targets.machine import has_steady_counter
 
 Array = npt.NDArray[Any]
-
-PROFILED = ".profiled"
-"""Suffix of the names of segments that write events."""
 
 EVENT = np.dtype([("time", "i8"), ("number", "i8")])
 """The dtype of an event: the time at which an operation begins, in ticks, and the operation's

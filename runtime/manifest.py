@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, NamedTuple, cast
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.events import PROFILED, Call, Work
+from tessella.runtime.events import Call, Work
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import HostStep, NativeStep
@@ -25,7 +25,7 @@ from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
-FORMAT = 14
+FORMAT = 15
 """The version of the file format and of the calling convention: the layout of contexts, teams and
 calls."""
 
@@ -308,8 +308,7 @@ def _verify_step(
     match step:
         case NativeStep():
             functions = set[str]() if image is None else set(image.functions)
-            names = {step.name, step.name + PROFILED}
-            _require(names <= functions, f"no code of {step.name!r}")
+            _require(step.name in functions, f"no code of {step.name!r}")
             _require(not step.shared or {GROW, ENTER} <= functions, "no thread pool")
             _require(len(step.specs) == len(step.outputs), "a step has outputs without shapes")
             for spec in step.specs:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Workspace, Workspaces, address, aligned
-from tessella.runtime.events import PROFILED, Call
+from tessella.runtime.events import Call
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
@@ -419,8 +419,7 @@ class _Frame:
                 call = _NativeCall(step, program.nodes, self._contexts, self._watch)
                 assert program.pointers is not None
                 weights = ctypes.addressof(program.pointers)
-                version = "" if program.recorder is None else PROFILED
-                segment = program.library.address(step.name + version)
+                segment = program.library.address(step.name)
                 call.bind(segment, weights, arena, self._team if step.shared else None)
                 return call
             case HostStep():

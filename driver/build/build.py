@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from tessella import targets
-from tessella.codegen import pool
+from tessella.codegen import pool, stamps
 from tessella.codegen.emit import emit, emit_kernel
 from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly
@@ -40,7 +40,6 @@ from tessella.kernels.registry import picked_kernel
 from tessella.passes.base import buffer_segments, buffer_weights
 from tessella.runtime import perf_map, sharing
 from tessella.runtime.elements import full
-from tessella.runtime.events import PROFILED
 from tessella.runtime.image import Library
 from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
@@ -85,13 +84,9 @@ class StagedProgram:
         }
 
     def llvm(self) -> dict[str, str]:
-        """Return the LLVM IR by function, without profiled versions of segments."""
-        return _unprofiled(emit(self.stages["loops"], self.target))
-
-
-def _unprofiled(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the LLVM IR by function, without the profiled versions of segments."""
-    return {name: text for name, text in texts.items() if not name.endswith(PROFILED)}
+        """Return the LLVM IR by kernel and segment, without the functions that write events."""
+        texts = emit(self.stages["loops"], self.target)
+        return {name: text for name, text in texts.items() if name != stamps.NAME}
 
 
 def lower(
@@ -156,7 +151,7 @@ def build(
 ) -> Built:
     """Build the program of a graph, for any machine. The graph's weights are consumed.
 
-    A ``bare`` program has neither the pool's code nor profiled versions.
+    A ``bare`` program has no pool, and writes no events.
     """
     with Compilation(targets.resolve(options.target)) as compilation:
         lowered = lower(
@@ -170,8 +165,8 @@ def _load(
 ) -> Built:
     module, timings = lowered.stages["loops"], lowered.timings
     with timings.of("emit"):
-        texts = emit(module, lowered.target, without=compilation.names)
-        compilation.add_all(_unprofiled(texts) if bare else texts)
+        texts = emit(module, lowered.target, without=compilation.names, events=not bare)
+        compilation.add_all(texts)
     if not KNOBS.verify:
         with timings.of("verify"):
             check(module, "lowering", verify_program)  # workers compile meanwhile

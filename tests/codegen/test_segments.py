@@ -9,11 +9,12 @@ from time import sleep
 import numpy as np
 import pytest
 
+from tessella.codegen import stamps
 from tessella.codegen.emit import emit
 from tessella.codegen.emit_segment import LONG
 from tessella.codegen.link import link
 from tessella.codegen.llvm import assembly, optimize_and_emit
-from tessella.runtime.events import AFTER, CLOCK, END, PROFILED, Scale, Stream
+from tessella.runtime.events import AFTER, CLOCK, END, Scale, Stream
 from tessella.runtime.image import Library
 from tessella.runtime.program import _SEGMENT
 from tessella.support.clock import now
@@ -85,14 +86,14 @@ def test_a_segment_runs_its_kernels(target: Target) -> None:
 
 @pytest.mark.parametrize("counter", [True, False])
 @pytest.mark.parametrize("room", [1, 6, 100])
-def test_a_profiled_segment_writes_what_it_does(room: int, counter: bool) -> None:
+def test_a_segment_writes_events_if_its_context_has_room_for_them(room: int, counter: bool) -> None:
     target = native()
     texts = emit(parse(SOURCE), target)
     library = Library(link({n: optimize_and_emit(text, target) for n, text in texts.items()}))
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, room, counter=counter)
-    run = _SEGMENT(library.address("seg ment" + PROFILED))
+    run = _SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     before = now()
     run(context.ctypes.data, *data)
@@ -117,7 +118,7 @@ def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
     a, b, v, w, o, p = (np.full(100, number, np.float32) for number in (1, 2, 3, 4, 0, 0))
     arena, context = _aligned(256), np.zeros(16, np.int64)
     stream = Stream(context, 100, counter=counter)
-    run = _SEGMENT(library.address("seg ment" + PROFILED))
+    run = _SEGMENT(library.address("seg ment"))
     data = (_pointers(a, b), _pointers(o, p), _pointers(w, v), arena.ctypes.data)
     around: list[tuple[int, int]] = []
     for _ in range(10):
@@ -133,9 +134,9 @@ def test_ticks_are_converted_to_the_clock(counter: bool) -> None:
 
 
 @pytest.mark.parametrize("target, read", [("avx2", "rdtsc"), ("neon", "CNTVCT_EL0")])
-def test_profiled_segments_read_the_counter_of_the_processor(target: str, read: str) -> None:
+def test_events_read_the_counter_of_the_processor(target: str, read: str) -> None:
     texts = emit(parse(SOURCE), get(target))
-    assert read in assembly(texts["seg ment" + PROFILED], get(target))
+    assert read in assembly(texts[stamps.NAME], get(target))
     assert read not in assembly(texts["seg ment"], get(target))
 
 

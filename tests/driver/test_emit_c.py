@@ -229,7 +229,7 @@ def check_digits(command: Sequence[str]) -> None:
     assert printed.stdout.split() == [str(int(np.argmax(model(x)))) for x in images]
 
 
-def test_code_for_callers_with_threads_has_no_pool_and_no_profiles() -> None:
+def test_code_for_callers_with_threads_has_no_pool_and_no_events() -> None:
     size, weights = [512, 512], {"w": np.ones((512, 512), np.float32)}
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     product = open_source(
@@ -240,7 +240,7 @@ def test_code_for_callers_with_threads_has_no_pool_and_no_profiles() -> None:
         for bare in (False, True)
     )
     left_out = whole.image.functions.keys() - bare.image.functions.keys()
-    assert {GROW, ENTER, "segment_0.profiled", "segment_0.profiled.body"} <= left_out
+    assert {GROW, ENTER, "stamp", "stamp.end"} <= left_out
     assert len(bare.image.code) < len(whole.image.code)
 
 
