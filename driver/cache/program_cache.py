@@ -195,7 +195,7 @@ def _versions() -> str:
     """Return text that changes with the version of every package that takes part, and with every
     tessella file."""
     digest = hashlib.sha256(f"llvmlite {version('llvmlite')} xdsl {version('xdsl')}".encode())
-    found = {**_sources(Path(__file__).absolute().parents[1]), **_llvm()}
+    found = {**sources(), **_llvm()}
     for path, status in sorted(found.items()):
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
@@ -209,7 +209,9 @@ def _llvm() -> Mapping[str, os.stat_result]:
     return {str(path): path.stat() for path in found}
 
 
-def _sources(root: Path) -> Mapping[str, os.stat_result]:
+def sources() -> Mapping[str, os.stat_result]:
+    """Return the status of each Python file of tessella, by path."""
+    root = Path(__file__).absolute().parents[2]
     found: dict[str, os.stat_result] = {}
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = [name for name in folders if name != "__pycache__"]

@@ -76,6 +76,14 @@ def want(factor: float, rows: int = 3) -> Array:
 # ** found **
 
 
+def test_a_key_has_every_tessella_file() -> None:
+    found = {str(Path(path).resolve().relative_to(ROOT)) for path in program_cache.sources()}
+    folders = ("driver", "frontends", "kernels", "support")
+    assert {
+        str(path.relative_to(ROOT)) for name in folders for path in ROOT.glob(f"{name}/**/*.py")
+    } <= found
+
+
 def test_programs_do_not_depend_on_the_number_of_threads(cache: Path, compiled: list[str]) -> None:
     for threads in (1, 2, None):
         y = tessella.compile(scaled(2.0), threads=threads)(ones())
