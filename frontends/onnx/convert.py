@@ -261,12 +261,12 @@ class Conversion:
         if added is not None:
             call = self._call(node, inputs, added.defaults, scope)
             return self._convert(call, sys.maxsize, added.convert)
-        opset = scope.opsets.get("", 1)
-        found = None if node.domain else schema(node.op, opset)
-        entry = ops.find(node.op, found.since) if found else None
+        opset = node.opset(scope.opsets)
+        found = schema(node.title, opset)
+        entry = ops.find(node.title, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
         if entry is None and found is not None:
-            body = fixed_body(node.op, opset) or _typed_body(node, opset, inputs)
+            body = fixed_body(node.title, opset) or _typed_body(node, opset, inputs)
             if body is not None:
                 return self._function(body, node, inputs)
         if found is None or entry is None or issues:

@@ -87,7 +87,7 @@ def fixed_body(op: str, opset: int) -> OnnxFunction | None:
 def typed_body(node: Node, opset: int, inputs: Sequence[Value | None]) -> OnnxFunction | None:
     """Return the function by which ONNX defines a node for inputs of these types; None if there is
     none."""
-    found, proto = schema(node.op, opset), _proto(node)
+    found, proto = schema(node.title, opset), _proto(node)
     body = found.typed_body(proto, [_type(x) for x in inputs]) if found and proto else None
     if found is None or body is None:
         return None

@@ -95,6 +95,10 @@ class Node:
         """The node's name and op as a location in messages."""
         return f"node {self.name!r} ({self.title})"
 
+    def opset(self, opsets: Mapping[str, int]) -> int:
+        """Return the version of the op set of the node's domain."""
+        return opsets.get(self.domain, 1)
+
     def uses(self, output: int) -> bool:
         """Return whether the output at an index is used."""
         return output < len(self.outputs) and bool(self.outputs[output])

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tessella.frontends.onnx.held import Known
-from tessella.frontends.onnx.model import Node
+from tessella.frontends.onnx.model import DTYPES, Node
+from tessella.frontends.onnx.tensors import element_name
 
 if TYPE_CHECKING:
     from tessella.frontends.onnx.call import Call
@@ -90,7 +91,7 @@ def contributed_ops() -> list[str]:
 
 def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:
     """Return a decorator that registers the converter of an ONNX op for the versions ``first`` to
-    ``last``."""
+    ``last``. An op of another domain than ``ai.onnx`` is named with its domain."""
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
@@ -137,6 +138,19 @@ def only(attribute: str, *values: object) -> Rule:
         return None if value in values else f"{attribute}={value}; supported: {shown}"
 
     return Rule(f"{attribute}: {shown}", check)
+
+
+def known_type(attribute: str) -> Rule:
+    """Return a rule that refuses a node whose attribute names an element type that tessella does
+    not have."""
+
+    def check(node: Node) -> str | None:
+        code = node.attributes.get(attribute)
+        if isinstance(code, int) and element_name(code) not in DTYPES:
+            return f"type {element_name(code)} is not supported"
+        return None
+
+    return Rule("to types that tessella has", check)
 
 
 def no_input(index: int, name: str) -> Rule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import onnx
@@ -60,9 +60,14 @@ class Schema:
 
 @lru_cache(maxsize=4096)
 def schema(op: str, opset: int) -> Schema | None:
-    """Return the op's schema in this op set version; None if it has no such op."""
+    """Return the op's schema in this version of its op set; None if it has no such op.
+
+    Here and below, an op of another domain than ``ai.onnx`` is named with its domain, as
+    ``Node.title`` names it.
+    """
+    domain, _, name = op.rpartition(".")
     try:
-        raw = defs.get_schema(op, opset, "")
+        raw = defs.get_schema(name, opset, domain)
     except defs.SchemaError:
         return None
     values = {
@@ -79,13 +84,23 @@ def _plain(value: Any) -> object:
     return tuple(map(_plain, cast(list[object], value))) if isinstance(value, list) else value
 
 
+@cache
+def domains() -> frozenset[str]:
+    """Return the domains whose ops the installed onnx defines; that of ``ai.onnx`` is empty."""
+    return frozenset(s.domain for s in defs.get_all_schemas())
+
+
 def op_names() -> list[str]:
-    """Return the names of the ops of the ONNX op set that are not deprecated."""
-    return sorted(s.name for s in defs.get_all_schemas() if s.domain == "" and not s.deprecated)
+    """Return the names of the ops that are not deprecated, those of ``ai.onnx`` first."""
+    names = (_title(s) for s in defs.get_all_schemas() if not s.deprecated)
+    return sorted(names, key=lambda name: ("." in name, name))
 
 
 def since_versions(op: str) -> list[int]:
     """Return the op set versions that introduced a definition of the op, in order."""
     history = defs.get_all_schemas_with_history()
-    found = (s for s in history if (s.name, s.domain) == (op, "") and not s.deprecated)
-    return sorted(s.since_version for s in found)
+    return sorted(s.since_version for s in history if _title(s) == op and not s.deprecated)
+
+
+def _title(raw: defs.OpSchema) -> str:
+    return f"{raw.domain}.{raw.name}" if raw.domain else raw.name

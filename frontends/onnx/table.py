@@ -28,7 +28,7 @@ _HEAD = """\
 
 A model may use any version of the ONNX op set (domain `ai.onnx`) from 1 to {newest}. The versions
 below are those of the op set that brought a definition of the op; a model uses the newest that its
-op set has.
+op set has. Ops of other domains of ONNX have their domain before their name.
 
 Element types: `float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
 bool`. Models with others (`string`, 8-bit floats, 4-bit integers) are not supported. Sequences and
@@ -123,7 +123,7 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 ## Ops that are not supported
 
-{missing}; and all ops of other domains than `ai.onnx`, but those of ONNX Runtime above.
+{missing}; and all ops of domains that ONNX does not define, but those of ONNX Runtime above.
 """
 
 

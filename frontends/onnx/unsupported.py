@@ -11,7 +11,7 @@ from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, Model, Node, OnnxFunction, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.registry import DOMAIN
-from tessella.frontends.onnx.schemas import newest_opset, schema
+from tessella.frontends.onnx.schemas import domains, newest_opset, schema
 from tessella.runtime.signature import HELD
 from tessella.support.errors import Unsupported
 
@@ -72,9 +72,7 @@ def _in_nodes(
 
 
 def _replaced_by(node: Node, opsets: Mapping[str, int]) -> OnnxFunction | None:
-    if node.domain or ops.covers(node.op):
-        return None
-    return fixed_body(node.op, opsets.get("", 1))
+    return None if ops.covers(node.title) else fixed_body(node.title, node.opset(opsets))
 
 
 def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
@@ -90,19 +88,17 @@ def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
 def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
     """Yield the reasons why a node is not supported that follow from the node alone. The node must
     not call a function of the model."""
-    if node.domain:
-        if ops.find_contributed(node) is None:
-            yield _foreign(node)
+    if ops.find_contributed(node) is not None:
         return
-    opset = opsets.get("", 1)
-    found = schema(node.op, opset)
+    opset = node.opset(opsets)
+    found = schema(node.title, opset)
     if found is None:
-        yield f"ONNX has no such op in opset {opset}"
+        yield _unknown(node, opset)
         return
-    entry = ops.find(node.op, found.since)
+    entry = ops.find(node.title, found.since)
     if entry is None:
         if not found.has_typed_body:
-            yield _missing(node.op, found.since)
+            yield _missing(node.title, found.since)
         return
     yield from filter(None, (rule.check(node) for rule in entry.rules))
     for name, value in node.attributes.items():
@@ -110,9 +106,11 @@ def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
             yield f"attribute {name!r}: {_type_reason(value.type)}"
 
 
-def _foreign(node: Node) -> str:
+def _unknown(node: Node, opset: int) -> str:
     if node.domain == DOMAIN:
         return "this op is not supported"
+    if node.domain in domains():
+        return f"ONNX has no such op in opset {opset}"
     return f"domain {node.domain!r} is not supported"
 
 

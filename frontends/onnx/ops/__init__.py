@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tessella.frontends.onnx.ops import (
     arithmetic,
+    attention,
     constants,
     contributed,
     control,
@@ -26,6 +27,7 @@ from tessella.frontends.onnx.ops import (
     resize,
     sequences,
     shapes,
+    training,
 )
 from tessella.frontends.onnx.registry import (
     VersionedConverter,
@@ -50,6 +52,7 @@ FAMILIES = (
     arithmetic,
     elementwise,
     linear,
+    attention,
     einsum,
     quantization,
     pooling,
@@ -70,4 +73,5 @@ FAMILIES = (
     constants,
     control,
     sequences,
+    training,
 )

@@ -64,8 +64,8 @@ def modulo(call: Call) -> Value:
     return call.operand(0).op(nn.FmodOp if call.flag("fmod") else nn.ModOp, call.operand(1))
 
 
-@converts("BitShift", 11, 11)
+@converts("BitShift", 11, 28)
 def shift(call: Call) -> Value:
-    """Emit a shift of unsigned integers in the attribute's direction."""
+    """Emit a shift of integers in the attribute's direction."""
     left = call.choice("direction", "LEFT", "RIGHT") == "LEFT"
     return call.operand(0).op(nn.BitLeftOp if left else nn.BitRightOp, call.operand(1))

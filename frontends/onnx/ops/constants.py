@@ -10,7 +10,7 @@ from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.model import DTYPES, Node, Tensor
-from tessella.frontends.onnx.registry import Rule, converts
+from tessella.frontends.onnx.registry import Rule, converts, known_type
 from tessella.frontends.onnx.tensors import element_name
 from tessella.frontends.ranges import StridedIndices
 from tessella.runtime.elements import converted, widened
@@ -62,14 +62,7 @@ def constant_of_shape(call: Call) -> Value:
     return call.build.splat(number, shape, value.array.dtype)
 
 
-def _known_type(node: Node) -> str | None:
-    code = node.attributes.get("dtype")
-    if isinstance(code, int) and element_name(code) not in DTYPES:
-        return f"type {element_name(code)} is not supported"
-    return None
-
-
-@converts("EyeLike", 9, 22, Rule("to types that tessella has", _known_type))
+@converts("EyeLike", 9, 22, known_type("dtype"))
 def eye_like(call: Call) -> Value:
     """Emit a matrix with ones on a diagonal and zeros elsewhere, with the operand's shape."""
     shape, code = call.x.shape, call.attribute("dtype")

@@ -40,7 +40,7 @@ def non_zero(call: Call) -> Sequence[Value]:
     raise CutError(call.node, Find("coordinates", types=types, computed=computed))
 
 
-@converts("Unique", 11, 11, note=f"slices along an axis in NumPy; {_CUT}")
+@converts("Unique", 11, 28, note=f"slices along an axis in NumPy; {_CUT}")
 def unique(call: Call) -> Sequence[Value]:
     """Emit the distinct elements, or slices along an axis, sorted or in order of first occurrence.
     Raises CutError if they are not known at import."""

@@ -1,15 +1,20 @@
-"""Converters of discrete Fourier transforms, to matrix products with cosines and sines."""
+"""Converters of discrete Fourier transforms, to matrix products with cosines and sines, and of the
+weights of a mel scale."""
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 
 import numpy as np
 
 from tessella.frontends.emitter import Value, concat
 from tessella.frontends.onnx.call import Call, front_axis
-from tessella.frontends.onnx.registry import converts
+from tessella.frontends.onnx.model import DTYPES
+from tessella.frontends.onnx.registry import converts, known_type
+from tessella.frontends.onnx.tensors import element_name
+from tessella.runtime.elements import converted
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_min, known
 from tessella.support.errors import ShapeError
@@ -124,3 +129,34 @@ def stft(call: Call) -> Value:
     if window is not None:
         frames = frames * window.reshape((length, 1))
     return _transformed(call, frames, length, half=call.flag("onesided") and width == 1)
+
+
+_EDGES = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+
+
+@converts("MelWeightMatrix", 17, 17, known_type("output_datatype"), note="operands known at import")
+def mel_weight_matrix(call: Call) -> Value:
+    """Emit the weights [frequencies, bins] that turn a spectrum into one on the mel scale: a
+    triangle for each bin, between the centers of its neighbours."""
+    bins, length, rate, low, high = (call.static_number(i, name) for i, name in enumerate(_EDGES))
+    if bins < 1 or length < 1 or rate <= 0 or not -700 < low <= high < math.inf:
+        raise ShapeError("not a mel scale", found=f"{bins} bins, {length}, {rate}, {low} to {high}")
+    height, width = call.build.limited(int(length) // 2 + 1, int(bins), copies=4)
+    mels = np.linspace(_mel(low), _mel(high), width + 2, endpoint=False)
+    hertz = 700 * np.expm1(mels / 2595 * math.log(10))
+    points = (length + 1) * hertz // rate
+    left, center, right = points[:-2], points[1:-1], points[2:]
+    places = np.arange(height).reshape(-1, 1)
+    rising = (places - left) / np.maximum(center - left, 1)
+    rising = np.where(center == left, places == center, rising)
+    falling = (right - places) / np.maximum(right - center, 1)
+    weights = np.select(
+        [(places >= center) & (places < right), (places >= left) & (places <= center)],
+        [falling, rising],
+    )
+    dtype = DTYPES[element_name(call.integer("output_datatype"))]
+    return call.constant(converted(weights, dtype))
+
+
+def _mel(hertz: float) -> float:
+    return 2595 * math.log10(1 + hertz / 700)

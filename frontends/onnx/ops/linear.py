@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value, product
+from tessella.frontends import loops
+from tessella.frontends.emitter import Value, Values, product, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import check_length, kernel_of, window
 from tessella.frontends.onnx.registry import converts
@@ -127,3 +129,36 @@ def conv_transpose(call: Call) -> Value:
         output_pads=extra,
         groups=call.integer("group"),
     )
+
+
+@converts("Det", 11, 22)
+def det(call: Call) -> Value:
+    """Emit the determinants of square matrices, by elimination with a pivot for each column."""
+    x = call.x
+    *batch, height, width = x.shape if x.rank > 1 else (*x.shape, 0, 1)
+    if height != width:
+        raise ShapeError("Det takes square matrices", found=str(x.type))
+    matrices = x.reshape((math.prod(batch), height, width))
+    rows, columns = (call.positions(height, axis, 3) for axis in (1, 2))
+
+    def step(state: Values, numbers: Values) -> tuple[Values, Values]:
+        a, product = state
+        number = numbers[0]
+        column = where(columns.equals(number), a, 0).sum([2], keepdims=True)
+        size = where(rows < number, -1, abs(column))
+        pivot = size.op(nn.ArgMaxOp, axis=1, keepdims=True, select_last_index=False)
+        is_pivot, is_first = rows.equals(pivot), rows.equals(number)
+        picked, first, value = (
+            where(chosen, of, 0).sum([1], keepdims=True)
+            for chosen, of in ((is_pivot, a), (is_first, a), (is_pivot, column))
+        )
+        swapped = where(is_first, picked, where(is_pivot, first, a))
+        below = where(columns.equals(number), swapped, 0).sum([2], keepdims=True)
+        # a column of zeros leaves the product 0, whatever follows
+        factor = where((rows > number) & ~value.equals(0), below / value, 0)
+        product = product * where(pivot.equals(number), value, -value)
+        return [swapped - factor * picked, product], ()
+
+    first = [matrices, call.build.splat(1, (matrices.shape[0], 1, 1), x.dtype)]
+    _, product = loops.scan(call.build, "det_step", first, [call.positions(height, 0, 1)], step)
+    return product.reshape(batch)

@@ -16,8 +16,9 @@ ENTRIES = [entry for rows in ops.entries().values() for entry in rows]
 @pytest.mark.sweep
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.op}-{e.first}")
 def test_versions_exist(entry: ops.VersionedConverter) -> None:
+    domain, _, name = entry.op.rpartition(".")
     history = defs.get_all_schemas_with_history()
-    versions = {s.since_version for s in history if (s.name, s.domain) == (entry.op, "")}
+    versions = {s.since_version for s in history if (s.name, s.domain) == (name, domain)}
     assert entry.first in versions
     assert entry.last in versions
 

@@ -29,17 +29,21 @@ ROWS: Sequence[Row] = (
 
 _OF_SEQUENCES = "tests/frontends/onnx/test_sequences.py has some"
 
+_OF_REFERENCE = "tests/frontends/onnx/test_reference.py has some"
+
 LEFT_OUT = {
     "Bernoulli": "random",
     "CausalConvWithState": "no oracle has it",
     "ConcatFromSequence": _OF_SEQUENCES,
     "Constant": "weights are initializers, which are imported alike",
+    "Det": _OF_REFERENCE,
     "DeformConv": "onnx.reference takes seconds; tests/frontends/onnx/test_deform.py has some",
     "GlobalLpPool": "onnx.reference has none",
     "If": "it has graphs of its own; tests/driver/test_subprograms.py has some",
     "LRN": "onnx.reference leaves out the last channel of a window",
     "LinearAttention": "no oracle has it",
     "Loop": "it has a graph of its own; tests/frontends/onnx/test_loop.py has some",
+    "MelWeightMatrix": _OF_REFERENCE,
     "NonMaxSuppression": "its size varies; tests/kernels/test_detection.py draws some",
     "NonZero": "the size of its result varies; tests/driver/test_subprograms.py has some",
     "Optional": _OF_SEQUENCES,
@@ -58,5 +62,9 @@ LEFT_OUT = {
     "SplitToSequence": _OF_SEQUENCES,
     "Unique": "the size of its result varies; tests/driver/test_subprograms.py draws some",
     "Upsample": "deprecated in op set 10, before those that are drawn",
+    "ai.onnx.preview.FlexAttention": _OF_REFERENCE,
+    "ai.onnx.preview.training.Adagrad": _OF_REFERENCE,
+    "ai.onnx.preview.training.Adam": _OF_REFERENCE,
+    "ai.onnx.preview.training.Momentum": _OF_REFERENCE,
 }
 """Ops that are supported and have no row, each with the reason."""
