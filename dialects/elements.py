@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    MemRefType,
-    Signedness,
-    TensorType,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType, Signedness, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 
 from tessella.runtime.elements import DTYPES
 from tessella.support.elements import ELEMENTS, Element
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, product
 
-_FLOATS: dict[str, Attribute] = {
-    "f64": Float64Type(),
-    "f32": Float32Type(),
-    "f16": Float16Type(),
-    "bf16": BFloat16Type(),
-    "f8E4M3FN": Float8E4M3FNType(),
-    "f8E5M2": Float8E5M2Type(),
-}
+
+@irdl_attr_definition
+class StringType(ParametrizedAttribute, TypeAttribute):
+    """The type of a string."""
+
+    name = "nn.string"
+
+
+_FLOATS: dict[str, Attribute] = {kind.name: kind() for kind in get_args(AnyFloat)}
 
 
 def _attribute(element: Element) -> Attribute:
@@ -44,6 +35,8 @@ def _attribute(element: Element) -> Attribute:
             return IntegerType(element.bits, Signedness.UNSIGNED)
         case "boolean":
             return IntegerType(1)
+        case "string":
+            return StringType()
 
 
 _ATTRIBUTES = {name: _attribute(element) for name, element in ELEMENTS.items()}

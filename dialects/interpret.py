@@ -18,16 +18,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from tessella.dialects import nn, tile
 from tessella.dialects.bound import bound, bound_by
 from tessella.dialects.graph import Graph, main_function, signature
-from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.constants import SplatOp, WeightOp, splat_array, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
-from tessella.dialects.nn.evaluate import splat_array, weight_array
 from tessella.dialects.place import CastOp, CopyOp, RelayoutOp
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.sizes import symbols_in
 from tessella.dialects.symbols import callee_of
 from tessella.dialects.tile.evaluate import contract
 from tessella.dialects.tile.evaluate_selections import joined, selected, suppressed
-from tessella.runtime.elements import dtype_name, tagged
+from tessella.runtime.elements import as_own, dtype_name
 from tessella.runtime.host import run
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import InputError, InternalError
@@ -52,7 +51,7 @@ def in_order(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
     names = [info.name for info in infos]
     if set(names) != set(inputs):
         raise InputError("wrong inputs", expected=str(names), found=str(list(inputs)))
-    arrays = [tagged(inputs[name]) for name in names]
+    arrays = [as_own(inputs[name]) for name in names]
     sizes = _sizes(graph.module, arrays)
     declared = map(shape_of, main_function(graph.module).args)
     for info, array, dims in zip(infos, arrays, declared, strict=True):

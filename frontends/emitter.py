@@ -30,6 +30,7 @@ from tessella.dialects.nn.core import (
 from tessella.dialects.sizes import is_static
 from tessella.frontends.functions import clean
 from tessella.runtime.elements import converted, widened
+from tessella.runtime.texts import STRING
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
@@ -91,8 +92,8 @@ class Emitter:
 
     def constant(self, array: Array, name: str = "constant") -> Value:
         """Return a tensor with the elements of an array. If the array has a single element, the
-        tensor is a splat, otherwise a weight."""
-        if array.size == 1:
+        tensor is a splat, otherwise a weight. Strings are always a weight."""
+        if array.size == 1 and array.dtype != STRING:
             return self.splat(widened(array).reshape(-1)[0].item(), array.shape, array.dtype)
         symbol = self.weights.add(name, array)
         return self.append(nn.WeightOp(symbol, type_of(array)))[0]

@@ -29,9 +29,9 @@ from tessella import kernels
 from tessella.dialects import nn
 from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.graph import weights_of
-from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, splat_array
 from tessella.dialects.nn.core import Array, NnOp, Tensor, tensor_type, type_of
-from tessella.dialects.nn.evaluate import constant_value, splat_array
+from tessella.dialects.nn.evaluate import constant_value
 from tessella.dialects.nn.fused import FusedOp, YieldOp
 from tessella.dialects.place import CastOp, PlaceAttr, RelayoutOp, place_of, placed
 from tessella.dialects.sizes import is_static

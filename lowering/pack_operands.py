@@ -32,9 +32,8 @@ from tessella.dialects.arith import CASTS
 from tessella.dialects.elements import element_of
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import Layout, pack
-from tessella.dialects.nn.constants import WeightOp
+from tessella.dialects.nn.constants import WeightOp, weight_array
 from tessella.dialects.nn.core import Array, Tensor, shape_of, tensor_type
-from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import place_of, placed
 from tessella.dialects.tile import CallOp, ContractOp, KernelOp, ViewOp, weight_of
 from tessella.lowering.nn_to_tile import KernelTable, relayout

@@ -35,10 +35,10 @@ from xdsl.traits import Pure
 
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.graph import weights_of
-from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, splat_array, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp
-from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants, splat_array, weight_array
+from tessella.dialects.nn.evaluate import DEFAULT_LIMIT, Constants
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
 from tessella.dialects.nn.known import bits_of, common_number
 from tessella.dialects.nn.movement import PadOp
@@ -49,6 +49,7 @@ from tessella.passes.base import functions
 from tessella.passes.kinds import ProgramPass
 from tessella.runtime import host
 from tessella.runtime.elements import full, widened
+from tessella.runtime.texts import STRING
 from tessella.runtime.weights import WeightStore
 from tessella.support.decisions import known, known_all
 from tessella.support.errors import ExecutionError
@@ -136,9 +137,8 @@ class _Folder:
         return stored or owner in self.made
 
     def _splat_of_weight(self, op: WeightOp) -> None:
-        array = self.weights.get(_symbol(op))
-        if array is not None and place_of(op.res.type) is None:
-            number = common_number(array)
+        if _symbol(op) in self.weights and place_of(op.res.type) is None:
+            number = common_number(weight_array(op, self.weights))
             if number is not None:
                 self._replace(op, [SplatOp(number, tensor_type(op.res))])
 
@@ -236,6 +236,8 @@ def _known_sizes(op: NnOp) -> Array | None:
 def _splat_number(op: NnOp) -> Number | None:
     """Return the number that all elements of the result equal, if splats alone determine it."""
     if not op.operands or not all(isinstance(value.owner, SplatOp) for value in op.operands):
+        return None
+    if dtype_of(op.results[0].type) == STRING:
         return None
     units = [_unit(value.owner) for value in op.operands if isinstance(value.owner, SplatOp)]
     if isinstance(op, ElementwiseOp):

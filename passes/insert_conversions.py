@@ -26,11 +26,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tessella import targets
 from tessella.dialects.graph import weights_of
 from tessella.dialects.layout import IMAGE, NCHW, pack
-from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
+from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import NnOp, dtype_of, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import CastOp as ElementwiseCastOp
 from tessella.dialects.nn.elementwise import widened_from
-from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.place import (
     CastOp,
     CopyOp,

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT
+from tessella.runtime.elements import bytes_of
 from tessella.runtime.events import Work
 from tessella.runtime.image import Image, Library
 from tessella.runtime.manifest import (
@@ -157,8 +158,7 @@ class _Writer:
         return RestRecord(rest.returned, constants, rest.steps, rest.outputs, subprograms)
 
     def _constant(self, array: Array) -> Constant:
-        data = np.frombuffer(array.tobytes(), np.uint8)
-        return Constant(self._weight(data), TensorSpec(array.shape, array.dtype))
+        return Constant(self._weight(bytes_of(array)), TensorSpec(array.shape, array.dtype))
 
     def _image(self, image: Image) -> CodeRecord:
         return CodeRecord(self._add(image.code), image.functions, image.imports)

@@ -4,6 +4,7 @@ NumPy stores such an element as unsigned integers in a structured dtype with one
 the element's name: `np.dtype([("bf16", "u2")])`. Moving these arrays keeps the tag; NumPy refuses
 arithmetic on them. Elements below 8 bits take a byte each in arrays; `packed` stores several in a
 byte. Arrays of the package ``ml_dtypes`` have the same bytes: ``x.view(ml_dtypes.bfloat16)``.
+Strings are elements of NumPy's ``StringDType``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime import texts
+from tessella.runtime.texts import STRING
 from tessella.support.elements import ELEMENTS, Element
 
 Array = npt.NDArray[Any]
@@ -29,6 +32,7 @@ DTYPES: dict[str, DType] = {name: _dtype(element) for name, element in ELEMENTS.
 
 _ELEMENTS = {dtype: ELEMENTS[name] for name, dtype in DTYPES.items()}
 _FOREIGN = {element.foreign: element for element in ELEMENTS.values() if element.is_tagged}
+_PUBLIC = {element.public: DTYPES[name] for name, element in ELEMENTS.items()}
 _LACKING = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged}
 _WIDENED = {dtype for dtype, element in _ELEMENTS.items() if element.is_tagged or element.narrow}
 
@@ -50,16 +54,22 @@ def tagged(array: Array) -> Array:
     return array if element is None else array.view(DTYPES[element.name])
 
 
+def as_own(array: Array) -> Array:
+    """Return an array that a caller passes with the dtype that tessella has for its elements, if it
+    has one: ``tagged``, or of strings."""
+    return texts.strings(tagged(array))
+
+
 def dtype_name(dtype: DType) -> str:
-    """Return the public name of a dtype: NumPy's, or that of ``ml_dtypes``."""
+    """Return the public name of a dtype: NumPy's, that of ``ml_dtypes``, or ``string``."""
     element = _ELEMENTS.get(dtype)
-    return element.foreign if element is not None and element.is_tagged else dtype.name
+    return dtype.name if element is None else element.public
 
 
 def dtype_named(name: str) -> DType:
     """Return the dtype with a public name, the inverse of ``dtype_name``."""
-    element = _FOREIGN.get(name)
-    return np.dtype(name) if element is None else DTYPES[element.name]
+    found = _PUBLIC.get(name)
+    return np.dtype(name) if found is None else found
 
 
 def computing(element: Element) -> DType:
@@ -93,13 +103,19 @@ def converted(array: Array, dtype: npt.DTypeLike) -> Array:
     """Convert an array to a dtype, as NumPy's ``astype`` does, also from and to elements that NumPy
     lacks.
 
-    Floats round to nearest, ties to even. Floats beyond the range become infinite, or NaN in
-    f8E4M3FN, which has no infinity. Integers wrap.
+    Floats round to nearest, ties to even. Floats beyond the range become infinite, or NaN in an
+    element without infinities, or the largest number in one without NaN. Integers wrap. Strings
+    spell numbers. Raises ExecutionError for a string that does not.
     """
     to: DType = np.dtype(dtype)
     if array.dtype == to:
         return array
     array = widened(array)
+    if array.dtype == STRING:
+        numbers = computing(_ELEMENTS[to])
+        return converted(texts.to_numbers(array, numbers), to)
+    if to == STRING:
+        return texts.from_numbers(array)
     with np.errstate(all="ignore"):
         if to not in _LACKING:
             return array.astype(to)
@@ -115,9 +131,28 @@ def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
     return np.broadcast_to(one, shape)
 
 
+def bytes_of(array: Array) -> Array:
+    """Return the elements of an array as bytes, in its own memory if it is contiguous and not of
+    strings."""
+    if array.dtype == STRING:
+        return texts.encoded(array)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def of_bytes(data: Array, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return the array with these bytes, the inverse of ``bytes_of``. A single element represents
+    all elements. Raises InvalidModelError for bytes that are not of strings."""
+    if dtype == STRING:
+        return texts.decoded(data, shape)
+    flat = data.view(dtype)
+    return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
+
+
 def packed(array: Array) -> Array:
-    """Pack elements below 8 bits into a flat array of ``uint8``; return any other array
-    unchanged."""
+    """Pack elements below 8 bits, and strings, into a flat array of ``uint8``; return any other
+    array unchanged."""
+    if array.dtype == STRING:
+        return texts.encoded(array)
     element = _ELEMENTS.get(array.dtype)
     if element is None or element.bits >= 8:
         return array
@@ -129,7 +164,10 @@ def packed(array: Array) -> Array:
 
 
 def unpacked(array: Array, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Unpack elements below 8 bits, the inverse of ``packed``; return any other array unchanged."""
+    """Unpack elements below 8 bits, and strings, the inverse of ``packed``; return any other array
+    unchanged."""
+    if dtype == STRING:
+        return texts.decoded(array, shape)
     element = _ELEMENTS.get(dtype)
     if element is None or element.bits >= 8:
         return array
@@ -184,33 +222,54 @@ def _round_to_odd(array: Array) -> Array:
 def _values(element: Element) -> Array:
     """Return the value of each code, or bit pattern, of a small float, as an array by code."""
     codes = np.arange(1 << element.bits)
-    magnitudes = codes % (1 << (element.bits - 1))
+    magnitudes = codes % (1 << (element.bits - element.signed))
     exponent, fraction = np.divmod(magnitudes, 1 << element.fraction)
     # Denormal numbers have no leading digit, and the exponent of the least normal number.
-    digits = fraction * element.epsilon + (exponent > 0)
-    values = np.ldexp(digits, np.maximum(exponent, 1) - element.bias)
-    beyond = _beyond(element)
-    values[magnitudes > beyond] = np.nan
-    values[magnitudes == beyond] = np.inf if element.infinite else np.nan
-    return np.where(codes == magnitudes, values, -values).astype(np.float32)
+    is_normal = (exponent > 0) | (not element.signed)
+    values = np.ldexp(
+        fraction * element.epsilon + is_normal, np.where(is_normal, exponent, 1) - element.bias
+    )
+    values = np.where(codes == magnitudes, values, -values)
+    if element.specials == "fnuz":
+        values[_sign(element)] = -np.nan
+    beyond = magnitudes >= element.codes
+    infinite = beyond & (element.specials == "ieee") & (fraction == 0)
+    values[beyond] = np.where(infinite, np.copysign(np.inf, values), np.nan)[beyond]
+    return values.astype(np.float32)
 
 
-def _beyond(element: Element) -> int:
-    """Return the code, or bit pattern, after that of an element's largest number: infinity, or NaN
-    for an element without infinities."""
-    ones = (1 << (element.bits - 1)) - 1
-    return ones & -(1 << element.fraction) if element.infinite else ones
+def _sign(element: Element) -> int:
+    """Return the sign bit of a float; 0 for a float without a sign."""
+    return 1 << (element.bits - 1) if element.signed else 0
 
 
 def _to_code(array: Array, element: Element) -> Array:
-    """Return the code, or bit pattern, of an element's value nearest to each number, ties to even;
-    for a number beyond the range, the code after that of the largest number."""
-    beyond = _beyond(element)
-    values = _values(element)[:beyond].astype(np.float64)
-    values = np.append(values, 2 * values[-1] - values[-2])
+    """Return the code, or bit pattern, of an element's value nearest to each number, ties to even.
+
+    For a number beyond the range, this is the code after that of the largest number, or the code of
+    the largest number if that is the last one. A float without a sign has NaN for 0 and for
+    negative numbers, as in ``ml_dtypes``.
+    """
+    values = _values(element)[: element.codes].astype(np.float64)
+    values = np.append(values, element.normal(element.codes))
     between = (values[:-1] + values[1:]) / 2
     wide = array.astype(np.float64)
-    code = np.searchsorted(between, np.abs(wide))
-    tie = np.abs(wide) == between[np.minimum(code, beyond - 1)]
-    code = np.where(np.isnan(wide), 0x7F, code + (tie & (code % 2 == 1)))
-    return (code | np.where(np.signbit(wide), 0x80, 0)).astype(np.uint8)
+    size = np.abs(wide)
+    code = np.searchsorted(between, size)
+    tie = size == between[np.minimum(code, element.codes - 1)]
+    code = code + (tie & (code % 2 == 1))
+    nan = _nan(element)
+    if element.specials == "none":
+        code = np.minimum(code, element.codes - 1)
+    is_nan = np.isnan(wide) if element.signed else ~(wide > 0)
+    is_signed = np.signbit(wide) & ((code > 0) | (element.specials != "fnuz"))
+    signs = np.where(is_signed, _sign(element), 0)
+    return np.where(is_nan, nan | signs, code | signs).astype(np.uint8)
+
+
+def _nan(element: Element) -> int:
+    """Return the code that NaN becomes, without a sign: a quiet NaN. An element without NaN has -0
+    for it, as in ``ml_dtypes``."""
+    if element.specials == "ieee":
+        return element.codes | 1 << (element.fraction - 1)
+    return element.codes if element.specials == "fn" else _sign(element)

@@ -23,6 +23,7 @@ from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.runtime.specs import Constant, TensorSpec
 from tessella.runtime.symbols import Dimension, Element
+from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
 FORMAT = 15
@@ -290,7 +291,8 @@ def _define(known: set[int], numbers: Sequence[int]) -> None:
 
 def _verify_constant(spec: TensorSpec, size: int, symbols: Set[Symbol]) -> None:
     _verify_sizes(spec.shape, symbols)
-    _require(size in (_bytes(spec), spec.dtype.itemsize), "a constant has another size")
+    if spec.dtype != STRING:  # strings are verified when they are decoded
+        _require(size in (_bytes(spec), spec.dtype.itemsize), "a constant has another size")
 
 
 def _verify_sizes(sizes: Iterable[Size], symbols: Set[Symbol]) -> None:

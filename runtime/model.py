@@ -14,11 +14,11 @@ import numpy.typing as npt
 from tessella.runtime import outputs
 from tessella.runtime.bound import BoundModel
 from tessella.runtime.elements import (
+    as_own,
     converted,
     dtype_name,
     dtype_named,
     element_of,
-    tagged,
     widened,
 )
 from tessella.runtime.profile import Activity, Profile
@@ -45,6 +45,9 @@ abstract classes are slow."""
 
 _ORDERS = {True: "", False: " in another byte order"}
 
+_PASS = {"string": "pass an array of str"}
+"""How to pass elements, for types whose arrays have no dtype of the same name."""
+
 Out = Sequence[Array | None]
 """The caller's arrays for the outputs, in order; None for an output to allocate. Empty if the
 caller gives none."""
@@ -69,7 +72,7 @@ class _Input:
                 f"input {self.name!r} has the wrong element type",
                 expected=dtype,
                 found=dtype_name(array.dtype) + _ORDERS[array.dtype.isnative],
-                hint=f"pass np.asarray(x, {dtype!r})",
+                hint=_PASS.get(dtype, f"pass np.asarray(x, {dtype!r})"),
             )
         return np.require(array, requirements=["C", "A"])
 
@@ -127,7 +130,7 @@ class _Passed:
 
 def _asarray(value: npt.ArrayLike, name: str, expected: str | None = None) -> Array:
     try:
-        return tagged(np.asarray(value))
+        return as_own(np.asarray(value))
     except (ValueError, TypeError) as error:
         raise InputError(f"input {name!r} is not an array: {error}", expected=expected) from error
 
@@ -142,10 +145,11 @@ def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
     element = element_of(dtype)
     if element is None or not (array.dtype.kind in "bi" or element.is_float or not array.size):
         return array
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" or (element.kind == "string" and array.size):
         return array
     result = converted(array, dtype)
-    return result if element.is_float or np.array_equal(widened(result), array) else array
+    is_same = element.is_float or not array.size or np.array_equal(widened(result), array)
+    return result if is_same else array
 
 
 def _input(info: ValueInfo) -> _Input | _Passed:

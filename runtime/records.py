@@ -33,8 +33,8 @@ LARGEST = 1 << 47
 _SHOWN = 60
 """Characters of invalid text that an error shows."""
 
-_NUMBERS = "biufcV"
-"""The kinds of NumPy dtypes that records may name. Elements that NumPy lacks are structures."""
+_KINDS = "biufcVT"
+"""The kinds of NumPy dtypes that records may name. Numbers that NumPy lacks are structures."""
 
 _SUM = "sum"
 _MOST = 64
@@ -85,14 +85,14 @@ def decoded(kind: type[T], value: Any) -> T:
 
 def dtype_of(name: str, where: str) -> np.dtype[Any]:
     """Return the dtype with a public name, such as `float32`. Raises RecordError, which names
-    ``where``, unless this is the name of a dtype of numbers."""
+    ``where``, unless this is the name of a dtype of numbers or strings."""
     try:
         dtype = dtype_named(name)
         known = dtype_name(dtype)
     except (TypeError, ValueError, KeyError) as error:
         raise RecordError(where, "the name of a dtype", name) from error
-    if known != name or dtype.kind not in _NUMBERS:
-        raise RecordError(where, "the name of a dtype of numbers", name)
+    if known != name or dtype.kind not in _KINDS:
+        raise RecordError(where, "the name of a dtype of numbers or strings", name)
     return dtype
 
 

@@ -17,6 +17,7 @@ from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.runtime.strings import STRINGS
 from tessella.runtime.trimming import TRIMMING
 from tessella.runtime.values import Array, Value, is_value, owned
 from tessella.support.errors import ExecutionError, ResourceError, ShapeError, TessellaError
@@ -133,13 +134,14 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **FINDING,
     **TRIMMING,
     **SEQUENCES,
+    **STRINGS,
     **CONTROL,
 }
 """The functions of steps, by name. They take values, None for absent ones, and settings. The
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, "coordinates"})
 """The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
 """The names of functions that return new arrays, or views of operands: each result views another

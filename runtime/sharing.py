@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.runtime.arena import ALIGNMENT, address, aligned
+from tessella.runtime.elements import bytes_of
 from tessella.support.memory import discard, give_back
 
 Array = npt.NDArray[Any]
@@ -94,11 +95,6 @@ def adopted(flats: Sequence[Array]) -> list[Array]:
     All arrays must be aligned to ``ALIGNMENT`` and no longer be modified.
     """
     return [_first(flat, _shared) for flat in flats]
-
-
-def bytes_of(array: Array) -> Array:
-    """Return the bytes of an array, in its own memory if it is contiguous."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _first(flat: Array, *tables: MutableMapping[Key, Array]) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.runtime.elements import of_bytes
 from tessella.support.decisions import known_all
 from tessella.support.sizes import Size, value_of
 
@@ -47,5 +48,4 @@ class Constant:
     def array(self, weights: Sequence[Array]) -> Array:
         """Return the constant as an array in the memory of its weight. The array must not be
         modified."""
-        flat, shape = weights[self.slot].view(self.spec.dtype), self.spec.numbers
-        return np.broadcast_to(flat.reshape(() if flat.size == 1 else shape), shape)
+        return of_bytes(weights[self.slot], self.spec.numbers, self.spec.dtype)

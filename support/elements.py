@@ -1,6 +1,6 @@
 """The table of element types: everything the compiler knows about them.
 
-Elements that NumPy lacks are stored as unsigned integers of their width. Elements below 8 bits are
+Numbers that NumPy lacks are stored as unsigned integers of their width. Elements below 8 bits are
 packed, the first one in the lowest bits of a byte.
 """
 
@@ -11,7 +11,17 @@ from typing import Literal, overload
 
 from tessella.support.sizes import Size
 
-Kind = Literal["float", "signed", "unsigned", "boolean"]
+Kind = Literal["float", "signed", "unsigned", "boolean", "string"]
+
+Specials = Literal["ieee", "fn", "fnuz", "none"]
+"""The codes, or bit patterns, of a float that are not finite numbers, by the suffixes that MLIR and
+``ml_dtypes`` use:
+
+- ieee: the largest exponent encodes infinities and NaNs
+- fn: the largest code is NaN, and there are no infinities
+- fnuz: the code of -0 is NaN, and there are no infinities
+- none: every code is a finite number
+"""
 
 
 @dataclass(frozen=True)
@@ -41,12 +51,12 @@ class Element:
     exponent: int = 0
     """Width of a float's exponent, in bits."""
 
-    infinite: bool = True
-    """True if a float has infinities.
+    specials: Specials = "ieee"
+    """The codes of a float that are not finite numbers."""
 
-    Without infinities, the largest exponent encodes finite numbers, except that its largest
-    fraction is NaN.
-    """
+    signed: bool = True
+    """True if a float has a sign, 0 and denormal numbers. A float without them is a power of two:
+    its code is its exponent."""
 
     narrow: bool = False
     """True if the element is for storage only: arithmetic on it runs in f32."""
@@ -69,6 +79,11 @@ class Element:
         return bool(self.foreign)
 
     @property
+    def public(self) -> str:
+        """The public name of the dtype: NumPy's, that of ``ml_dtypes``, or ``string``."""
+        return self.name if self.kind == "string" else self.foreign or self.dtype
+
+    @property
     def arithmetic(self) -> str:
         """The name of the element in which kernels compute and accumulate, unless they declare
         another one."""
@@ -77,12 +92,20 @@ class Element:
     @property
     def fraction(self) -> int:
         """Width of a float's fraction, in bits."""
-        return self.bits - 1 - self.exponent
+        return self.bits - self.signed - self.exponent
 
     @property
     def bias(self) -> int:
         """The bias of a float's exponent."""
-        return (1 << (self.exponent - 1)) - 1
+        return (1 << (self.exponent - 1)) - (self.specials != "fnuz")
+
+    @property
+    def codes(self) -> int:
+        """The number of codes of finite floats without a sign bit; they begin at 0."""
+        ones = (1 << (self.bits - self.signed)) - 1
+        if self.specials == "ieee":
+            return ones & -(1 << self.fraction)
+        return ones if self.specials == "fn" else ones + 1
 
     @property
     def epsilon(self) -> float:
@@ -92,14 +115,17 @@ class Element:
     @property
     def least_normal(self) -> float:
         """The least positive normal number."""
-        return 2.0 ** (1 - self.bias)
+        return 2.0 ** (self.signed - self.bias)
 
     @property
     def largest(self) -> float:
         """The largest finite number."""
-        if not self.infinite:
-            return (2.0 - 2.0 * self.epsilon) * 2.0 ** (self.bias + 1)
-        return (2.0 - self.epsilon) * 2.0**self.bias
+        return self.normal(self.codes - 1)
+
+    def normal(self, code: int) -> float:
+        """Return the number of a code without a sign bit that is not denormal."""
+        exponent, fraction = divmod(code, 1 << self.fraction)
+        return (1.0 + fraction * self.epsilon) * 2.0 ** (exponent - self.bias)
 
     @property
     def size(self) -> int:
@@ -120,9 +146,11 @@ def _tagged_integer(name: str, bits: int, kind: Kind) -> Element:
     return Element(name, bits, kind, "uint8", f"i{bits}", foreign, is_native=False)
 
 
-def _f8(name: str, foreign: str, exponent: int, infinite: bool) -> Element:
-    storage = (name, 8, "float", "uint8", "i8", foreign)
-    return Element(*storage, exponent, infinite, narrow=True, is_native=False)
+def _tagged_float(
+    name: str, bits: int, foreign: str, exponent: int, specials: Specials, *, signed: bool = True
+) -> Element:
+    storage = (name, bits, "float", "uint8", f"i{bits}", foreign)
+    return Element(*storage, exponent, specials, signed, narrow=True, is_native=False)
 
 
 _TABLE = (
@@ -130,8 +158,12 @@ _TABLE = (
     Element("f32", 32, "float", "float32", "float", exponent=8),
     Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True),
     Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True),
-    _f8("f8E4M3FN", "float8_e4m3fn", exponent=4, infinite=False),
-    _f8("f8E5M2", "float8_e5m2", exponent=5, infinite=True),
+    _tagged_float("f8E4M3FN", 8, "float8_e4m3fn", 4, "fn"),
+    _tagged_float("f8E4M3FNUZ", 8, "float8_e4m3fnuz", 4, "fnuz"),
+    _tagged_float("f8E5M2", 8, "float8_e5m2", 5, "ieee"),
+    _tagged_float("f8E5M2FNUZ", 8, "float8_e5m2fnuz", 5, "fnuz"),
+    _tagged_float("f8E8M0FNU", 8, "float8_e8m0fnu", 8, "fn", signed=False),
+    _tagged_float("f4E2M1FN", 4, "float4_e2m1fn", 2, "none"),
     *(Element(f"i{n}", n, "signed", f"int{n}", f"i{n}") for n in (64, 32, 16, 8)),
     _tagged_integer("i4", 4, "signed"),
     _tagged_integer("i2", 2, "signed"),
@@ -139,6 +171,7 @@ _TABLE = (
     _tagged_integer("u4", 4, "unsigned"),
     _tagged_integer("u2", 2, "unsigned"),
     Element("bool", 8, "boolean", "bool", "i1"),
+    Element("string", 128, "string", "T", "", is_native=False),
 )
 
 ELEMENTS = {element.name: element for element in _TABLE}
@@ -151,5 +184,8 @@ def widens(start: str, end: str) -> bool:
     """Return whether ``end`` represents all numbers of ``start``; both are floats or both
     integers."""
     a, b = ELEMENTS[start], ELEMENTS[end]
+    if a.is_float and b.is_float:
+        has_digits = a.fraction <= b.fraction and a.exponent <= b.exponent
+        return a.bits < b.bits and has_digits and a.signed <= b.signed and b.specials != "fnuz"
     kinds = (a.kind, b.kind) == ("unsigned", "signed") or (a.kind == b.kind)
     return kinds and a.bits < b.bits

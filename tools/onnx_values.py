@@ -18,7 +18,7 @@ from tessella.driver.model.subprograms import whole
 from tessella.driver.options import CheckedOptions
 from tessella.driver.specialise.by_value import specialised
 from tessella.frontends.compile import open_source
-from tessella.runtime.elements import element_of, tagged
+from tessella.runtime.elements import as_own, element_of
 from tessella.runtime.explanation import Explanation
 from tessella.support.errors import ExecutionError, OptionError
 
@@ -223,4 +223,4 @@ def _tensors(names: Sequence[str], found: Sequence[Any]) -> Arrays:
     support."""
     pairs = zip(names, found, strict=True)
     arrays = {name: np.asarray(x) for name, x in pairs if isinstance(x, np.ndarray | np.generic)}
-    return {name: tagged(x) for name, x in arrays.items() if element_of(x.dtype) is not None}
+    return {name: as_own(x) for name, x in arrays.items() if element_of(x.dtype) is not None}

@@ -9,6 +9,7 @@ from types import ModuleType
 from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation
 
+from tessella.dialects.elements import StringType
 from tessella.dialects.nn import (
     attention,
     constants,
@@ -77,5 +78,5 @@ Nn = Dialect(
     sorted(
         {*elementwise.OPS.values(), *(o for m in FAMILIES for o in ops_of(m))}, key=lambda o: o.name
     ),
-    [SizeAttr, SymbolAttr],
+    [SizeAttr, StringType, SymbolAttr],
 )

@@ -62,8 +62,8 @@ def check_integer(op: NnOp, value: SSAValue) -> None:
 
 
 def check_number(op: NnOp, value: SSAValue) -> None:
-    """Check that the value's elements are numbers, not booleans."""
-    if tensor_type(value).element_type == BOOL:
+    """Check that the value's elements are numbers, not booleans or strings."""
+    if element_of(value.type).kind in ("boolean", "string"):
         raise ShapeError(f"{op.name} takes numbers", found=str(value.type))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import (
     FlatSymbolRefAttr,
     FloatAttr,
@@ -16,9 +17,23 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import base, irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from tessella.dialects.layout import NCHW, unpack
 from tessella.dialects.nn.checks import BOOL
-from tessella.dialects.nn.core import NnOp, Tensor, number, shape_of, tensor, tensor_type
-from tessella.support.errors import ShapeError
+from tessella.dialects.nn.core import (
+    Array,
+    NnOp,
+    Tensor,
+    dtype_of,
+    number,
+    shape_of,
+    tensor,
+    tensor_type,
+)
+from tessella.dialects.place import PlaceAttr, place_of
+from tessella.runtime.elements import full, unpacked
+from tessella.runtime.weights import WeightStore
+from tessella.support.decisions import known, known_all
+from tessella.support.errors import InternalError, ShapeError
 
 
 class ConstantOp(NnOp):
@@ -84,3 +99,30 @@ class SplatOp(ConstantOp):
                 found=str(self.properties["value"]),
             )
         return super().infer()
+
+
+def weight_array(op: WeightOp, weights: WeightStore) -> Array:
+    """Return a weight as an array in logical order, whatever the memory order of the stored array.
+    Raises InternalError if the store does not have the weight."""
+    symbol = op.symbol.root_reference.data
+    array = weights.get(symbol)
+    if array is None:
+        raise InternalError(f"the weight @{symbol} is not in the store")
+    place, shape = place_of(op.res.type), known_all(shape_of(op.res))
+    array = unpacked(array, _stored(place, shape), dtype_of(op.res.type))
+    if place is None or place.layout.same_memory(NCHW, shape):
+        return np.reshape(array, shape)
+    return unpack(array, place.layout, shape)
+
+
+def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a weight's array in the store: its logical shape if the memory is
+    row-major, otherwise one dimension."""
+    if place is None or place.layout.same_memory(NCHW, shape):
+        return shape
+    return (known(place.layout.size(shape)),)
+
+
+def splat_array(op: SplatOp) -> Array:
+    """Return the array of a splat: a view of a single element, which takes no further memory."""
+    return full(known_all(shape_of(op.res)), op.number, dtype_of(op.res.type))

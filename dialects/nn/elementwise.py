@@ -416,10 +416,11 @@ def is_conversion(op: Operation) -> TypeGuard[CastOp]:
 
 
 def widened_from(value: SSAValue) -> SSAValue | None:
-    """Return the operand of the `nn.cast` that computes a value, if the cast converts a float to a
-    float type without loss; None for any other value."""
+    """Return the operand of the `nn.cast` that computes a value, if the cast converts a float with
+    native code to a float type without loss; None for any other value."""
     op = value.owner
     if not isinstance(op, CastOp):
         return None
     start, end = (element_of(tensor_type(x).element_type) for x in (op.x, op.res))
-    return op.x if start.is_float and end.is_float and widens(start.name, end.name) else None
+    is_float = start.is_native and start.is_float and end.is_float
+    return op.x if is_float and widens(start.name, end.name) else None

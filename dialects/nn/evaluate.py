@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import cast
 
-import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tessella.dialects.elements import element_of
-from tessella.dialects.layout import NCHW, unpack
-from tessella.dialects.nn.constants import ConstantOp, SplatOp, WeightOp
-from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of
+from tessella.dialects.nn.constants import (
+    ConstantOp,
+    SplatOp,
+    WeightOp,
+    splat_array,
+    weight_array,
+)
+from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.nn.evaluate_sizes import evaluate_sizes, holds_sizes, sizes_array
 from tessella.dialects.nn.host_work import WIDE, elements
 from tessella.dialects.nn.symbolic import SizesOp
 from tessella.dialects.nn.traits import MovesElements
-from tessella.dialects.place import PlaceAttr, place_of
-from tessella.runtime.elements import full, unpacked
 from tessella.runtime.weights import WeightStore
 from tessella.support.conditions import decided
-from tessella.support.decisions import known, known_all
-from tessella.support.errors import ExecutionError, InternalError
+from tessella.support.errors import ExecutionError
 from tessella.support.sizes import Size, total
 
 DEFAULT_LIMIT = 64 << 20
@@ -40,33 +41,6 @@ def constant_value(
     Callers must not modify the array. To evaluate many values of one graph, create a ``Constants``.
     """
     return Constants(weights, limit).value(value)
-
-
-def weight_array(op: WeightOp, weights: WeightStore) -> Array:
-    """Return a weight as an array in logical order, whatever the memory order of the stored array.
-    Raises InternalError if the store does not have the weight."""
-    symbol = op.symbol.root_reference.data
-    array = weights.get(symbol)
-    if array is None:
-        raise InternalError(f"the weight @{symbol} is not in the store")
-    place, shape = place_of(op.res.type), known_all(shape_of(op.res))
-    array = unpacked(array, _stored(place, shape), dtype_of(op.res.type))
-    if place is None or place.layout.same_memory(NCHW, shape):
-        return np.reshape(array, shape)
-    return unpack(array, place.layout, shape)
-
-
-def _stored(place: PlaceAttr | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a weight's array in the store: its logical shape if the memory is
-    row-major, otherwise one dimension."""
-    if place is None or place.layout.same_memory(NCHW, shape):
-        return shape
-    return (known(place.layout.size(shape)),)
-
-
-def splat_array(op: SplatOp) -> Array:
-    """Return the array of a splat: a view of a single element, which takes no further memory."""
-    return full(known_all(shape_of(op.res)), op.number, dtype_of(op.res.type))
 
 
 class Constants:

@@ -6,10 +6,11 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, shape_of
 from tessella.dialects.place import place_of
 from tessella.runtime.elements import widened
+from tessella.runtime.texts import STRING
 from tessella.runtime.weights import WeightStore
 
 _COMPARED = 64 << 10  # bytes: larger arrays are not searched for differing elements
@@ -28,9 +29,9 @@ def bits_of(array: Array) -> Array:
 
 
 def common_number(array: Array) -> float | int | None:
-    """Return the number that all elements of an array equal; None if elements differ, or if the
-    array is empty or too large to check."""
-    if not 0 < array.nbytes <= _COMPARED:
+    """Return the number that all elements of an array equal; None if elements differ, if they are
+    strings, or if the array is empty or too large to check."""
+    if not 0 < array.nbytes <= _COMPARED or array.dtype == STRING:
         return None
     bits = bits_of(array)
     if bits[0] != bits[-1] or (bits != bits[0]).any():
@@ -61,4 +62,5 @@ def _weight(value: SSAValue, weights: WeightStore) -> Array | None:
     owner = value.owner
     if not isinstance(owner, WeightOp) or place_of(value.type) is not None:
         return None
-    return weights.get(owner.symbol.root_reference.data)
+    is_there = owner.symbol.root_reference.data in weights
+    return weight_array(owner, weights) if is_there else None

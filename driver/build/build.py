@@ -19,9 +19,8 @@ from tessella.codegen.llvm import assembly
 from tessella.codegen.objects import Compilation, prepare
 from tessella.dialects import tile
 from tessella.dialects.graph import CompileContext, Graph, elements_of, main_function
-from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.constants import SplatOp, WeightOp, weight_array
 from tessella.dialects.nn.core import Array, NnOp, dtype_of, shape_of, tensor_type
-from tessella.dialects.nn.evaluate import weight_array
 from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp
 from tessella.dialects.printing import to_text

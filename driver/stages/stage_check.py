@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -34,6 +35,7 @@ from tessella.dialects.place import place_of, verify_place
 from tessella.passes.base import buffer_weights
 from tessella.runtime.weights import WeightStore
 from tessella.support.conditions import always
+from tessella.support.sizes import product
 
 STAGE_DIALECTS = {
     "nn": {"builtin", "func", "nn"},
@@ -164,8 +166,12 @@ def _fits(op: WeightOp | rt.WeightOp, array: Array) -> bool:
     shapes = [shape] if place is None or place.layout == NCHW else []
     if place is not None:
         shapes.append((place.layout.size(shape),))
-    if (element := element_of(tensor)).bits < 8:
-        return array.dtype.name == element.dtype and array.shape == (element.bytes(shapes[-1][0]),)
+    element = element_of(tensor)
+    if element.kind == "string":  # the strings are checked when they are decoded
+        return array.dtype == np.uint8 and array.ndim == 1
+    if element.bits < 8:
+        size = element.bytes(product(shapes[-1]))
+        return array.dtype.name == element.dtype and array.shape == (size,)
     return dtype_of(tensor) == array.dtype and array.shape in shapes
 
 

@@ -28,9 +28,9 @@ from tessella.driver.stages.stage_file import weight_symbols
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
 from tessella.runtime.artifact import Artifact
+from tessella.runtime.elements import bytes_of
 from tessella.runtime.program import Program
 from tessella.runtime.records import decoded, encoded
-from tessella.runtime.sharing import bytes_of
 from tessella.runtime.specs import TensorSpec
 from tessella.support import deadline, disk
 from tessella.support.errors import CompileTimeoutError, ResourceError

@@ -18,7 +18,7 @@ from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
-from tessella.runtime.elements import dtype_name, tagged
+from tessella.runtime.elements import as_own, dtype_name
 from tessella.runtime.signature import HELD, UNKNOWN
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import (
@@ -221,7 +221,7 @@ def _constant(name: str, values: Mapping[str, GraphValue], given: npt.ArrayLike)
             expected=f"one of {', '.join(values)}",
             found=repr(name),
         )
-    array: Array = tagged(np.asarray(given))
+    array: Array = as_own(np.asarray(given))
     if values[name].type in DTYPES and array.dtype != DTYPES[values[name].type]:
         raise InputError(
             "a value of the wrong type",

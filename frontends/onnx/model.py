@@ -21,9 +21,7 @@ from tessella.support.elements import ELEMENTS
 Array = npt.NDArray[Any]
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
-    elements.dtype_name(elements.DTYPES[name]): elements.DTYPES[name]
-    for name, element in ELEMENTS.items()
-    if element.is_native
+    element.public: elements.DTYPES[name] for name, element in ELEMENTS.items()
 }
 """The dtypes of supported element types, by name."""
 
@@ -53,7 +51,7 @@ class Tensor:
     @staticmethod
     def of(name: str, array: Array) -> Tensor:
         """Return a tensor with the elements of an array."""
-        array = elements.tagged(array)
+        array = elements.as_own(array)
         return Tensor(name, elements.dtype_name(array.dtype), array.shape, lambda: array)
 
 

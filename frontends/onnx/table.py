@@ -19,6 +19,8 @@ from tessella.frontends.onnx.schemas import newest_opset, op_names, schema, sinc
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.kernels.registry import native_elements
 from tessella.runtime.finding import FINDING
+from tessella.runtime.strings import STRINGS
+from tessella.support.elements import ELEMENTS
 
 _HEAD = """\
 # ONNX operators
@@ -31,11 +33,13 @@ below are those of the op set that brought a definition of the op; a model uses 
 op set has. Ops of other domains of ONNX have their domain before their name.
 
 Element types: `float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
-bool`. Models with others (`string`, 8-bit floats, 4-bit integers) are not supported. Sequences and
-optionals are: lists of arrays, and None. Values of `float16` and `bfloat16` are computed in
-`float32` and rounded once by each op.
-Arrays of `bfloat16` are those of the package `ml_dtypes`, or of `uint16` with a tag
-(`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
+bool` in native code; {others} in NumPy.
+Models with complex numbers are not supported. Sequences and optionals are: lists of arrays, and
+None. Values of `float16` and `bfloat16` are computed in `float32` and rounded once by each op.
+
+Arrays of elements that NumPy lacks are those of the package `ml_dtypes`, or of unsigned integers
+with a tag (`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
+Arrays of strings are those of NumPy's `StringDType`, as which results come, or of `str` objects.
 
 "Known at import" means determined by constants, the shapes of inputs, and the values of inputs that
 hold no more than 4096 elements: a few integers that are sizes stay open
@@ -98,6 +102,12 @@ each other, between machines, or from tessella. tessella defines the results as 
   over NaN in pools and reductions.
 - A cast of NaN to an integer is 0, and a cast of a number beyond the range is the nearest end of
   it. ONNX Runtime gives what the machine's instruction does: the least value on x86, 0 on Arm.
+- A cast of a float to an integer of 4 or 2 bits keeps the lowest bits of the whole number, as
+  `ml_dtypes` does. A cast of NaN to `float4_e2m1fn` is -0.
+- A cast of a number to a string has the fewest digits that identify the number, and a float has a
+  point: `1.0`, where ONNX Runtime has up to 8 digits, and `1`.
+- `StringSplit` of an empty string at a delimiter is one empty string, as in Python. ONNX Runtime
+  has none.
 - `QuantizeLinear` of NaN is the least number of the type, as ONNX Runtime has it on x86.
 - `DynamicQuantizeLinear` of a NaN has the scale NaN; all elements and the zero point are 0.
 - A quantized network is computed in integers where it can be ([quantize.md](quantize.md)):
@@ -134,12 +144,19 @@ def page() -> str:
     functions = function_ops()
     tail = _TAIL.format(
         **_runs(),
-        steps=" ".join(f"`{name}`" for name in sorted(FINDING)),
+        steps=" ".join(f"`{name}`" for name in sorted({*FINDING, *STRINGS})),
         functions=_listed(functions),
         contributed=_listed(ops.contributed_ops()),
         missing=_listed([op for op in others if op not in functions]),
     )
-    return _HEAD.format(newest=newest_opset()) + "".join(rows) + tail
+    head = _HEAD.format(newest=newest_opset(), others=_in_numpy())
+    return head + "".join(rows) + tail
+
+
+def _in_numpy() -> str:
+    """Return the names of the element types without native code."""
+    names = (element.public for element in ELEMENTS.values() if not element.is_native)
+    return textwrap.fill(f"`{' '.join(names)}`", 88)
 
 
 def _runs() -> dict[str, str]:

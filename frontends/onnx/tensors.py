@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,31 @@ import onnx
 
 from tessella.frontends.onnx.external import ExternalFiles, location
 from tessella.frontends.onnx.model import DTYPES, Array, Tensor
-from tessella.runtime.elements import dtype_name
+from tessella.runtime.elements import dtype_name, unpacked
+from tessella.runtime.texts import of_list
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InvalidModelError
 
-_NAMES = {"float": "float32", "double": "float64"}
+_ELEMENTS = {element.public: element for element in ELEMENTS.values()}
+_STORED = {"float16": "uint16"}
+"""The dtypes in which a tensor's field stores elements as their bits, where these are not the
+dtypes of the elements' storage."""
 
-_AS_BITS = ("float16", "bfloat16")
-"""Types that a tensor's field stores as unsigned integers with the same bits."""
+
+def _type_names() -> Mapping[str, str]:
+    """Return the names of ONNX's types that have another name in NumPy or ``ml_dtypes``:
+    ``float8e8m0`` is ``float8_e8m0fnu``."""
+    known = [name.lower() for name in onnx.TensorProto.DataType.keys()]  # noqa: SIM118
+    names = {"float": "float32", "double": "float64"}
+    for name in DTYPES:
+        short = name.replace("_", "")
+        same = [each for each in known if short.removeprefix(each) in ("", "fn", "fnu")]
+        names |= {max(same, key=len): name} if same else {}
+    return names
+
+
+_NAMES = _type_names()
+_CODES = {name: onnx.TensorProto.DataType.Value(own.upper()) for own, name in _NAMES.items()}
 
 # The protobuf field that holds the elements of a tensor without raw data, by element type.
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
@@ -27,13 +45,14 @@ _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
     "uint32": lambda t: t.uint64_data,
     "uint64": lambda t: t.uint64_data,
     **{n: lambda t: t.int32_data for n in ("bool", "int8", "int16", "int32", "uint8", "uint16")},
-    **{n: lambda t: t.int32_data for n in _AS_BITS},
+    "float16": lambda t: t.int32_data,
+    **{name: lambda t: t.int32_data for name in DTYPES if _ELEMENTS[name].is_tagged},
 }
 
 
 def element_name(code: int) -> str:
-    """Return NumPy's name of an ONNX element type, or ONNX's own name if NumPy does not have the
-    type."""
+    """Return NumPy's name of an ONNX element type, that of ``ml_dtypes`` if NumPy does not have the
+    type, or ONNX's own name."""
     try:
         name = onnx.TensorProto.DataType.Name(code).lower()
     except ValueError:
@@ -43,9 +62,7 @@ def element_name(code: int) -> str:
 
 def element_code(dtype: np.dtype[Any]) -> int:
     """Return the ONNX element type of a dtype, the inverse of ``element_name``."""
-    if dtype.names is None:
-        return onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    return onnx.TensorProto.DataType.Value(dtype_name(dtype).upper())
+    return _CODES[dtype_name(dtype)]
 
 
 class TensorReader:
@@ -80,8 +97,11 @@ class TensorReader:
     def _reader(
         self, proto: onnx.TensorProto, type: str, shape: tuple[int, ...], where: str
     ) -> Callable[[], Array]:
+        if type == "string":
+            return _strings(proto, shape, where)
         dtype = DTYPES[type].newbyteorder("<")
-        size = math.prod(shape) * dtype.itemsize
+        element = _ELEMENTS[type]
+        size = element.bytes(math.prod(shape))
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in proto.external_data}
             place = location(entries, size, where)
@@ -91,14 +111,27 @@ class TensorReader:
             raw = proto.raw_data
             _check_size(len(raw), size, "bytes", where)
             return lambda: _from_bytes(raw, dtype, shape)
-        field = _FIELDS[type](proto)
-        _check_size(len(field), math.prod(shape), "elements", where)
+        field, is_packed = _FIELDS[type](proto), element.bits < 8
+        count = size if is_packed else math.prod(shape)
+        _check_size(len(field), count, "bytes" if is_packed else "elements", where)
         array = np.array(field, np.uint64 if type.startswith("u") else None)
         # an unsafe cast, as int32_data also stores smaller integers, which are in range in
         # well-formed files
-        stored = np.dtype(np.uint16) if type in _AS_BITS else DTYPES[type]
-        decoded = array.astype(stored, casting="unsafe").view(DTYPES[type]).reshape(shape)
+        stored = array.astype(_STORED.get(type, element.dtype), casting="unsafe")
+        decoded = _from_bytes(stored.tobytes(), dtype, shape)
         return lambda: decoded
+
+
+def _strings(proto: onnx.TensorProto, shape: tuple[int, ...], where: str) -> Callable[[], Array]:
+    if proto.HasField("raw_data") or proto.data_location == onnx.TensorProto.EXTERNAL:
+        raise InvalidModelError("a tensor of strings has its data as bytes", where=where)
+    data = proto.string_data
+    _check_size(len(data), math.prod(shape), "elements", where)
+    try:
+        array = of_list([text.decode() for text in data], shape)
+    except UnicodeDecodeError as error:
+        raise InvalidModelError("a string is not UTF-8", where=where) from error
+    return lambda: array
 
 
 def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -142,6 +175,8 @@ def _from_bytes(data: bytes | bytearray, dtype: np.dtype[Any], shape: tuple[int,
     if dtype.kind == "b":
         # any byte other than 0 is true; NumPy's bool allows only 0 and 1
         return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+    if _ELEMENTS[dtype_name(dtype)].bits < 8:
+        return unpacked(np.frombuffer(data, np.uint8), shape, dtype)
     array = np.frombuffer(data, dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="), copy=False)
 
@@ -154,7 +189,7 @@ def _unreadable(type: str, where: str) -> Callable[[], Array]:
 
 
 def _dense(values: Tensor, indices: Tensor, shape: tuple[int, ...], where: str) -> Array:
-    dense = np.zeros(math.prod(shape), values.type)
+    dense = np.zeros(math.prod(shape), values.array.dtype)
     places = indices.array.astype(np.int64)
     broken = InvalidModelError("a sparse tensor's indices do not fit its shape", where=where)
     if places.ndim == 2 and places.shape == (values.array.size, len(shape)):

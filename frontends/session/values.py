@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.frontends.session.refused import check_device, refused
-from tessella.runtime.elements import dtype_name, dtype_named, element_of, tagged
+from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import InputError
 
@@ -82,7 +82,7 @@ class OrtValue:
             If the device is not the CPU.
         """
         check_device(device_type, "ortvalue_from_numpy")
-        array = tagged(np.asarray(numpy_obj))
+        array = as_own(np.asarray(numpy_obj))
         if element_of(array.dtype) is None:
             raise InputError("a value has elements that are no numbers", found=str(array.dtype))
         return cls(np.require(array, requirements=["C"]))
@@ -304,7 +304,7 @@ class OrtValue:
         InputError
             If the shape or the element type is another.
         """
-        own, new = self.numpy(), tagged(np.asarray(_plain(data)))
+        own, new = self.numpy(), as_own(np.asarray(_plain(data)))
         if (new.shape, new.dtype) != (own.shape, own.dtype):
             raise InputError(
                 "the elements do not fit the value",
@@ -339,7 +339,7 @@ def dtype_of(element_type: ElementType) -> np.dtype[Any]:
                 found=str(element_type),
             )
         return dtype_named(names[element_type])
-    found = tagged(np.empty(0, element_type)).dtype
+    found = as_own(np.empty(0, element_type)).dtype
     if element_of(found) is None:
         raise InputError("elements of this type are no numbers", found=str(element_type))
     return found

@@ -16,9 +16,9 @@ from tessella.support.elements import ELEMENTS
 
 Array = npt.NDArray[Any]
 
-FLOATS = ("bf16", "f8E4M3FN", "f8E5M2")
-SMALL = ("i4", "u4", "i2", "u2")
-TAGGED = (*FLOATS, *SMALL)
+TAGGED = [name for name, element in ELEMENTS.items() if element.is_tagged]
+FLOATS = [name for name in TAGGED if ELEMENTS[name].is_float]
+SMALL = [name for name in TAGGED if ELEMENTS[name].bits < 8]
 
 
 def foreign(name: str) -> np.dtype[Any]:
@@ -52,6 +52,8 @@ def hard_numbers(dtype: type[np.floating[Any]]) -> Array:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_are_rounded_once(name: str, dtype: type[np.floating[Any]]) -> None:
     x = hard_numbers(dtype)
+    if ELEMENTS[name].specials == "none":
+        x = x[~np.isnan(x)]
     found = elements.converted(x, elements.DTYPES[name])
     if dtype is np.float64:
         # ml_dtypes rounds f64 twice: the nearest one is found in a table instead
@@ -72,7 +74,7 @@ def test_f64_is_not_rounded_twice() -> None:
 def test_every_value_widens(name: str) -> None:
     codes = all_codes(name)
     other = np.arange(codes.size).astype(ELEMENTS[name].dtype)
-    if name in FLOATS:
+    if ELEMENTS[name].is_float:
         wanted = other.view(foreign(name)).astype(np.float32)
     else:
         wanted = np.arange(codes.size).astype(foreign(name)).astype(np.int64)
@@ -81,12 +83,11 @@ def test_every_value_widens(name: str) -> None:
 
 @pytest.mark.parametrize("name", TAGGED)
 def test_arrays_of_ml_dtypes_are_taken_as_they_are(name: str) -> None:
-    low = 0 if ELEMENTS[name].kind == "unsigned" else -2
-    array = np.array([[low, 1], [0, 1]]).astype(foreign(name))
+    array = np.array([[2, 1], [1, 1]]).astype(foreign(name))
     taken = elements.tagged(array)
     assert taken.dtype == elements.DTYPES[name]
     assert np.shares_memory(taken, array)
-    assert_array_equal(elements.widened(taken), [[low, 1], [0, 1]])
+    assert_array_equal(elements.widened(taken), array.astype(np.float64))
     assert elements.element_of(array.dtype) == ELEMENTS[name]
     assert_array_equal(taken.view(foreign(name)), array)
 

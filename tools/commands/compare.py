@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import element_of, widened
+from tessella.support.elements import ELEMENTS, FLOATS
 from tessella.tools.commands.arrays import difference
 from tessella.tools.commands.shared import amount
 
@@ -17,8 +18,7 @@ ROUNDING: Mapping[str, float] = {
     "f32": 1e-4,
     "f16": 1e-2,
     "bf16": 5e-2,
-    "f8E4M3FN": 0.5,
-    "f8E5M2": 0.5,
+    **{name: 0.5 for name in FLOATS if ELEMENTS[name].bits <= 8},
 }
 """The rounding errors to expect in values of a network, relative to the largest value, by element
 type."""

@@ -27,6 +27,7 @@ from tessella.frontends.onnx.ops import (
     resize,
     sequences,
     shapes,
+    strings,
     training,
 )
 from tessella.frontends.onnx.registry import (
@@ -66,6 +67,7 @@ FAMILIES = (
     recurrent,
     fourier,
     shapes,
+    strings,
     indexing,
     detection,
     finding,

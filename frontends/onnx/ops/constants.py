@@ -14,6 +14,7 @@ from tessella.frontends.onnx.registry import Rule, converts, known_type
 from tessella.frontends.onnx.tensors import element_name
 from tessella.frontends.ranges import StridedIndices
 from tessella.runtime.elements import converted, widened
+from tessella.runtime.texts import STRING
 from tessella.support.conditions import decided
 from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError, ShapeError
@@ -25,18 +26,15 @@ _VALUES = {
     "value_floats": np.float32,
     "value_int": np.int64,
     "value_ints": np.int64,
+    "value_string": STRING,
+    "value_strings": STRING,
 }
 
 
-def _numeric(node: Node) -> str | None:
-    texts = [name for name in ("value_string", "value_strings") if name in node.attributes]
-    return "type string is not supported" if texts else None
-
-
-@converts("Constant", 1, 25, Rule("not strings", _numeric))
+@converts("Constant", 1, 25)
 def constant(call: Call) -> Value:
-    """Emit the constant in the node's attributes: a tensor, a sparse tensor, a number or a list of
-    numbers."""
+    """Emit the constant in the node's attributes: a tensor, a sparse tensor, a number, a string, or
+    a list of these."""
     for name in ("value", "sparse_value"):
         tensor = call.tensor(name)
         if tensor is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.casts import converted
 from tessella.frontends.onnx.model import DTYPES
 from tessella.frontends.onnx.registry import Converter, Rule, converts
 from tessella.frontends.onnx.tensors import element_name
@@ -105,19 +106,13 @@ def _bound(call: Call, index: int) -> float | Value | None:
 def cast(call: Call) -> Value:
     """Convert elements to the type that the attribute ``to`` names: by a word in version 1, by a
     number in later versions."""
-    call.meaningless(*_OF_NARROW_FLOATS)
-    return call.x.cast(DTYPES[_target(call.attribute("to"))])
+    return converted(call, call.x, DTYPES[_target(call.attribute("to"))])
 
 
 @converts("CastLike", 15, 25)
 def cast_like(call: Call) -> Value:
     """Emit a conversion to the second operand's type."""
-    call.meaningless(*_OF_NARROW_FLOATS)
-    return call.x.cast(call.operand(1).dtype)
-
-
-_OF_NARROW_FLOATS = ("saturate", "round_mode")
-"""Attributes that matter only for 8-bit floats."""
+    return converted(call, call.x, call.operand(1).dtype)
 
 
 def _target(to: int | str) -> str:

@@ -11,10 +11,12 @@ import numpy as np
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.casts import converted
 from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
+from tessella.runtime.elements import element_of
 from tessella.support.decisions import known
 from tessella.support.errors import ShapeError
 
@@ -102,10 +104,9 @@ def quantize(call: Call) -> Value:
     """Emit x / scale, rounded, shifted by the zero point and saturated to the result's type.
 
     The division is computed in the type of the attribute `precision`, or in the scale's type.
+    Results that are floats are rounded once, by the conversion to their type.
     """
     zero, code = call.optional(2), call.attribute("output_dtype")
-    # numbers beyond an integer type's range always saturate
-    call.meaningless("saturate")
     dtype: DType = np.dtype(np.uint8)
     if zero is not None:
         dtype = zero.dtype
@@ -115,6 +116,11 @@ def quantize(call: Call) -> Value:
     precision = _division(call, scale)
     x, scale = call.x.cast(precision), scale.cast(precision)
     point = None if zero is None else _along(call, zero, call.x)
+    element = element_of(dtype)
+    if element is not None and element.is_float:
+        wide = (x / scale).cast(_wide(x.dtype))
+        return converted(call, wide if point is None else wide + point.cast(wide.dtype), dtype)
+    call.meaningless("saturate")  # numbers beyond an integer type's range always saturate
     return _quantized(x, scale, point, dtype)
 
 

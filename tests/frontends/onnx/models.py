@@ -18,7 +18,7 @@ from tessella.driver.model.model import Model
 from tessella.driver.model.subprograms import RunningRest, interfaces, sources
 from tessella.driver.specialise.by_value import specialised
 from tessella.frontends.onnx import OnnxSource
-from tessella.runtime.elements import tagged
+from tessella.runtime.elements import as_own
 
 Array = npt.NDArray[Any]
 Shape = Sequence[int | str | None]
@@ -109,7 +109,7 @@ class Interpreted:
         """All outputs, for inputs by name."""
         del output_names
         feeds = {
-            name: x if x is None or isinstance(x, list) else tagged(np.asarray(x))
+            name: x if x is None or isinstance(x, list) else as_own(np.asarray(x))
             for name, x in feeds.items()
         }
         graph, taken = specialised(self._source, feeds)

@@ -150,36 +150,36 @@ def test_input_that_is_an_output() -> None:
 
 
 def test_everything_unsupported_is_listed_at_once() -> None:
-    eight = helper.make_tensor("eight", TensorProto.FLOAT8E5M2, [1], [1.0])
+    pair = helper.make_tensor("pair", TensorProto.COMPLEX64, [1], [1.0])
     nodes = [
         node("Relu", ["x"], ["a"], name="fine"),
         node("NoSuchOp", ["a"], ["b"], name="unknown"),
         node("Fused", ["b"], ["c"], name="foreign", domain="com.example"),
-        node("Cast", ["c"], ["d"], name="narrow", to=TensorProto.FLOAT8E5M2),
+        node("Cast", ["c"], ["d"], name="complex", to=TensorProto.COMPLEX64),
         node("LpNormalization", ["image"], ["p"], name="norm", p=3),
-        node("Constant", [], ["e"], name="constant", value=eight),
+        node("Constant", [], ["e"], name="constant", value=pair),
         node("Det", ["dead"], ["dead2"], name="not needed"),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
-        node("MaxRoiPool", ["eight", "d"], ["z"], name="regions", pooled_shape=[1, 1]),
+        node("MaxRoiPool", ["pair", "d"], ["z"], name="regions", pooled_shape=[1, 1]),
     ]
     nodes.insert(0, node("Relu", ["x"], ["dead"]))
-    inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("text", [1], np.str_)]
+    inputs = [value("x", [1]), value("image", [1, 1, 4, 4]), value("wave", [1], np.complex64)]
     outputs = [value("y", [1]), value("z", [1])]
     proto = model(nodes, inputs, outputs, domains={"com.example": 1})
-    proto.graph.initializer.append(eight)
+    proto.graph.initializer.append(pair)
     expected = [
-        Unsupported("input", "text", "type string is not supported"),
-        Unsupported("initializer", "eight", "type float8e5m2 is not supported"),
+        Unsupported("input", "wave", "type complex64 is not supported"),
+        Unsupported("initializer", "pair", "type complex64 is not supported"),
         Unsupported("NoSuchOp", "unknown", "ONNX has no such op in opset 21"),
         Unsupported("com.example.Fused", "foreign", "domain 'com.example' is not supported"),
-        Unsupported("Cast", "narrow", "type float8e5m2 is not supported"),
+        Unsupported("Cast", "complex", "type complex64 is not supported"),
         Unsupported("LpNormalization", "norm", "p=3; supported: 2, 1"),
-        Unsupported("Constant", "constant", "attribute 'value': type float8e5m2 is not supported"),
+        Unsupported("Constant", "constant", "attribute 'value': type complex64 is not supported"),
         Unsupported("MaxRoiPool", "regions", "this op is not supported"),
     ]
     assert check(proto) == expected
     with pytest.raises(UnsupportedError, match="8 unsupported things") as caught:
-        OnnxSource(proto).graph({"x": (1,), "image": (1, 1, 4, 4), "text": (1,)})
+        OnnxSource(proto).graph({"x": (1,), "image": (1, 1, 4, 4), "wave": (1,)})
     assert list(caught.value.issues) == expected
 
 

@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from tessella.dialects.bound import bound
 from tessella.dialects.graph import Graph
 from tessella.dialects.interpret import interpret
-from tessella.dialects.nn.constants import WeightOp
-from tessella.dialects.nn.evaluate import weight_array
+from tessella.dialects.nn.constants import WeightOp, weight_array
 from tessella.dialects.printing import to_text
 from tessella.dialects.sizes import symbols_in
 from tessella.driver.build.pipeline import pipeline

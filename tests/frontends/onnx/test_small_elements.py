@@ -1,0 +1,168 @@
+"""Elements that have no native code, stored, moved and converted, against ml_dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tessella
+from tessella.frontends.onnx.tensors import element_code, element_name
+from tessella.runtime.elements import DTYPES
+from tessella.support.elements import ELEMENTS
+
+Array = npt.NDArray[Any]
+
+SMALL = [name for name, e in ELEMENTS.items() if e.is_tagged and not e.is_native]
+
+
+def foreign(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, ELEMENTS[name].foreign))
+
+
+def numbers(name: str, *shape: int) -> Array:
+    """Numbers that each of these elements represents, and some that repeat."""
+    return np.resize([1, 0, 1, 1] if ELEMENTS[name].signed else [1, 2, 4, 1], shape).astype(
+        foreign(name)
+    )
+
+
+def bits(array: Array) -> Array:
+    return array.view(np.uint8) if array.dtype.itemsize == 1 else array
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Array],
+    outputs: str,
+    constants: Sequence[onnx.TensorProto] = (),
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+            for name in outputs.split()
+        ],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+
+
+def check(found: Sequence[Array], wanted: Sequence[Array]) -> None:
+    for each, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(bits(each), bits(expected))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_names_of_types(name: str) -> None:
+    dtype = DTYPES[name]
+    code = element_code(dtype)
+    assert code == helper.np_dtype_to_tensor_dtype(foreign(name))
+    assert element_name(code) == ELEMENTS[name].foreign
+
+
+@pytest.mark.parametrize("is_raw", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_constants_move_with_inputs(name: str, is_raw: bool, tmp_path: Path) -> None:
+    """Constants of several and of equal elements are joined with an input, in a program and in the
+    artifact of it."""
+    x, w, same = numbers(name, 3, 5), numbers(name, 2, 5), np.ones((1, 5), foreign(name))
+    code = helper.np_dtype_to_tensor_dtype(foreign(name))
+    proto = model(
+        [
+            helper.make_node("Concat", ["x", "w", "same"], ["c"], axis=0),
+            helper.make_node("Transpose", ["c"], ["y"]),
+            helper.make_node("Gather", ["c", "i"], ["g"], axis=0),
+            helper.make_node("Where", ["b", "x", "same"], ["z"]),
+            helper.make_node("Reshape", ["w", "shape"], ["r"]),
+            helper.make_node("Cast", ["w"], ["f"], to=TensorProto.FLOAT),
+        ],
+        {"x": x, "i": np.array([4, 0, 5]), "b": np.eye(3, 5, dtype=bool)},
+        "y g z r f",
+        [
+            helper.make_tensor("w", code, w.shape, _values(w, is_raw), raw=is_raw),
+            helper.make_tensor("same", code, same.shape, _values(same, is_raw), raw=is_raw),
+            numpy_helper.from_array(np.array([5, 2]), "shape"),
+        ],
+    )
+    feeds = {"x": x, "i": np.array([4, 0, 5]), "b": np.eye(3, 5, dtype=bool)}
+    compiled = tessella.compile(proto)
+    every = np.concatenate([bits(x), bits(w), bits(same)])
+    wanted = [
+        every.T,
+        every[[4, 0, 5]],
+        np.where(feeds["b"], bits(x), bits(same)),
+        bits(w).reshape(5, 2),
+        w.astype(np.float32),
+    ]
+    check(compiled.run(None, feeds), wanted)
+    compiled.save(tmp_path / "m.tsl")
+    check(tessella.load(tmp_path / "m.tsl").run(None, feeds), wanted)
+
+
+def _values(array: Array, is_raw: bool) -> Any:
+    return array if is_raw else array.reshape(-1).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["E4M3FN", "E4M3FNUZ", "E5M2", "E5M2FNUZ"])
+def test_floats_saturate_or_not(kind: str) -> None:
+    x = np.array([0.3, -0.0, 1e6, -1e6, np.inf, -np.inf, np.nan, 447, 465], np.float32)
+    to = getattr(TensorProto, f"FLOAT8{kind}")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["y"], to=to),
+        helper.make_node("Cast", ["x"], ["z"], to=to, saturate=0),
+    ]
+    y, z = tessella.compile(model(nodes, {"x": x}, "y z")).run(None, {"x": x})
+    dtype = helper.tensor_dtype_to_np_dtype(to)
+    limit = float(ml_dtypes.finfo(dtype).max)
+    with np.errstate(all="ignore"):
+        check([y, z], [np.clip(x, -limit, limit).astype(dtype), x.astype(dtype)])
+
+
+@pytest.mark.parametrize(
+    "mode, wanted",
+    [
+        ("up", [-127, 127, 127, 1, 1, 2, -1]),
+        ("down", [-127, 127, 127, 0, 0, 1, -2]),
+        ("nearest", [-127, 127, 127, 0, 1, 1, -2]),
+    ],
+)
+def test_powers_of_two(mode: str, wanted: list[int]) -> None:
+    x = np.array([0, np.inf, 3e38, 1.25, 1.5, 2.5, 0.3], np.float32)
+    cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0, round_mode=mode)
+    [y] = tessella.compile(model([cast], {"x": x}, "y")).run(None, {"x": x})
+    assert bits(y).astype(int).tolist() == [127 + power for power in wanted]
+
+
+def test_powers_of_two_out_of_range() -> None:
+    x = np.array([0, np.inf, 3e38, np.nan, 1e-39, 2], np.float32)
+    cast = helper.make_node(
+        "Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0, round_mode="nearest", saturate=0
+    )
+    [y] = tessella.compile(model([cast], {"x": x}, "y")).run(None, {"x": x})
+    assert bits(y).tolist() == [255, 255, 255, 255, 255, 128]
+
+
+def test_floats_as_small_integers_keep_their_lowest_bits() -> None:
+    x = np.arange(-9, 16).astype(np.float32) + 0.25
+    nodes = [
+        helper.make_node("Cast", ["x"], [name], to=getattr(TensorProto, name))
+        for name in ("INT4", "UINT4", "INT2", "UINT2")
+    ]
+    found = tessella.compile(model(nodes, {"x": x}, "INT4 UINT4 INT2 UINT2")).run(None, {"x": x})
+    dtypes = (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
+    check(found, [np.trunc(x).astype(np.int64).astype(dtype) for dtype in dtypes])
