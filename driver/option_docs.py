@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from tessella.driver.options import Options
@@ -22,7 +22,7 @@ one object:
 ```python
 import tessella
 
-options = tessella.Options(winograd="off")
+options = tessella.Options(kernels="-winograd")
 model = tessella.compile("examples/digits/digits.onnx", options=options)
 ```
 
@@ -43,6 +43,8 @@ class OptionRow:
     choices: tuple[str, ...]
     """The allowed values; empty for numbers and paths."""
     is_number: bool
+    is_mapping: bool
+    """True if the flag is given once for each entry."""
     metavar: str
     """The placeholder of the option's value in a command's help."""
     text: str
@@ -68,9 +70,10 @@ def rows() -> Iterator[OptionRow]:
         hint = hints[each.name]
         yield OptionRow(
             each.name,
-            each.default,
+            None if each.default is MISSING else each.default,
             get_args(hint) if get_origin(hint) is Literal else (),
             hint is float,
+            get_origin(hint) is Mapping,
             each.metadata.get("metavar", ""),
             texts.get(each.name, "?"),
         )

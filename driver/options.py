@@ -10,10 +10,10 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args, get_origin, 
 
 from tessella import targets
 from tessella.passes.pick.choices import (
+    KERNELS_KNOB,
     WEIGHT_GROWTH,
     Fallback,
     Strategy,
-    Winograd,
     check_choice,
     default_places,
 )
@@ -46,9 +46,14 @@ class Options:
     database : str, optional
         The file of measured times, which replace estimates; ``measure`` adds to it. By default, the
         one that TESSELLA_DB names.
-    winograd : {"allow", "off"}
-        Whether convolutions may use Winograd's method, whose rounding errors are up to four times
-        those of direct convolutions.
+    kernels : str, optional
+        Kernels, or methods of kernels, that are off or preferred: ``-winograd,+blas``. Rounding
+        errors of Winograd's method are up to four times those of direct convolutions. By default,
+        what TESSELLA_KERNELS says.
+    pin : dict of str
+        Places and kernels of single ops, by the name of a node or an op, or by a pattern of node
+        names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
+        ``--pin Conv_12=x86/f32/nchw``, once for each.
     max_weight_growth : float
         The memory of all weights, as a multiple of that in the model. Weights smaller than the
         last level of cache count as large as it.
@@ -66,7 +71,10 @@ class Options:
     pick: Strategy = "cost"
     budget: float = _number(30.0, "SECONDS", 0.0, 1e9)
     database: str | None = field(default=None, metadata={"metavar": "FILE"})
-    winograd: Winograd = "allow"
+    kernels: str | None = field(default=None, metadata={"metavar": "-A,+B"})
+    pin: Mapping[str, str] = field(
+        default_factory=dict[str, str], hash=False, metadata={"metavar": "NAME=PIN"}
+    )
     max_weight_growth: float = _number(WEIGHT_GROWTH, "N", 1.0)
 
     def __post_init__(self) -> None:
@@ -136,6 +144,7 @@ def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     arch = targets.resolve(target).arch
     values: dict[str, Any] = {each.name: getattr(rare, each.name) for each in fields(Options)}
     values["database"] = rare.database or _database(rare.pick)
+    values["kernels"] = os.environ.get(KERNELS_KNOB) if rare.kernels is None else rare.kernels
     return CheckedOptions(
         places=_checked_places(given.get("places"), arch),
         target=target,
@@ -178,13 +187,24 @@ def _database(pick: str) -> str:
 def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> None:
     """Raise OptionError if ``value`` is not valid for the option ``name``, which has the type
     ``hint`` and, for a number, the bounds in ``facts``."""
-    if get_origin(hint) is Literal:
+    if get_origin(hint) is Mapping:
+        _check_texts(name, value)
+    elif get_origin(hint) is Literal:
         _check_type(name, value, (str,))
         check_choice(name, value, get_args(hint))
     elif hint is float:
         _check_number(name, value, facts["least"], facts["most"])
     else:
         _check_type(name, value, get_args(hint) or (hint,))
+
+
+def _check_texts(name: str, value: object) -> None:
+    expected = "a dict of texts by text, as {'Conv_12': 'x86/f32/nchw'}"
+    if not isinstance(value, Mapping):
+        raise _wrong_type(name, value, expected)
+    for key, text in cast(Mapping[object, object], value).items():
+        if not (isinstance(key, str) and isinstance(text, str)):
+            raise _wrong_type(name, {key: text}, expected)
 
 
 def _check_number(name: str, value: object, least: float, most: float) -> None:

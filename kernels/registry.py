@@ -108,7 +108,8 @@ class Kernel:
     For a host kernel, None means the op's own function.
     """
     method: str | None = None
-    """The algorithm's name, such as `winograd`, if an option of this name disables it."""
+    """The name of the algorithm, such as `winograd`, or of the library, such as `blas`: the option
+    ``kernels`` turns all kernels of a method off, or prefers them."""
     work: Callable[[Any], KernelWork] | None = None
     """Function that returns a lower bound on the lowering's work, if one is known: a kernel with a
     bound above the best estimate is not lowered."""
@@ -233,6 +234,12 @@ def kernels_of(op: NnOp) -> Sequence[Kernel]:
     return (*_KERNELS.get(op.name, ()), _host_kernel(type(op)))
 
 
+def all_kernels() -> Iterator[Kernel]:
+    """Yield all registered kernels, without the host kernels."""
+    for kernels in _KERNELS.values():
+        yield from kernels
+
+
 def native_elements(op: type[NnOp]) -> tuple[str, ...] | None:
     """Return the element types of the first operand that an op's native kernels read; None if the
     op has no native kernel.
@@ -353,7 +360,7 @@ def native(
 
     The kernel runs in each of the layouts, or in any layout that the operands share if none is
     given. ``elements`` is its table, ``operands`` gives the layouts of single operands that differ,
-    ``method`` the option that disables it, ``work`` a lower bound on its work.
+    ``method`` the name of its algorithm, ``work`` a lower bound on its work.
     """
 
     def declare(lower: Lowering) -> Lowering:
@@ -399,14 +406,16 @@ def called(
     cost: Cost,
     elements: Table = SAME,
     applies: Predicate = always,
+    method: str | None = None,
 ) -> Callable[[HostKernel], HostKernel]:
     """Register the decorated function like ``host`` does, but as an alternative to generated
     kernels.
 
-    The kernel runs at the CPU's places, row-major, with its own cost. The results have the op's
-    types; arrays of equal elements may have strides of 0.
+    The kernel runs at the CPU's places, row-major, with its own cost. ``method`` is the name of its
+    library. The results have the op's types; arrays of equal elements may have strides of 0.
     """
-    return _function(Kernel(name, op, CPU, (NCHW,), elements, applies, cost), generated_limits)
+    kernel = Kernel(name, op, CPU, (NCHW,), elements, applies, cost, method=method)
+    return _function(kernel, generated_limits)
 
 
 def _function(kernel: Kernel, limits: Predicate) -> Callable[[HostKernel], HostKernel]:

@@ -37,7 +37,6 @@ from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
 from tessella.passes.pick.choices import (
     FALLBACKS,
-    METHODS,
     STRATEGIES,
     WEIGHT_GROWTH,
     check_choice,
@@ -47,8 +46,10 @@ from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.narrowing import narrowing_of
+from tessella.passes.pick.pins import pin_of, set_pins
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
+from tessella.passes.pick.switches import parse_switches
 from tessella.support.decisions import differs
 from tessella.support.errors import Unsupported, UnsupportedError
 from tessella.targets import Target
@@ -66,6 +67,12 @@ def _check_filled(module: ModuleOp) -> None:
                 differs(size, 0)
 
 
+def _why_not(op: NnOp, found: Candidates) -> str:
+    """Return the reasons why no kernel can run an op, after the op's pin."""
+    pin, reasons = pin_of(op), "; ".join(map(str, found.rejected))
+    return reasons if pin is None else f"the pin {str(pin)!r} leaves no kernel: {reasons}"
+
+
 @dataclass(frozen=True)
 class PickKernelsPass(ProgramPass):
     """Set the kernel, and the places it wants, on every op of the `nn` dialect."""
@@ -77,8 +84,10 @@ class PickKernelsPass(ProgramPass):
     """The places where kernels may run; the target's default places if empty."""
     strategy: str = "cost"
     fallback: str = "allow"
-    winograd: str = "allow"
-    """`off` refuses Winograd's method."""
+    kernels: str = ""
+    """Kernels that are off or preferred, as `-winograd,+blas`."""
+    pins: tuple[str, ...] = ()
+    """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
     target: str = "native"
@@ -91,11 +100,12 @@ class PickKernelsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
-        check_choice("winograd", self.winograd, METHODS)
         kernels.load()
+        parse_switches(self.kernels)
         if symbols_in(op):
             _check_filled(op)
         check_served(list(map(parse_place, self._requested)))
+        set_pins([each for each in op.walk() if isinstance(each, NnOp)], self.pins)
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":
@@ -120,9 +130,9 @@ class PickKernelsPass(ProgramPass):
         """Return the kernels that can run each op. Raises UnsupportedError for an op without
         any."""
         places = list(map(parse_place, self._requested))
-        refused = ("winograd",) if self.winograd == "off" else ()
         allowed, narrowing = self.fallback == "allow", narrowing_of(function)
-        request = Request(places, self._machine.arch, allowed, refused, narrowing)
+        switches = parse_switches(self.kernels)
+        request = Request(places, self._machine.arch, allowed, switches, narrowing)
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops
@@ -130,7 +140,7 @@ class PickKernelsPass(ProgramPass):
         }
         check_elements(places, [e for op in found if (e := elements_of(op)) is not None])
         missing = [
-            Unsupported(op.name, op.node, "; ".join(map(str, entry.rejected)))
+            Unsupported(op.name, op.node, _why_not(op, entry))
             for op, entry in found.items()
             if not entry.ranks
         ]
@@ -154,12 +164,12 @@ class PickKernelsPass(ProgramPass):
         return chosen, {"exact": BoolAttr.from_bool(solution.exact)}
 
     def _record(self, how: Mapping[str, Attribute]) -> DictionaryAttr:
-        refusing = {"winograd": StringAttr("off")} if self.winograd == "off" else {}
+        switches = {"kernels": StringAttr(self.kernels)} if self.kernels else {}
         sharing = {"shared": BoolAttr.from_bool(True)} if self.shared else {}
         return DictionaryAttr(
             {
                 "strategy": StringAttr(self.strategy),
-                **refusing,
+                **switches,
                 **sharing,
                 **how,
                 "places": ArrayAttr(map(StringAttr, self._requested)),

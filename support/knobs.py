@@ -15,6 +15,7 @@ An invalid value raises OptionError where it is first needed, as importing tesse
 | `TESSELLA_PERF` | 1: write `/tmp/perf-PID.map`, by which `perf` names kernels and their nodes |
 | `TESSELLA_CACHE` | the folder of the compilation cache, or `off`; read by ``disk`` |
 | `TESSELLA_CACHE_SIZE` | the largest size of the cache, as `500M` or `8G`; read by ``disk`` |
+| `TESSELLA_KERNELS` | kernels that are off, or preferred: `-winograd,+blas`; read by ``driver`` |
 | `TESSELLA_DB` | the file of measured kernel times; read by ``targets.database`` |
 | `TESSELLA_THREADS` | the number of threads that run a program; read by ``targets.threads`` |
 | `TESSELLA_TARGET` | the target to generate code for, instead of this machine |

@@ -33,6 +33,7 @@ from tessella.passes.pick.candidates import (
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
+from tessella.passes.pick.switches import NO_SWITCHES, Switches, parse_switches
 from tessella.passes.pick_kernels import PICK
 from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
 from tessella.support.elements import ELEMENTS, FLOATS
@@ -69,8 +70,8 @@ class Explainer:
         self.found: dict[NnOp, Candidates] = {}
         if self.pick is not None:
             places = list(map(parse_place, self.pick["places"]))
-            refused, narrowing = _refused(function), narrowing_of(function)
-            request = Request(places, self.target.arch, refused=refused, narrowing=narrowing)
+            switches, narrowing = _switches(function), narrowing_of(function)
+            request = Request(places, self.target.arch, switches=switches, narrowing=narrowing)
             picked = (op for op in ops if not isinstance(op, ConstantOp))
             self.found = {op: request.candidates(op) for op in picked}
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
@@ -214,10 +215,11 @@ def _runner_up(others: list[_Option]) -> RunnerUp | None:
     return {"kernel": best.site.kernel.name, "place": str(best.place), "cost": best.cost}
 
 
-def _refused(function: FuncOp) -> list[str]:
-    """Return the methods of kernels that options disabled for this function: Winograd's, or
-    none."""
-    return ["winograd"] if _has("winograd", function) else []
+def _switches(function: FuncOp) -> Switches:
+    """Return the switches with which the kernels of a function were picked."""
+    record = function.attributes.get(PICK)
+    found = record.data.get("kernels") if isinstance(record, DictionaryAttr) else None
+    return parse_switches(found.data) if isinstance(found, StringAttr) else NO_SWITCHES
 
 
 def _has(setting: str, function: FuncOp) -> bool:

@@ -22,8 +22,8 @@ of the same range, for the ops that may be narrowed (``narrowing.py``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
 from tessella.dialects.nn.core import NnOp, is_float, shape_of, tensor_type
@@ -41,8 +41,10 @@ from tessella.kernels.registry import (
 )
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, narrowed
+from tessella.passes.pick.pins import pin_of
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
+from tessella.passes.pick.switches import NO_SWITCHES, Switches, names_of
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
 
@@ -109,6 +111,8 @@ class Candidates:
     """For each kernel, the index of the first requested place that it serves."""
     step: str
     rejected: Sequence[Rejection]
+    layout: Layout | None = None
+    """The layout that the op is pinned to; None if it is free."""
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """Return the kernels with their places, in the order of requested places.
@@ -119,7 +123,8 @@ class Candidates:
         result: list[Candidate] = []
         for site, rank in sorted(self.ranks.items(), key=lambda entry: entry[1]):
             shared = layouts.get(site.device, ()) if ranked else ()
-            orders = (site.layout,) if site.layout else shared or (NCHW,)
+            free = (self.layout,) if self.layout else shared or (NCHW,)
+            orders = (site.layout,) if site.layout else free
             result += [candidate(site, op, order, self.step, rank) for order in orders]
         return result
 
@@ -132,12 +137,24 @@ class Request:
     arch: str
     fallback: bool = True
     """True if kernels at other places are candidates too."""
-    refused: Collection[str] = ()
-    """The methods that kernels must not use, such as `winograd`."""
+    switches: Switches = NO_SWITCHES
     narrowing: Narrowing = NOTHING_NARROWED
 
     def candidates(self, op: NnOp) -> Candidates:
-        """Return the candidates of an op."""
+        """Return the candidates of an op. Its pin replaces the requested places, or names its
+        kernel."""
+        pin = pin_of(op)
+        if pin is None:
+            return self._candidates(op, None)
+        if pin.place is None:
+            return self._candidates(op, pin.kernel)
+        request = replace(self, places=[pin.place], fallback=pin.place.device.data == "host")
+        found = request._candidates(op, pin.kernel)
+        return replace(found, layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout)
+
+    def _candidates(self, op: NnOp, pinned: str | None) -> Candidates:
+        """Return the candidates of an op. ``pinned`` is the name of the only kernel that may run
+        it; None allows all."""
         wanted, storage = requested(self.places), StoredElements(op)
         by_step: dict[str, dict[Site, int]] = {step: {} for step in STEPS}
         rejected: list[Rejection] = []
@@ -148,8 +165,9 @@ class Request:
                 reason = reason or site.kernel.applies(op) or _unreadable(site, op)
             except UndecidedSizeError as error:
                 undecided, reason = undecided or error, error.what
-            if site.kernel.method in self.refused:
-                reason = reason or f"the option {site.kernel.method} is off"
+            reason = reason or self.switches.refusal(site.kernel)
+            if pinned not in (None, site.kernel.name):
+                reason = reason or f"the op is pinned to the kernel {pinned}"
             if is_narrowed:
                 reason = reason or self.narrowing.why_wide(op)
             if step != "exact" and not self.fallback:
@@ -159,6 +177,13 @@ class Request:
             else:
                 rejected.append(Rejection(site, site.place(op), reason))
         chosen = next((step for step in STEPS if by_step[step]), STEPS[-1])
+        preferred = self.switches.preference(site.kernel for site in by_step[chosen])
+        if preferred is not None:
+            others = [s for s in by_step[chosen] if preferred not in names_of(s.kernel)]
+            reason = f"+{preferred} prefers others"
+            rejected += [Rejection(site, site.place(op), reason, True) for site in others]
+            for site in others:
+                del by_step[chosen][site]
         if undecided is not None and all(site.device == "host" for site in by_step[chosen]):
             raise undecided  # with concrete sizes, a kernel may apply
         rejected += [

@@ -47,7 +47,7 @@ def network() -> Graph:
 
 
 def explained(pick: Strategy = "cost", **options: Any) -> Explanation:
-    rare = Options(winograd="off", pick=pick)
+    rare = Options(kernels="-winograd", pick=pick)
     lowered = lower(network(), make_options(options=rare, **options), stop="placed")
     return explain(lowered.stages)
 
@@ -101,7 +101,7 @@ def test_every_other_kernel_is_there_with_a_reason() -> None:
         ("winograd4", f"{ARCH}/f32/nhwc"),
         ("host", "host/f32/nchw"),
     }
-    assert reasons["winograd4", f"{ARCH}/f32/nhwc"] == "the option winograd is off"
+    assert reasons["winograd4", f"{ARCH}/f32/nhwc"] == "-winograd turns it off"
     assert re.fullmatch(
         r"it takes \S+ [mu]?s, \S+ [mu]?s more", reasons["conv", f"{ARCH}/f32/nchw"]
     )
@@ -279,7 +279,7 @@ def test_what_a_later_stage_still_knows(stage: str, tmp_path: Path) -> None:
 
 
 def test_a_compiled_model_is_explained() -> None:
-    model = compile_source(FixedSource(network), options=Options(pick="grade", winograd="off"))
+    model = compile_source(FixedSource(network), options=Options(pick="grade", kernels="-winograd"))
     found, placed = model.explain(), explained(pick="grade")
     assert found.threads is not None
     assert replace(found, threads=None).json() == placed.json()

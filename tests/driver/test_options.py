@@ -20,7 +20,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pick": "luck"}, "unknown pick 'luck'\n  expected: one of cost, grade, measure"),
     ({"pick": ["cost"]}, "option 'pick' has the wrong type\n  expected: str"),
-    ({"winograd": "on"}, "unknown winograd 'on'"),
+    ({"kernels": 1}, "the option 'kernels' has the wrong type"),
+    ({"pin": "Conv_12"}, "the option 'pin' has the wrong type"),
+    ({"pin": {"Conv_12": 1}}, "the option 'pin' has the wrong type"),
     ({"max_weight_growth": 0.5}, "out of range\n  expected: a number from 1 on\n  found: 0.5"),
     ({"max_weight_growth": float("nan")}, "out of range"),
     ({"max_weight_growth": "2"}, "wrong type\n  expected: a number"),
@@ -46,9 +48,9 @@ def test_a_rare_option_by_itself(name: str) -> None:
 
 
 def test_checked_options_have_them() -> None:
-    rare = Options(winograd="off", max_weight_growth=3, budget=1)
+    rare = Options(kernels="-winograd", max_weight_growth=3, budget=1)
     checked = make_options(options=rare, threads=2)
-    assert (checked.winograd, checked.max_weight_growth, checked.budget) == ("off", 3, 1)
+    assert (checked.kernels, checked.max_weight_growth, checked.budget) == ("-winograd", 3, 1)
     assert decoded(CheckedOptions, encoded(checked)) == checked
     # programs do not depend on how long kernels are measured
     other = make_options(options=dataclasses.replace(rare, budget=9), threads=3)
@@ -68,11 +70,13 @@ def test_all_are_described() -> None:
 def test_flags() -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    line = "--pick measure --budget 2 --database t.json --winograd off --max-weight-growth 3"
-    checked = options_of(parser.parse_args(line.split()))
-    expected = Options("measure", 2.0, "t.json", "off", 3.0)
+    line = "--pick measure --budget 2 --database t.json --kernels=-winograd --max-weight-growth 3"
+    pins = ["--pin", "Conv_12=x86/f32/nchw", "--pin", "a=b=x86,kernel=conv"]
+    checked = options_of(parser.parse_args([*line.split(), *pins]))
+    pin = {"Conv_12": "x86/f32/nchw", "a=b": "x86,kernel=conv"}
+    expected = Options("measure", 2.0, "t.json", "-winograd", pin, 3.0)
     found = {each.name: getattr(checked, each.name) for each in dataclasses.fields(Options)}
     assert found == dataclasses.asdict(expected)
     help = " ".join(parser.format_help().split())
-    assert "--winograd {allow,off} whether convolutions may use Winograd's method" in help
+    assert "--kernels -A,+B kernels, or methods of kernels, that are off or preferred" in help
     assert "seconds that measuring kernels may take (30)" in help

@@ -56,7 +56,9 @@ CASES: dict[str, Callable[[], Graph]] = {
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", CASES)
 def test_no_register_is_spilled(name: str) -> None:
-    lowered = lower(CASES[name](), make_options(target="neon", options=Options(winograd="off")))
+    lowered = lower(
+        CASES[name](), make_options(target="neon", options=Options(kernels="-winograd"))
+    )
     found = spills(as_text(lowered, "asm"))
     assert found
     assert {kernel: each.registers for kernel, each in found.items() if each.registers} == {}

@@ -211,9 +211,9 @@ def test_the_option_refuses_it() -> None:
     made = conv_model(x, w, b)
     [op] = compile(made).explain().ops[:1]
     assert str(op["kernel"]).startswith("winograd")
-    model = compile(made, options=Options(winograd="off"))
+    model = compile(made, options=Options(kernels="-winograd"))
     [op] = model.explain().ops[:1]
     assert op["kernel"] == "conv"
     rejected = {each["kernel"]: each["reason"] for each in op["rejected"]}
-    assert rejected["winograd2"] == "the option winograd is off"
+    assert rejected["winograd2"] == "-winograd turns it off"
     np.testing.assert_allclose(model(x), reference(x, w, b), rtol=1e-4, atol=1e-4)

@@ -20,7 +20,7 @@ def test_every_command_that_compiles_takes_them(name: str) -> None:
     import_module(f"tessella.tools.commands.{name}").add_arguments(parser)
     flags = set(parser.format_help().split())
     assert flags >= {"--dim", "--places", "--target", "--threads", "--timeout", "--fallback"}
-    assert flags >= {"--budget", "--winograd", "--max-weight-growth"}
+    assert flags >= {"--budget", "--kernels", "--pin", "--max-weight-growth"}
 
 
 def test_no_other_command_compiles() -> None:

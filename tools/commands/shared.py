@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tessella.driver.option_docs import OptionRow
 from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
 from tessella.driver.stages.stages import STAGES
 from tessella.frontends.compile import open_source
-from tessella.passes.pick.choices import FALLBACKS
+from tessella.passes.pick.choices import FALLBACKS, split_pin
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.tools.commands.arrays import read_array
@@ -129,6 +129,8 @@ def _kind(row: OptionRow) -> Mapping[str, Any]:
     """Return the arguments of ``add_argument`` for the values of a flag."""
     if row.choices:
         return {"choices": row.choices}
+    if row.is_mapping:
+        return {"metavar": row.metavar, "action": "append", "type": split_pin}
     return {"metavar": row.metavar, "type": float if row.is_number else str}
 
 
@@ -150,7 +152,7 @@ def print_times(timings: Mapping[str, float]) -> None:
 def given_options(args: argparse.Namespace, target: str | None = None) -> CompileOptions:
     """Return the options of a compilation on the command line; ``target`` replaces the target
     there. Raises OptionError."""
-    rare = {each.name: getattr(args, each.name) for each in fields(Options)}
+    rare = {each.name: _value(getattr(args, each.name)) for each in fields(Options)}
     return CompileOptions(
         places=args.places,
         target=target or args.target,
@@ -159,6 +161,11 @@ def given_options(args: argparse.Namespace, target: str | None = None) -> Compil
         timeout=args.timeout,
         options=Options(**{name: value for name, value in rare.items() if value is not None}),
     )
+
+
+def _value(given: object) -> object:
+    """Return the value of a flag; a flag that is given several times has pairs."""
+    return dict(cast(list[tuple[str, str]], given)) if isinstance(given, list) else given
 
 
 def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:

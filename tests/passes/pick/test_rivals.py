@@ -75,7 +75,7 @@ def elements(program: StagedProgram) -> int:
 @cache
 def without_winograd() -> int:
     """Elements of the weights, if none of them are transformed."""
-    program = lowered(Options(winograd="off"))
+    program = lowered(Options(kernels="-winograd"))
     assert set(kernels(program)) == {"conv"}
     return elements(program)
 

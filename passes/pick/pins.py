@@ -1,0 +1,111 @@
+"""Pins: requirements of single ops, which a user states by hand.
+
+    %y = nn.conv %x, %w {node = "Conv_12", pin = "x86/f32/nchw,kernel=conv"} : ..
+
+A pin is a place, a kernel, or both. It applies to the ops of a name: of a node, of an op
+(`nn.softmax`), or of a pattern of nodes (`Conv_*`). The attribute ``pin`` of an op records it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from xdsl.dialects.builtin import StringAttr
+
+from tessella.dialects.nn.core import NnOp
+from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.kernels.registry import kernels_of
+from tessella.passes.pick.choices import split_pin
+from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
+
+PIN = "pin"
+"""The attribute of an op that says where, or by which kernel, it has to run."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A requirement of an op."""
+
+    place: PlaceAttr | None = None
+    """The place that the op has to run at; parts may be `any`."""
+    kernel: str | None = None
+    """The name of the kernel that has to run the op."""
+
+    def __str__(self) -> str:
+        kernel = () if self.kernel is None else (f"kernel={self.kernel}",)
+        return ",".join([*(() if self.place is None else (str(self.place),)), *kernel])
+
+
+@dataclass(frozen=True)
+class NamedPin:
+    """A pin of all ops with a name."""
+
+    name: str
+    """The name of a node or of an op, or a pattern of node names."""
+    pin: Pin
+
+    def holds_for(self, op: NnOp) -> bool:
+        """Return whether the pin is one of an op."""
+        return self.name in (op.name, op.node) or fnmatchcase(op.node, self.name)
+
+
+def parse_pin(text: str) -> Pin:
+    """Return the pin of a text such as `x86/f32/nchw,kernel=conv`. Raises OptionError."""
+    place, kernel, name = text.rpartition("kernel=")
+    if not kernel:
+        place, name = name, ""
+    if not (place or name) or (kernel and not name):
+        raise OptionError(
+            "cannot read a pin",
+            expected="a place, kernel=NAME, or both with a comma between them",
+            found=repr(text),
+        )
+    place = place.removesuffix(",")
+    return Pin(parse_place(place) if place else None, name or None)
+
+
+def pin_of(op: NnOp) -> Pin | None:
+    """Return the pin that an op records; None if it has none. Raises OptionError."""
+    text = op.attributes.get(PIN)
+    return parse_pin(text.data) if isinstance(text, StringAttr) else None
+
+
+def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
+    """Record the pins of texts such as `Conv_12=x86/f32/nchw` in the ops that they name.
+
+    Of several pins of an op, the last one counts. A kernel that an op names already becomes its
+    pin. Raises OptionError for a pin of no op, and for a kernel that an op does not have.
+    """
+    for op in ops:
+        if op.kernel is not None and op.places is None:
+            op.attributes.setdefault(PIN, StringAttr(f"kernel={op.kernel}"))
+    for text in texts:
+        name, pin = split_pin(text)
+        named = NamedPin(name, parse_pin(pin))
+        found = [op for op in ops if named.holds_for(op)]
+        if not found:
+            known = list(dict.fromkeys(name for op in ops for name in (op.node, op.name)))
+            raise OptionError(
+                f"the pin {text!r} is one of no op",
+                expected="the name of a node or an op after the fusions, as explain() shows them",
+                hint=did_you_mean(name, known),
+            )
+        for op in found:
+            op.attributes[PIN] = StringAttr(str(named.pin))
+    for op in ops:
+        _check_kernel(op)
+
+
+def _check_kernel(op: NnOp) -> None:
+    pin = pin_of(op)
+    known = [kernel.name for kernel in kernels_of(op)]
+    if pin is not None and pin.kernel not in (None, *known):
+        raise OptionError(
+            f"{op.name} has no kernel {pin.kernel!r}",
+            where=f"the pin of node {op.node!r}",
+            expected=f"one of {', '.join(known)}",
+            hint=did_you_mean(pin.kernel or "", known),
+        )

@@ -1,0 +1,63 @@
+"""Switches: kernels that a user turns off, or prefers, by name.
+
+`-winograd,+blas` refuses all kernels of Winograd's method, and prefers the kernels `blas`: where
+one of them can run an op at the requested places, only they are candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tessella.kernels.registry import HOST_KERNEL, Kernel, all_kernels
+from tessella.support.errors import OptionError
+from tessella.support.names import did_you_mean
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The names of kernels, or of their methods, that are off and preferred."""
+
+    off: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    """The first one takes precedence."""
+
+    def refusal(self, kernel: Kernel) -> str | None:
+        """Return why a kernel is off; None if it is not."""
+        name = next((name for name in self.off if name in names_of(kernel)), None)
+        return None if name is None else f"-{name} turns it off"
+
+    def preference(self, kernels: Iterable[Kernel]) -> str | None:
+        """Return the first preferred name that a kernel has; None if none has one."""
+        present = {name for kernel in kernels for name in names_of(kernel)}
+        return next((name for name in self.preferred if name in present), None)
+
+
+NO_SWITCHES = Switches()
+
+
+def names_of(kernel: Kernel) -> Sequence[str]:
+    """Return the names by which a kernel is switched."""
+    return [kernel.name, *([] if kernel.method is None else [kernel.method])]
+
+
+def parse_switches(text: str) -> Switches:
+    """Return the switches of a text such as `-winograd,+blas`.
+
+    Raises OptionError for a name without a sign, a name that no kernel has, and `host`, which is
+    the last fallback of every op.
+    """
+    off: list[str] = []
+    preferred: list[str] = []
+    known = sorted({name for kernel in all_kernels() for name in names_of(kernel)} - {HOST_KERNEL})
+    for part in filter(None, text.split(",")):
+        sign, name = part[0], part[1:]
+        if sign not in "+-" or name not in known:
+            raise OptionError(
+                f"cannot read the switch {part!r} of kernels",
+                expected="-NAME for kernels that are off, +NAME for preferred ones",
+                found=repr(text),
+                hint=did_you_mean(part.lstrip("+-"), known),
+            )
+        (preferred if sign == "+" else off).append(name)
+    return Switches(tuple(off), tuple(preferred))
