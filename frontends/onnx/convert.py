@@ -257,12 +257,12 @@ class Conversion:
         function = defined_in(self._model, node)
         if function is not None:
             return self._function(function, node, inputs)
-        added = ops.find_contributed(node)
+        opset = node.opset(scope.opsets)
+        found = schema(node.title, opset)
+        added = None if found else ops.find_contributed(node.title)
         if added is not None:
             call = self._call(node, inputs, added.defaults, scope)
             return self._convert(call, sys.maxsize, added.convert)
-        opset = node.opset(scope.opsets)
-        found = schema(node.title, opset)
         entry = ops.find(node.title, found.since) if found else None
         issues = [Unsupported(node.title, node.name, r) for r in reasons(node, scope.opsets)]
         if entry is None and found is not None:

@@ -57,7 +57,7 @@ DOMAIN = "com.microsoft"
 
 @dataclass(frozen=True)
 class Contributed:
-    """The registered converter of an op of ONNX Runtime's domain, which has one version."""
+    """The registered converter of an op that ONNX Runtime defines, which has one version."""
 
     convert: Converter
     defaults: Mapping[str, object]
@@ -65,28 +65,45 @@ class Contributed:
 
 
 _CONTRIBUTED: dict[str, Contributed] = {}
+_REFUSED: dict[str, str] = {}
 
 
-def contributed(op: str, **defaults: object) -> Callable[[_C], _C]:
-    """Return a decorator that registers the converter of an op of ONNX Runtime's domain.
-    ``defaults`` are the attributes' default values."""
+def contributed(op: str, *, domain: str = DOMAIN, **defaults: object) -> Callable[[_C], _C]:
+    """Return a decorator that registers the converter of an op that ONNX Runtime defines.
+    ``defaults`` are the attributes' default values.
+
+    ONNX Runtime adds a few ops to ONNX's ``domain``; the converter then serves models with op sets
+    that lack the op.
+    """
 
     def register(function: _C) -> _C:
-        _CONTRIBUTED[op] = Contributed(function, defaults)
+        title = f"{domain}.{op}" if domain else op
+        _CONTRIBUTED[title] = Contributed(function, defaults)
         return function
 
     return register
 
 
-def find_contributed(node: Node) -> Contributed | None:
-    """Return the registry entry for a node of ONNX Runtime's domain; None for any other node or an
-    unknown op."""
-    return _CONTRIBUTED.get(node.op) if node.domain == DOMAIN else None
+def refuse_contributed(reason: str, *ops: str) -> None:
+    """Register the reason why ops of ONNX Runtime's domain are not supported."""
+    _REFUSED.update(dict.fromkeys(ops, reason))
+
+
+def find_contributed(title: str) -> Contributed | None:
+    """Return the registry entry for an op, named with its domain, that ONNX's op set lacks; None if
+    it is not supported."""
+    return _CONTRIBUTED.get(title)
 
 
 def contributed_ops() -> list[str]:
-    """Return the supported ops of ONNX Runtime's domain."""
-    return sorted(_CONTRIBUTED)
+    """Return the supported ops that ONNX Runtime defines, without their domains."""
+    return sorted(title.removeprefix(f"{DOMAIN}.") for title in _CONTRIBUTED)
+
+
+def refused_ops() -> Mapping[str, str]:
+    """Return the reasons why ops of ONNX Runtime's domain are not supported, by op, for ops that
+    have a particular reason."""
+    return dict(sorted(_REFUSED.items()))
 
 
 def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:

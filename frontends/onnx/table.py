@@ -79,10 +79,26 @@ NumPy. A native kernel may refuse an attribute, a shape or an element, and NumPy
 Steps after a graph break run in NumPy too, where the first subprogram does not compute their
 results: {steps}.
 
-## Quantized ops of ONNX Runtime
+## Ops of ONNX Runtime
 
-Of its domain `com.microsoft`: {contributed}. Scales and zero points are scalars, but those of
-columns of the second operand of a product.
+ONNX Runtime's graph optimizer, quantizer and model builder write ops of the domain `com.microsoft`
+into models, and two into ONNX's domain, of whatever op set: `LayerNormalization` and
+`SimplifiedLayerNormalization`. These are supported:
+{contributed}.
+
+- Scales and zero points of quantized ops are scalars, except those of the columns of the second
+  operand of a product.
+- Attention does not rotate (`do_rotary`), except `GroupQueryAttention`. Caches that an op writes in
+  place, quantized caches and window-sized caches are not supported. The cache of
+  `GroupQueryAttention` may have more rows than there are tokens; free rows of the result are 0.
+- `total_sequence_length` of `GroupQueryAttention` is a size, which may be symbolic.
+
+Other ops of this domain are not supported, some for a particular reason:
+
+{refused}
+
+ONNX Runtime writes layouts of one machine at the level `ORT_ENABLE_ALL`: optimize models at
+`ORT_ENABLE_EXTENDED` at most.
 
 ## Ops that are functions
 
@@ -147,6 +163,7 @@ def page() -> str:
         steps=" ".join(f"`{name}`" for name in sorted({*FINDING, *STRINGS})),
         functions=_listed(functions),
         contributed=_listed(ops.contributed_ops()),
+        refused=_reasons(),
         missing=_listed([op for op in others if op not in functions]),
     )
     head = _HEAD.format(newest=newest_opset(), others=_in_numpy())
@@ -174,6 +191,15 @@ def _kind(elements: Sequence[str] | None) -> str:
     if elements is None:
         return "numpy"
     return "wide" if "f32" in elements and "f64" not in elements else "native"
+
+
+def _reasons() -> str:
+    """Return a line for each reason why ops of ONNX Runtime are refused."""
+    reasons: dict[str, list[str]] = {}
+    for op, reason in ops.refused_ops().items():
+        reasons.setdefault(reason, []).append(f"`{op}`")
+    lines = (f"- {', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return "\n".join(textwrap.fill(line, 98, subsequent_indent="  ") for line in lines)
 
 
 def function_ops() -> list[str]:

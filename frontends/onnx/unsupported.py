@@ -15,6 +15,9 @@ from tessella.frontends.onnx.schemas import domains, newest_opset, schema
 from tessella.runtime.signature import HELD
 from tessella.support.errors import Unsupported
 
+_OF_MACHINES = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
+"""Domains of ops whose operands have layouts of one machine or device."""
+
 
 def check(origin: Origin) -> list[Unsupported]:
     """Return everything in a model that is not supported; an empty list if the model can be
@@ -88,10 +91,10 @@ def called_nodes(function: OnnxFunction, call: Node) -> list[Node]:
 def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
     """Yield the reasons why a node is not supported that follow from the node alone. The node must
     not call a function of the model."""
-    if ops.find_contributed(node) is not None:
-        return
     opset = node.opset(opsets)
     found = schema(node.title, opset)
+    if found is None and ops.find_contributed(node.title) is not None:
+        return
     if found is None:
         yield _unknown(node, opset)
         return
@@ -108,9 +111,14 @@ def reasons(node: Node, opsets: Mapping[str, int]) -> Iterator[str]:
 
 def _unknown(node: Node, opset: int) -> str:
     if node.domain == DOMAIN:
-        return "this op is not supported"
+        return ops.refused_ops().get(node.op, "this op is not supported")
     if node.domain in domains():
         return f"ONNX has no such op in opset {opset}"
+    if node.domain in _OF_MACHINES:
+        return (
+            f"domain {node.domain!r} is not supported: ONNX Runtime optimized this model for one "
+            "machine; optimize it at the level ORT_ENABLE_EXTENDED"
+        )
     return f"domain {node.domain!r} is not supported"
 
 

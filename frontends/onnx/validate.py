@@ -11,8 +11,9 @@ import onnx
 from onnx import checker, shape_inference
 
 from tessella.frontends.onnx.model import DTYPES, Graph, Model, Node
+from tessella.frontends.onnx.ops import find_contributed
 from tessella.frontends.onnx.parse import type_of
-from tessella.frontends.onnx.schemas import is_known
+from tessella.frontends.onnx.schemas import is_known, schema
 from tessella.frontends.onnx.tensors import external_tensors
 from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
@@ -194,10 +195,17 @@ def _without_weights(whole: onnx.GraphProto) -> onnx.GraphProto:
     return graph
 
 
+def _is_of_onnx(op: str, opset: int) -> bool:
+    """Return whether ONNX defines an op, in this op set if ONNX Runtime defines it for others."""
+    is_added = find_contributed(op) is not None
+    return schema(op, opset) is not None if is_added else is_known(op)
+
+
 def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     graph = _without_weights(proto.graph)
+    opset = next((each.version for each in proto.opset_import if each.domain in _ONNX), 1)
     for node in graph.node:
-        if node.domain in _ONNX and not is_known(node.op_type):
+        if node.domain in _ONNX and not _is_of_onnx(node.op_type, opset):
             node.domain = _FOREIGN
     for output in graph.output:
         if output.type.WhichOneof("value") is None:

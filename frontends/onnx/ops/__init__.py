@@ -37,6 +37,7 @@ from tessella.frontends.onnx.registry import (
     entries,
     find,
     find_contributed,
+    refused_ops,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "entries",
     "find",
     "find_contributed",
+    "refused_ops",
 ]
 
 FAMILIES = (

@@ -1,4 +1,4 @@
-"""The activation functions that recurrent ops name in an attribute."""
+"""The activation functions that recurrent and fused ops name in an attribute."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from tessella.runtime.host.elementwise import ROWS, Row
 from tessella.support.errors import ShapeError
 
 Activation = Callable[[Value], Value]
+Take = Callable[[str, float], float]
+"""A function that returns a parameter of an activation function: alpha, beta or gamma. It takes the
+parameter's name and its default value."""
 
 _NAMED = """
-    Elu HardSigmoid LeakyRelu Relu Sigmoid Softplus Softsign Tanh ThresholdedRelu
+    Elu HardSigmoid LeakyRelu Relu Selu Sigmoid Softplus Softsign Tanh ThresholdedRelu
     """.split()
 """Names of ONNX ops that are activation functions too, with the same parameters and defaults."""
 
@@ -24,7 +27,9 @@ _ROWS: Mapping[str, Row] = {
 }
 
 
-def _named(row: Row, parameters: Mapping[str, float]) -> Activation:
+def _named(row: Row, take: Take) -> Activation:
+    names = row.onnx.attributes if row.onnx is not None else {}
+    parameters = {key: take(names.get(key, key), value) for key, value in row.parameters.items()}
     return lambda x: x.op(nn.OPS[row.name], **parameters)
 
 
@@ -34,6 +39,19 @@ def _affine(alpha: float, beta: float) -> Activation:
 
 def _scaled_tanh(alpha: float, beta: float) -> Activation:
     return lambda x: (x * beta).op(nn.TanhOp) * alpha
+
+
+def activation(call: Call, name: str, take: Take) -> Activation:
+    """Return the activation function of a name, in any case. Raises UnsupportedError for an unknown
+    name."""
+    lower = name.lower()
+    if lower in _ROWS:
+        return _named(_ROWS[lower], take)
+    if lower == "affine":
+        return _affine(take("alpha", 1.0), take("beta", 0.0))
+    if lower != "scaledtanh":
+        call.unsupported(f"activation {name!r}")
+    return _scaled_tanh(take("alpha", 1.0), take("beta", 1.0))
 
 
 def activations(call: Call, default: Sequence[str], directions: int) -> list[Activation]:
@@ -50,22 +68,10 @@ def activations(call: Call, default: Sequence[str], directions: int) -> list[Act
             expected=str(len(default) * directions),
             found=str(list(names)),
         )
-    alphas = list(call.numbers("activation_alpha") or ())
-    betas = list(call.numbers("activation_beta") or ())
+    given = {name: [*(call.numbers(f"activation_{name}") or ())] for name in ("alpha", "beta")}
 
-    def take(values: list[float], default: float) -> float:
+    def take(name: str, default: float) -> float:
+        values = given.get(name)
         return float(values.pop(0)) if values else default
 
-    found: list[Activation] = []
-    for name in map(str.lower, names):
-        if name in _ROWS:
-            given = {"alpha": alphas, "beta": betas}
-            defaults = _ROWS[name].parameters
-            parameters = {key: take(given[key], value) for key, value in defaults.items()}
-            found.append(_named(_ROWS[name], parameters))
-        elif name in ("affine", "scaledtanh"):
-            make = _affine if name == "affine" else _scaled_tanh
-            found.append(make(take(alphas, 1.0), take(betas, 0.0 if name == "affine" else 1.0)))
-        else:
-            call.unsupported(f"activation {name!r}")
-    return found
+    return [activation(call, name, take) for name in names]

@@ -9,18 +9,15 @@ is 0.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, concat, product, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops import quantization
-from tessella.frontends.onnx.ops.pooling import average_pool, global_average_pool
+from tessella.frontends.onnx.ops.contributed.channels import Function, channels_first
+from tessella.frontends.onnx.ops.contributed.elementwise import softmax_from
+from tessella.frontends.onnx.ops.pooling import average_pool, global_average_pool, max_pool
 from tessella.frontends.onnx.registry import contributed
 from tessella.support.errors import ShapeError
-
-Function = Callable[[Value], Value]
 
 
 def _scalar(value: Value) -> Value:
@@ -91,10 +88,9 @@ def qlinear_softmax(call: Call) -> Value:
     """Emit the quantized softmax along an axis; before op set 13, over all dimensions from the axis
     on."""
     x, axis = _float(call, 0), call.axis(call.x)
-    if call.integer("opset") >= 13:
-        return _bytes(call, x.op(nn.SoftmaxOp, axis=axis), 3, call.x)
-    rows = x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-    return _bytes(call, rows.op(nn.SoftmaxOp, axis=1).reshape(x.shape), 3, call.x)
+    is_along_axis = call.integer("opset") >= 13
+    y = x.op(nn.SoftmaxOp, axis=axis) if is_along_axis else softmax_from(x, axis)
+    return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearConcat")
@@ -108,28 +104,30 @@ def qlinear_concat(call: Call) -> Value:
 # ** pools and means **
 
 
-def _channels_first(call: Call, x: Value, function: Function) -> Value:
-    """Apply a function of channels-first images to ``x``, with transposes around it if the node has
-    channels-last images."""
-    if not call.flag("channels_last"):
-        return function(x)
-    last = x.rank - 1
-    y = function(x.transpose((0, last, *range(1, last))))
-    return y.transpose((0, *range(2, y.rank), 1))
+def _of_images(call: Call, x: Value, function: Function) -> Value:
+    """Apply a function of channels-first images to ``x``, which are channels-last images if the
+    node says so."""
+    return channels_first(x, function) if call.flag("channels_last") else function(x)
 
 
 @contributed("QLinearAveragePool")
 def qlinear_average_pool(call: Call) -> Value:
     """Emit quantized average pooling: the mean of each window."""
-    y = _channels_first(call, _float(call, 0), lambda x: average_pool(call.replaced({0: x})))
+    y = _of_images(call, _float(call, 0), lambda x: average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
 
 
 @contributed("QLinearGlobalAveragePool")
 def qlinear_global_average_pool(call: Call) -> Value:
     """Emit the quantized mean over the spatial dimensions."""
-    y = _channels_first(call, _float(call, 0), lambda x: global_average_pool(call.replaced({0: x})))
+    y = _of_images(call, _float(call, 0), lambda x: global_average_pool(call.replaced({0: x})))
     return _bytes(call, y, 3, call.x)
+
+
+@contributed("NhwcMaxPool", storage_order=0)
+def nhwc_max_pool(call: Call) -> Value:
+    """Emit max pooling of channels-last images."""
+    return channels_first(call.x, lambda x: max_pool(call.replaced({0: x}))[0])
 
 
 @contributed("QLinearReduceMean", keepdims=1)
@@ -147,15 +145,14 @@ def qlinear_reduce_mean(call: Call) -> Value:
 def qlinear_conv(call: Call) -> Value:
     """Emit a quantized convolution: ONNX's QLinearConv, with channels-last images if the attribute
     says so."""
-    return _channels_first(call, call.x, lambda x: quantization.qlinear_conv(call.replaced({0: x})))
+    return _of_images(call, call.x, lambda x: quantization.qlinear_conv(call.replaced({0: x})))
 
 
 @contributed("MatMulIntegerToFloat")
 def matmul_integer_to_float(call: Call) -> Value:
     """Emit a product of quantized matrices as floats; B may have a scale and zero point per
     column."""
-    a = call.x.op(nn.DequantizeOp, _scalar(call.operand(2)), _zero(call, 4, call.x))
-    return _product(call, a, call.operand(1), (3, 5, 6))
+    return quantized_product(call, (0, 2, 4), (1, 3, 5), 6)
 
 
 @contributed("DynamicQuantizeMatMul")
@@ -163,14 +160,26 @@ def dynamic_quantize_matmul(call: Call) -> Value:
     """Emit a product of a matrix of floats, which is quantized by its range of values, and a
     quantized matrix."""
     x, scale, zero = quantization.dynamic_quantize(call)
-    return _product(call, x.op(nn.DequantizeOp, scale, zero), call.operand(1), (2, 3, 4))
+    return _product(call, x.op(nn.DequantizeOp, scale, zero), (1, 2, 3), 4)
 
 
-def _product(call: Call, a: Value, b: Value, indices: tuple[int, int, int]) -> Value:
-    """Emit the product of ``a`` and a quantized matrix ``b``, plus a bias if there is one;
-    ``indices`` are the operand indices of the scale and zero point of ``b``, and of the bias."""
-    scale, zero, bias = indices
-    wide = b.op(nn.DequantizeOp, *_of_columns(call, b, scale, zero))
+Indices = tuple[int, int, int]
+"""The operand indices of a quantized tensor, its scale and its zero point."""
+
+
+def quantized_product(call: Call, a: Indices, b: Indices, bias: int) -> Value:
+    """Emit the product of two quantized matrices as floats, plus the bias at an operand index if
+    there is one; ``b`` may have a scale and zero point per column."""
+    x = call.operand(a[0])
+    wide = x.op(nn.DequantizeOp, _scalar(call.operand(a[1])), _zero(call, a[2], x))
+    return _product(call, wide, b, bias)
+
+
+def _product(call: Call, a: Value, b: Indices, bias: int) -> Value:
+    """Emit the product of ``a`` and a quantized matrix, plus the bias at an operand index if there
+    is one."""
+    matrix = call.operand(b[0])
+    wide = matrix.op(nn.DequantizeOp, *_of_columns(call, matrix, b[1], b[2]))
     y, more = product(a, wide), call.optional(bias)
     return y if more is None else y + more
 
