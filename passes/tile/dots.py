@@ -23,7 +23,7 @@ from tessella.targets.instructions import of_product
 def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
     """Yield the dot product instructions that can compute a statement, fastest first, each with the
     index that runs over the lanes."""
-    product = problem.op.summed
+    product = problem.product
     found = None if product is None else product.elements
     if product is None or found is None:
         return

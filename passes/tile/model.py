@@ -335,9 +335,14 @@ class Model:
         return ops / self.target.fma_ports
 
     @cached_property
+    def product(self) -> SummedProduct | None:
+        """The product that the statement sums."""
+        return self.op.summed
+
+    @cached_property
     def _blocks(self) -> SummedProduct | None:
         """The product that is summed in blocks before it is scaled; None if there are none."""
-        product, reduced = self.op.summed, self.flat.reduced
+        product, reduced = self.product, self.flat.reduced
         if product is None:
             return None
         inside = scale_indices(product, self.flat)
@@ -352,7 +357,7 @@ class Model:
     def _decoding(self, s: Schedule, rows: int, vectors: int) -> float:
         """Return the operations that compute the factors of a product from its operands, at a
         point. An instruction widens factors itself."""
-        product, ops = self.op.summed, 0.0
+        product, ops = self.product, 0.0
         if product is None:
             return ops
         plans = self.plan(s).read

@@ -295,7 +295,7 @@ class TileFamily:
         bounded, shared = model.bounded(lowest), model.shared(lowest)
         inputs = self._flat.accesses[: self._flat.inputs]
 
-        running, product = self._flat.running, self.op.summed
+        running, product = self._flat.running, self.problem.product
         blocks = set[str]() if product is None else scale_indices(product, self._flat)
 
         def position(name: str) -> tuple[bool, bool, bool, bool, int]:
