@@ -1,6 +1,8 @@
-"""Converters of ONNX Runtime's ops on matrices of small integers in blocks.
+"""Converters of ONNX Runtime's ops on tensors of small integers in blocks.
 
-    MatMulNBits x w s z  ->  matmul x (reshape (dequantize w s z)), transposed
+    MatMulNBits x w s z           ->  matmul x (reshape (dequantize w s z)), transposed
+    GatherBlockQuantized w i s z  ->  dequantize (gather w i) (gather s i) (gather z i)
+    MatMulBnb4 x w s              ->  matmul x (a constant matrix of floats)
 
 ``passes/packed_products.py`` makes products of this form multiply packed integers.
 """
@@ -10,11 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.dialects import nn
-from tessella.frontends.emitter import Value
+from tessella.dialects.nn.core import shapes_differ
+from tessella.frontends.emitter import Value, product
 from tessella.frontends.onnx.build import Array
-from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.call import Call, front_axis
+from tessella.frontends.onnx.ops.quantization import in_blocks
 from tessella.frontends.onnx.registry import contributed
-from tessella.runtime.elements import DTYPES, unpacked
+from tessella.runtime.elements import DTYPES, element_of, unpacked, widened
 from tessella.support.decisions import differs
 from tessella.support.errors import InvalidModelError, ShapeError
 from tessella.support.sizes import ceil_div
@@ -120,3 +124,107 @@ def _quantized(rows: Value, blocks: int) -> Value:
     zero = rows.emitter.splat(0, (), np.int8)
     near = parts.op(nn.QuantizeOp, step, zero).op(nn.DequantizeOp, step, zero)
     return near.reshape((*outer, k)).cast(rows.dtype)
+
+
+# ** tables **
+
+
+@contributed("GatherBlockQuantized", bits=4, block_size=128, gather_axis=0, quantize_axis=1)
+def gather_block_quantized(call: Call) -> Value:
+    """Emit slices of a table of integers in blocks, as floats. Only the gathered integers are
+    unpacked. Unlike in ONNX Runtime, an index out of range is an error."""
+    length, scale, indices = _length(call), call.operand(2), call.operand(1)
+    codes, half = _codes(call, call.static(0, "the table"), None)
+    axis, blocked = (
+        front_axis(call.integer(name), codes.ndim) for name in ("gather_axis", "quantize_axis")
+    )
+    sizes = list(codes.shape)
+    sizes[blocked] = ceil_div(codes.shape[blocked], length)
+    if shapes_differ(scale.shape, tuple(sizes)):
+        raise ShapeError("scales do not fit the blocks", expected=str(sizes), found=_type(scale))
+    if call.optional(3) is None:
+        points = np.full(sizes, half, np.uint8)
+    else:
+        points, _ = _codes(call, call.static(3, "the zero points"), sizes[-1])
+    more = sizes[blocked] * length - codes.shape[blocked]
+    padded = np.pad(codes, [(0, more if d == blocked else 0) for d in range(codes.ndim)])
+    rows = _gathered(call, padded, indices, axis)
+    blocked += indices.rank - 1 if blocked > axis else 0
+    x, step, zero = in_blocks(
+        rows,
+        scale.gather(indices, axis).cast(np.float32),
+        call.constant(points).gather(indices, axis),
+        blocked,
+    )
+    y = x.op(nn.DequantizeOp, step, zero).reshape(rows.shape).cast(scale.dtype)
+    return y.part(blocked, 0, rows.shape[blocked] - more)
+
+
+def _codes(call: Call, array: Array, last: int | None) -> tuple[Array, int]:
+    """Return integers in bytes, unsigned, and the code of an absent zero point. Bytes hold several
+    integers along the last dimension, of which there are ``last``."""
+    element = element_of(array.dtype)
+    bits = _bits(call)
+    half = 1 << (bits - 1)
+    if element is not None and element.name == "u8":
+        each = 8 // bits
+        count = array.shape[-1] * each if last is None else last
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        fields = (array[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+        return fields.reshape(*array.shape[:-1], -1)[..., :count], half
+    if element is None or element.name not in ("i4", "u4"):
+        call.unsupported(f"a table of {array.dtype} is not supported")
+    values = widened(array)
+    return (values, 0) if element.name == "u4" else ((values + 8).astype(np.uint8), half)
+
+
+def _gathered(call: Call, codes: Array, indices: Value, axis: int) -> Value:
+    """Emit slices of a table of integers, which are packed in bytes along the last dimension if
+    nothing is gathered there and they fill bytes."""
+    bits = _bits(call)
+    each = 8 // bits
+    if axis == codes.ndim - 1 or codes.shape[-1] % each:
+        return call.constant(codes).gather(indices, axis)
+    parts = codes.reshape(*codes.shape[:-1], -1, each)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    rows = call.constant(np.bitwise_or.reduce(parts << shifts, axis=-1)).gather(indices, axis)
+    wide = rows.reshape((*rows.shape, 1)).op(nn.OPS["bit_right"], call.constant(shifts))
+    fields = wide.op(nn.OPS["bit_and"], wide.like((1 << bits) - 1))
+    return fields.reshape((*rows.shape[:-1], rows.shape[-1] * each))
+
+
+# ** floats of four bits **
+
+FP4 = (0, 5.208333333e-03, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+TABLES = ((*FP4, *(-x for x in FP4)), NF4)
+"""The values of codes by the attribute ``quant_type``: floats with three bits and a sign, and
+quantiles of the normal distribution (bitsandbytes)."""
+
+
+@contributed("MatMulBnb4", quant_type=1, training_mode=0, transB=1)
+def matmul_bnb4(call: Call) -> Value:
+    """Emit a product with a matrix of floats of four bits, which becomes a matrix of floats."""
+    n, k, length = call.integer("N"), call.integer("K"), _length(call)
+    call.meaningless("training_mode")
+    kind = call.integer("quant_type")
+    if kind not in range(len(TABLES)):
+        call.unsupported(f"quant_type {kind} is not supported")
+    packed, largest = call.static(1, "the packed matrix"), call.static(2, "absmax")
+    count = n * k
+    if packed.size != ceil_div(count, 2) or largest.size != ceil_div(count, length):
+        raise ShapeError(
+            "a packed matrix does not fit its blocks",
+            expected=f"{ceil_div(count, 2)} bytes and {ceil_div(count, length)} numbers",
+            found=f"{packed.size} and {largest.size}",
+        )
+    codes = np.stack([packed.reshape(-1) >> 4, packed.reshape(-1) & 15], axis=1).reshape(-1)
+    values = np.array(TABLES[kind], np.float32)[codes[:count]]
+    factors = np.repeat(largest.reshape(-1).astype(np.float32), length)[:count]
+    matrix = call.constant((values * factors).reshape(n, k)).cast(call.x.dtype)
+    return product(call.x, matrix.transpose((1, 0)) if call.flag("transB") else matrix)

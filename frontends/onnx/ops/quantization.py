@@ -73,16 +73,23 @@ def _broadcasting(call: Call) -> tuple[Value, Value, Value | None]:
     x, scale, zero = call.x, call.operand(1), call.optional(2)
     block, axis = call.attribute("block_size"), call.axis(x) if scale.rank else 0
     is_blocked = block and scale.rank == x.rank
-    if not is_blocked or not always(x.shape[axis] == scale.shape[axis] * block):
-        point = None if zero is None else _along(call, zero, x)
-        return x, _along(call, scale, x), point
+    if is_blocked and always(x.shape[axis] == scale.shape[axis] * block):
+        return in_blocks(x, scale, zero, axis)
+    return x, _along(call, scale, x), None if zero is None else _along(call, zero, x)
+
+
+def in_blocks(
+    x: Value, scale: Value, zero: Value | None, axis: int
+) -> tuple[Value, Value, Value | None]:
+    """Return an operand with a dimension of blocks and one inside them in place of an axis, and the
+    parameters of its blocks in shapes that broadcast to it. All blocks are whole."""
 
     def divided(value: Value, *sizes: Size) -> Value:
         return value.reshape((*value.shape[:axis], *sizes, *value.shape[axis + 1 :]))
 
     count = scale.shape[axis]
     point = None if zero is None else divided(zero, count, 1)
-    return divided(x, count, block), divided(scale, count, 1), point
+    return divided(x, count, x.shape[axis] // count), divided(scale, count, 1), point
 
 
 def _by_dimension(value: Value, axis: int, rank: int) -> Value:

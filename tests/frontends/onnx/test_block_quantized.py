@@ -177,3 +177,76 @@ def test_dequantize_linear(op: str, block: int, code: int) -> None:
     wanted = x.astype(np.float64) @ ((w - zero[rows]) * scale[rows].astype(np.float64))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
     assert ("nn.packed_matmul" in model.as_text("placed")) == (k % block == 0)
+
+
+def node_model(
+    node: onnx.NodeProto, arrays: dict[str, Array], inputs: list[Any]
+) -> onnx.ModelProto:
+    """A model of a node of ONNX Runtime's domain, with its result `y` of any shape."""
+    graph = helper.make_graph(
+        [node],
+        "node",
+        inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("bits", [4, 8, 2])
+@pytest.mark.parametrize("shape, block", [((11, 64), 32), ((7, 40), 16), ((5, 3, 32), 16)])
+def test_gather_block_quantized(shape: tuple[int, ...], block: int, bits: int, zero: bool) -> None:
+    draw, last = np.random.default_rng(bits), len(shape) - 1
+    blocks = (*shape[:-1], -(-shape[-1] // block))
+    arrays = {
+        "w": draw.integers(0, 256, (*shape[:-1], shape[-1] * bits // 8), np.uint8),
+        "s": draw.uniform(0.1, 0.2, blocks).astype(np.float32),
+    }
+    if zero:
+        size = -(-blocks[-1] * bits // 8)
+        arrays["z"] = draw.integers(0, 256, (*shape[:-1], size), np.uint8)
+    node = helper.make_node(
+        "GatherBlockQuantized",
+        ["w", "i", *list(arrays)[1:]],
+        ["y"],
+        domain="com.microsoft",
+        bits=bits,
+        block_size=block,
+        quantize_axis=last,
+    )
+    indices = np.array([[0, 4], [2, -1]], np.int64)
+    info = helper.make_tensor_value_info("i", TensorProto.INT64, ["a", 2])
+    proto = node_model(node, arrays, [info])
+    model = tessella.compile(proto)
+    (found,), (expected,) = model.run(None, {"i": indices}), run_onnxruntime(proto, {"i": indices})
+    np.testing.assert_array_equal(found, expected)
+    assert "host" not in {op["kernel"] for op in model.explain().ops}
+
+
+def bnb4(kind: int, transposed: int) -> onnx.ModelProto:
+    """A model of a MatMulBnb4 of 9x64 values, for any number of rows."""
+    n, k, block, draw = 9, 64, 16, np.random.default_rng(kind)
+    arrays = {
+        "w": draw.integers(0, 256, n * k // 2, np.uint8),
+        "s": draw.uniform(0.1, 0.2, n * k // block).astype(np.float32),
+    }
+    settings = {"N": n, "K": k, "block_size": block, "quant_type": kind, "transB": transposed}
+    names = ["x", "w", "s"]
+    node = helper.make_node("MatMulBnb4", names, ["y"], domain="com.microsoft", **settings)
+    columns = k if transposed else n
+    info = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", columns])
+    return node_model(node, arrays, [info])
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_matmul_bnb4(kind: int, transposed: int) -> None:
+    """ONNX Runtime computes transposed products alone; these give the matrix, too."""
+    whole = bnb4(kind, 1)
+    (matrix,) = run_onnxruntime(whole, {"x": np.eye(64, dtype=np.float32)})
+    x = np.random.default_rng(2).normal(size=(3, 64 if transposed else 9)).astype(np.float32)
+    (found,) = tessella.compile(bnb4(kind, transposed)).run(None, {"x": x})
+    expected = x @ (matrix if transposed else matrix.T)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
