@@ -5,7 +5,8 @@
 The same file is given to all runtimes, which take turns. Models are quantised by ``tessella
 quantize`` with random samples. An error is the largest difference from the results of the model in
 f32 over their largest value. The ratio is the fastest other runtime's time over tessella's. Of a
-product, the share of the peak is that of its instruction, in a loop on registers on each thread.
+product, the share of the peak is that of its instruction, in a loop on registers on each thread; of
+a packed product with one row, that of loops that only read as many bytes as the weights have.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bench.command import Command, show_machine, write_figures
 from bench.contest import contest
 from bench.instruction_peak import peak
 from bench.narrow_cases import CASES, Case, Made
+from bench.roofs import Roofs
 from tessella import targets
 from tessella.runtime.elements import widened
 from tessella.tools.measure import Array, geometric_mean, interleave, relative_error
@@ -82,12 +84,19 @@ def _compare(rows: Mapping[str, Row], case: Case, made: Made, threads: int) -> N
         return
     others = [row.median_ms for row in rows.values() if row is not ours and row.median_ms]
     ours.ratio = min(others) / ours.median_ms if others else None
+    if made.weight_bytes:
+        roof = Roofs(targets.native(), threads).read(made.weight_bytes)
+        _share(rows, made.weight_bytes, roof.rate(PEAK_SECONDS))
     probe = peak(case.product, targets.native()) if case.product is not None else None
     if probe is not None:
-        best = probe.rate(PEAK_SECONDS) * threads
-        for row in rows.values():
-            if row.median_ms is not None:
-                row.of_peak = made.operations / (row.median_ms * 1e-3) / best
+        _share(rows, made.operations, probe.rate(PEAK_SECONDS) * threads)
+
+
+def _share(rows: Mapping[str, Row], amount: float, best: float) -> None:
+    """Fill in the share of the best rate at which an amount of work can be done."""
+    for row in rows.values():
+        if row.median_ms is not None:
+            row.of_peak = amount / (row.median_ms * 1e-3) / best
 
 
 def _print_rows(rows: Sequence[Row]) -> None:

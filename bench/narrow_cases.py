@@ -48,6 +48,8 @@ class Made:
     wide_feeds: Mapping[str, Array] | None = None
     operations: int = 0
     """Operations, if the share of the peak is of interest."""
+    weight_bytes: int = 0
+    """Bytes of weights, if the share of the rate at which they can be read is of interest."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,29 @@ def _bf16_product() -> Made:
     return Made(model, {"x": x}, operations=2 * _M * _K * _N)
 
 
+_WIDE = 4096
+_BLOCK = 32
+
+
+def _packed_product(rows: int, level: int) -> Made:
+    """Four-bit weights in blocks, times rows of floats, or of bytes at accuracy level 4."""
+    rng = np.random.default_rng(0)
+    blocks = _WIDE // _BLOCK
+    weights = [
+        numpy_helper.from_array(rng.integers(0, 256, (_WIDE, blocks, _BLOCK // 2), np.uint8), "w"),
+        numpy_helper.from_array(rng.uniform(0.01, 0.1, (_WIDE, blocks)).astype(np.float32), "s"),
+    ]
+    settings = {"K": _WIDE, "N": _WIDE, "bits": 4, "block_size": _BLOCK, "accuracy_level": level}
+    names = ["x", "w", "s"]
+    node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **settings)
+    shape = (TensorProto.FLOAT, [rows, _WIDE])
+    model = _model([node], shape, shape, weights)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    size = _WIDE * blocks * (_BLOCK // 2 + 4)
+    feeds = {"x": rng.standard_normal((rows, _WIDE), np.float32)}
+    return Made(model, feeds, weight_bytes=size if rows == 1 else 0)
+
+
 _IMAGE = (1, 64, 224, 224)
 
 
@@ -202,6 +227,13 @@ def _cases() -> list[Case]:
         *(Case("stored", f"{name} bf16", partial(_bf16_weights, name), _ORT) for name in stored),
         Case("product", f"{product} u8s8", _u8s8_product, _ORT, ("u8", "i8", "i32")),
         Case("product", f"{product} bf16", _bf16_product, _TESSELLA, ("bf16", "bf16", "f32")),
+        *(
+            Case(
+                "packed", f"{rows}x{_WIDE}x{_WIDE} {name}", partial(_packed_product, rows, n), _ORT
+            )
+            for rows in (1, 64)
+            for n, name in ((0, "f32"), (4, "int8"))
+        ),
         *(Case("conversion", kind, partial(_conversion, kind), _ORT) for kind in conversions),
     ]
 

@@ -33,6 +33,15 @@ class Roof:
         """Operations or bytes of one run."""
         return self.turns * sum(probe.amount for probe in self.probes)
 
+    def rate(self, seconds: float) -> float:
+        """Return the most operations or bytes per second of the runs that begin within a time."""
+        end, best = perf_counter() + seconds, 0.0
+        while best == 0.0 or perf_counter() < end:
+            start = perf_counter()
+            self()
+            best = max(best, self.amount / (perf_counter() - start))
+        return best
+
     def __call__(self) -> None:
         list(self.threads.map(self._run, self.probes))
 

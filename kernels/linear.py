@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tessella.dialects.elements import element_of
@@ -14,7 +16,7 @@ from tessella.dialects.nn.core import is_float, shape_of, tensor_type
 from tessella.dialects.tile import Linear
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.cost import KernelWork, bytes_of
-from tessella.kernels.elements import PRODUCTS
+from tessella.kernels.elements import FLOATS, PRODUCTS, T, rows
 from tessella.kernels.registry import native
 from tessella.support.decisions import known
 from tessella.support.sizes import Size, estimated
@@ -85,6 +87,64 @@ def fc(k: KernelBuilder, op: linear.FcOp, x: SSAValue, w: SSAValue, b: SSAValue)
         multiply,
     )
     return add_bias(k, total, b, len(rows))
+
+
+@native(
+    linear.PackedMatmulOp,
+    "packed_matmul",
+    NCHW,
+    elements=(
+        *rows(FLOATS, (T, "i32", T)),
+        *rows(FLOATS, ("i16", "i16", T)),
+        *rows(FLOATS, ("i8", "i8", T)),
+    ),
+)
+def packed_matmul(
+    k: KernelBuilder,
+    op: linear.PackedMatmulOp,
+    x: SSAValue,
+    w: SSAValue,
+    scale: SSAValue,
+    steps: SSAValue | None = None,
+) -> SSAValue:
+    """Emit R[m.., n] = +(X[m.., k] * value(W[n, b, q, i], t) * S[n, b]), where value t of word i of
+    group q in block b is number k of its column. The products of integers are scaled by
+    S[n, b] * steps[m.., b]."""
+    type, each = k.result_type(op), op.each
+    *outer, n = shape_of(type)
+    _, blocks, words, group = shape_of(w)
+    free = {**{f"m{i}": extent for i, extent in enumerate(outer)}, "n": n}
+    row: list[Form] = list(free)[:-1]
+    count = known(group) * each
+    along = Linear.of("b", known(words) * count) + Linear.of("q", count)
+    along += Linear.of("t", known(group)) + Linear.of("i")
+    integers = [] if steps is None else [(steps, [*row, "b"])]
+
+    def scaled(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
+        a, word, *scales = args
+        wide = scales[0].type if steps is None else i32
+        value = s.cast(signed_field(s, word, "t", op.settings["bits"]), wide)
+        product = s.cast(multiply(s, (s.cast(a, wide), value)), scales[0].type)
+        return multiply(s, (product, reduce(lambda x, y: multiply(s, (x, y)), scales)))
+
+    return k.contract(
+        "+",
+        free,
+        {"b": blocks, "q": words, "t": each, "i": group},
+        [(x, [*row, along]), (w, ["n", "b", "q", "i"]), (scale, ["n", "b"]), *integers],
+        (type, list(free)),
+        scaled,
+    )
+
+
+def signed_field(s: Scalars, word: SSAValue, index: str, bits: int) -> SSAValue:
+    """Return the signed integer of ``bits`` bits in a word whose number is the value of an index,
+    the lowest bits first."""
+    last = element_of(word.type).bits - bits
+    number = s.op(arith.IndexCastOp(s.index(index), word.type))
+    below = s.op(arith.MuliOp(number, s.like(bits, number)))
+    left = s.op(arith.ShLIOp(word, s.op(arith.SubiOp(s.like(last, below), below))))
+    return s.op(arith.ShRSIOp(left, s.like(last, left)))
 
 
 def spatial_names(rank: int) -> tuple[list[str], list[str]]:

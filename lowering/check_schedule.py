@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tessella.dialects.tile import ContractOp, Dot, Schedule, ScheduleAttr
+from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.flat import Flat, FlatAccess
 from tessella.dialects.tile.nest import depth, shared_loops
 from tessella.dialects.tile.reach import GRANULE, reaches
+from tessella.passes.tile.blocks import block_sums
 from tessella.passes.tile.parallel import is_divisible, tile_of
 from tessella.passes.tile.plan import multiplies_rows, plan_accesses
 from tessella.passes.tile.space import can_go_on, runs_in_lanes, tiles_end
@@ -87,6 +89,12 @@ def _dot_rules(op: ContractOp, flat: Flat, s: Schedule, dot: Dot) -> Iterator[tu
         dot.index in flat.ranges
         and dot.index not in {*flat.pinned, *reaches(op), *shared_loops(op)}
         and not symbols_of([flat.ranges[dot.index]]),
+    )
+    product = op.summed
+    whole = product is not None and product.op.results[0] == yielded(op.combine.block)
+    yield (
+        "partial sums of the blocks that are scaled after a dot product",
+        whole or block_sums(op, flat, s) is not None,
     )
     yield "a dot product whose lanes no constraint leaves out", s.vector not in flat.pinned
     yield (

@@ -13,7 +13,9 @@ from tessella.dialects.arith import CASTS, SelectOp, element_of
 from tessella.dialects.nn.core import tensor_type
 from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile import ContractOp, YieldOp
+from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.schedule_attributes import Schedule
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.lowering.aggregate import accumulate, greater
 from tessella.lowering.body import Bodies
 from tessella.lowering.dots import Dots
@@ -37,6 +39,9 @@ class Combine:
     loads: Loads
     panels: Panels
     ahead: Sequence[Ahead]
+    blocks: SummedProduct | None
+    """The product that partial sums add up, before they are scaled; None if nothing scales partial
+    sums."""
 
     @cached_property
     def element(self) -> Attribute:
@@ -78,6 +83,11 @@ class Combine:
                 pos = self.loads.address(ahead.operand, point, row, u) + ahead.shift
                 at = self.e.at(pos)
                 self.e.effect(PrefetchOp(ahead.buffer, at, level=1, write=ahead.write))
+
+    @property
+    def part_element(self) -> Attribute:
+        """The element type of the accumulators of partial sums."""
+        return self.element if self.blocks is None else self.blocks.op.results[0].type
 
     @property
     def _varies(self) -> bool:
@@ -143,6 +153,8 @@ class Combine:
     def _added(self, point: Point, row: int, u: int, old: SSAValue, rows: Sequence[int]) -> Val:
         if self._dots is not None:
             return Val(self._dots.added(point, row, u, old, rows), self._varies)
+        if self.blocks is not None:
+            return Val(self._unscaled(self.blocks, point, row, u, old), self._varies)
         mask, inputs = self.loads.mask(point, row, u), range(self.plan.inputs)
         if self._is_multiply_add:
             args = [self.loads.load_or_zero(n, point, row, u, mask) for n in inputs]
@@ -152,6 +164,37 @@ class Combine:
         if mask is not None:
             new = self.e.op(SelectOp(self.e.spread(mask), new, old))
         return Val(new, self._varies)
+
+    def _unscaled(
+        self, product: SummedProduct, point: Point, row: int, u: int, old: SSAValue
+    ) -> SSAValue:
+        """Return the accumulator of a block's products after a point."""
+        args = {
+            product.block.args[n]: self.loads.load(n, point, row, u, None) for n in product.operands
+        }
+        place, others = (point.indices, row, u, point.tail_of(u)), product.others
+        values = self.bodies.values(product.block, args, *place, left_out=others)
+        a, b = (values[x] for x in product.op.operands)
+        if isinstance(product.op, arith.MulfOp):
+            return self._fma([a, b], old)
+        both = self.e.op(arith.MuliOp(self.e.spread(a), self.e.spread(b)))
+        return accumulate(self.e, self.op.aggregation.data, old, both)
+
+    def total(self, point: Point, row: int, u: int, part: SSAValue, old: SSAValue) -> SSAValue:
+        """Return the accumulator of a vector after a partial sum."""
+        kind, product = self.op.aggregation.data, self.blocks
+        if product is None:
+            return accumulate(self.e, kind, old, part)
+        block, place = product.block, (point.indices, row, u, point.tail_of(u))
+        args = {block.args[n]: self.loads.load(n, point, row, u, None) for n in product.scales}
+        args[product.op.results[0]] = Val(part, self._varies)
+        last = yielded(block).owner
+        if not isinstance(last, arith.MulfOp):
+            values = self.bodies.values(block, args, *place, left_out=product.inside)
+            return accumulate(self.e, kind, old, self.e.spread(values[yielded(block)]))
+        left_out = {*product.inside, last}
+        values = self.bodies.values(block, args, *place, left_out=left_out)
+        return self._fma([values[x] for x in last.operands], old)
 
     def _counted(
         self, point: Point, row: int, u: int, args: Sequence[Val], old: SSAValue

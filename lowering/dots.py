@@ -15,6 +15,7 @@ from tessella.dialects.nn.core import number
 from tessella.dialects.rt import DotOp
 from tessella.dialects.tile import ContractOp, Dot
 from tessella.dialects.tile.schedule_attributes import Schedule
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
@@ -41,10 +42,32 @@ class Dots:
         if self.s.height > 1:
             return self._added_to_rows(point, row, u, old, rows)
         mask = self.loads.mask(point, row, u)
-        a, b = (self._groups(n, point, row, u, mask) for n in range(self.plan.inputs))
+        a, b = (self._factor(n, point, row, u, mask) for n in range(2))
         first, second = (b, a) if self._swaps else (a, b)
         new = self.e.op(DotOp(old, first, second, self.dot.instruction))
         return new if mask is None else self.e.op(SelectOp(mask.ssa, new, old))
+
+    def _factor(self, number: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
+        """Return the groups of a factor, which the body may compute from an operand."""
+        operand, decoding = self.product.operands[number], self.product.decoding(number)
+        groups = self._groups(operand, point, row, u, mask)
+        if not decoding:
+            return groups
+        return self.bodies.cached(
+            ("decoded", operand, groups), lambda: self._decoded(number, groups, point, row, u)
+        ).ssa
+
+    def _decoded(self, number: int, groups: SSAValue, point: Point, row: int, u: int) -> Val:
+        """Run the ops that compute a factor on all values of an operand's groups."""
+        assert isinstance(groups.type, VectorType)
+        product, lanes = self.product, self.e.lanes
+        argument = product.block.args[product.operands[number]]
+        others = {op for op in product.block.ops if op not in product.decoding(number)}
+        self.e.lanes = groups.type.get_shape()[0]
+        args = {argument: Val(groups, varying=True)}
+        values = self.bodies.values(product.block, args, point.indices, row, u, 0, others)
+        self.e.lanes = lanes
+        return values[product.factors[number]]
 
     def _groups(self, operand: int, point: Point, row: int, u: int, mask: Val | None) -> SSAValue:
         """Return an operand's groups of values. For an instruction with groups of one value, return
@@ -88,9 +111,16 @@ class Dots:
     @cached_property
     def _swaps(self) -> bool:
         """True if the instruction takes the statement's second operand first."""
-        found = self.op.factors
+        found = self.product.elements
         assert found is not None
         return self.dot.row.swaps(found.a.name, found.b.name) is True
+
+    @cached_property
+    def product(self) -> SummedProduct:
+        """The product that the statement sums."""
+        found = self.op.summed
+        assert found is not None
+        return found
 
     def _operand(
         self,

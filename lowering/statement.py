@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from tessella.dialects.tile import ContractOp
 from tessella.dialects.tile.flat import Constraint, Flat
 from tessella.dialects.tile.schedule_attributes import Schedule
-from tessella.lowering.aggregate import accumulate, greatest, horizontal, identity
+from tessella.lowering.aggregate import greatest, horizontal, identity
 from tessella.lowering.body import Bodies
 from tessella.lowering.boundary import UNCUT, cut_tiles, row_sets
 from tessella.lowering.bounds import LoopBounds
@@ -32,6 +32,7 @@ from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
 from tessella.lowering.values import Emitter, Pos, Val
 from tessella.lowering.writes import Writes
+from tessella.passes.tile.blocks import block_sums
 from tessella.passes.tile.plan import Access, plan_accesses
 from tessella.passes.tile.tiles import (
     Tiles,
@@ -97,7 +98,8 @@ class Statement:
         loads = Loads(emitter, flat, schedule, self.plan, self.buffers, bodies)
         self.panels = Panels(emitter, flat, schedule, self.plan, self.buffers)
         self.combine = Combine(
-            emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)
+            *(emitter, op, schedule, self.plan, bodies, loads, self.panels, tuple(ahead)),
+            block_sums(op, flat, schedule),
         )
         self.ended = Ended(emitter, op, flat, schedule, bodies, loads)
         self.stores = Stores(emitter, op, schedule, self.plan, self.buffers, bodies, loads)
@@ -403,15 +405,18 @@ class Statement:
         """Add partial sums, each over a block of the first index, to the totals."""
         name, kind = names[0], self.op.aggregation.data
         extent = self.flat.ranges[name]
-        zero = identity(self.e, kind, self.combine.element, self.s.vector)
+        zero = identity(self.e, kind, self.combine.part_element, self.s.vector)
+        width = self.s.vectors if self.reduces_lanes else point.vectors
         for tiles, values in in_parts(extent, size):
 
             def add(start: Pos, totals: Sequence[SSAValue], part: Size = values) -> list[SSAValue]:
                 stops = self.ended.within(point.stops, name, start)
                 inside = replace(self._move(point, name, start), part=part, stops=stops)
                 parts = self._reduce(names, inside, [zero] * len(totals), rows)
-                pairs = zip(totals, parts, strict=True)
-                return [accumulate(self.e, kind, total, value) for total, value in pairs]
+                pairs = enumerate(zip(parts, totals, strict=True))
+                added = [self.combine.total(inside, *divmod(i, width), *pair) for i, pair in pairs]
+                self.combine.loads.forget()
+                return added
 
             if self._runs_once(name, tiles, point.stops):
                 sums = add(Pos(None, tiles.start), sums)

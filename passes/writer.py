@@ -11,8 +11,8 @@ from xdsl.traits import Pure
 
 from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.nn import elementwise as ew
-from tessella.dialects.nn.constants import SplatOp
-from tessella.dialects.nn.core import NnOp, PyValue, shape_of, tensor, tensor_type
+from tessella.dialects.nn.constants import SplatOp, WeightOp
+from tessella.dialects.nn.core import NnOp, PyValue, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.nn.reduction import ReduceSumOp
 from tessella.support.sizes import Size
@@ -59,6 +59,10 @@ class OpWriter:
     def splat(self, number: float, element: str, shape: Sequence[Size] = ()) -> SSAValue:
         """Return a tensor of equal elements."""
         return self._insert(SplatOp(number, tensor(attribute_of(element), shape)))
+
+    def weight(self, symbol: str, type: Tensor) -> SSAValue:
+        """Return a weight of the store."""
+        return self._insert(WeightOp(symbol, type))
 
     def cast(self, value: SSAValue, element: str) -> SSAValue:
         """Return a value converted to another element; the value itself if it has that element."""

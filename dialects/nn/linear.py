@@ -20,7 +20,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tessella.dialects.elements import element_of
 from tessella.dialects.nn.checks import (
+    check_float,
+    check_integer,
     check_length,
     check_number,
     check_same_element,
@@ -213,6 +216,68 @@ class FcOp(NnOp):
     @property
     def host_bytes(self) -> Size:
         return elements(self.res) * shape_of(self.operands[0])[-1] // STEPS
+
+
+@irdl_op_definition
+class PackedMatmulOp(NnOp):
+    """A product with a matrix of small integers in blocks: x[.., K] * (scale * value)[K, N].
+
+    w[N, blocks, words, group] holds the K signed integers of each column, `bits` bits each: a
+    group of words has the first of each in its lowest bits, then the second of each, and so on.
+    scale[N, blocks] has a factor for each block. If x holds integers, steps[.., blocks] has the
+    factors of its blocks.
+    """
+
+    name = "nn.packed_matmul"
+    x = operand_def(base(TensorType))
+    w = operand_def(base(TensorType))
+    scale = operand_def(base(TensorType))
+    steps = opt_operand_def(base(TensorType))
+    bits = prop_def(IntegerAttr[I64])
+    res = result_def(base(TensorType))
+    traits = traits_def(Pure(), SumsProducts())
+
+    @property
+    def each(self) -> int:
+        """The number of integers in a word."""
+        return element_of(self.w.type).bits // int(to_python(self.bits))
+
+    def infer(self) -> Sequence[Tensor]:
+        floats = [self.scale, self.x if self.steps is None else self.steps]
+        check_same_element(self, floats)
+        check_float(self, self.scale)
+        check_integer(self, self.w)
+        x, w, scale = shape_of(self.x), shape_of(self.w), shape_of(self.scale)
+        bits, word = self.settings["bits"], element_of(self.w.type).bits
+        if bits < 1 or word % bits:
+            raise ShapeError(f"{self.name}: {bits} bits do not divide a word", found=str(word))
+        if len(x) < 1 or len(w) != 4 or shapes_differ(scale, w[:2]):
+            raise ShapeError(
+                f"{self.name} takes x[.., K], w[N, blocks, words, group] and scale[N, blocks]",
+                found=f"{self.x.type}, {self.w.type}, {self.scale.type}",
+            )
+        length = math.prod(w[1:]) * self.each
+        if differs(x[-1], length):
+            raise ShapeError(
+                f"{self.name}: the inner sizes differ",
+                expected=f"rows of {length}",
+                found=str(self.x.type),
+            )
+        if self.steps is not None:
+            check_same_element(self, [self.x, self.w])
+            if shapes_differ(shape_of(self.steps), (*x[:-1], w[1])):
+                raise ShapeError(
+                    f"{self.name}: expected steps of each row and block", found=str(self.steps.type)
+                )
+        return [tensor(tensor_type(self.scale).element_type, (*x[:-1], w[0]))]
+
+    @property
+    def operations(self) -> Size:
+        return math.prod(shape_of(self.res)) * shape_of(self.x)[-1]
+
+    @property
+    def host_bytes(self) -> Size:
+        return elements(self.w) * self.each * WIDE + self.operations // STEPS
 
 
 @irdl_op_definition

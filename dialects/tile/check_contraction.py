@@ -63,7 +63,7 @@ def verify_contraction(op: ContractionOp) -> None:
     if op.schedule is not None:
         shared = [at.name for at in op.at_list]
         check_schedule(op.schedule.data, op.loop_list, shared)
-        check_dot(op.schedule.data, op.factors)
+        check_dot(op.schedule.data, op.summed)
 
 
 def _verify_elements(op: ContractionOp) -> None:

@@ -9,8 +9,8 @@ from itertools import chain
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.dialects.tile.attributes import Index
-from tessella.dialects.tile.products import ProductElements
 from tessella.dialects.tile.schedule_attributes import Schedule, ScheduleAttr
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.targets.instructions import INSTRUCTIONS
 
 LANES, TILE, UNROLL = 64, 512, 1024
@@ -30,9 +30,9 @@ def check_schedule(s: Schedule, indices: Sequence[Index], shared: Collection[str
         )
 
 
-def check_dot(s: Schedule, factors: ProductElements | None) -> None:
-    """Raise VerifyException if the dot product instruction of a schedule does not fit ``factors``,
-    the products that the statement sums."""
+def check_dot(s: Schedule, product: SummedProduct | None) -> None:
+    """Raise VerifyException if the dot product instruction of a schedule does not fit the product
+    that the statement sums."""
     if s.dot is None:
         return
     row = INSTRUCTIONS.get(s.dot.instruction)
@@ -41,6 +41,7 @@ def check_dot(s: Schedule, factors: ProductElements | None) -> None:
             f"tile.contract: expected a dot product by one of {', '.join(INSTRUCTIONS)}, found "
             f"{s.dot.instruction}"
         )
+    factors = None if product is None else product.elements
     if (
         factors is None
         or factors.accumulated.name != row.accumulates

@@ -41,6 +41,7 @@ from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.loop_attributes import At, AtAttr, StorageAttr
 from tessella.dialects.tile.products import ProductElements, factors
 from tessella.dialects.tile.schedule_attributes import ScheduleAttr
+from tessella.dialects.tile.summed import SummedProduct, summed_product
 from tessella.support.sizes import Size
 
 
@@ -176,6 +177,13 @@ class ContractionOp(IRDLOperation):
         be widened first."""
         found = self.factors
         return found is not None and found.accumulated.is_float
+
+    @property
+    def summed(self) -> SummedProduct | None:
+        """The product that the statement sums, with factors that may be decoded and sums that may
+        be scaled; None if it sums anything else."""
+        reduced = frozenset(index.name for index in self.index_list if index.reduced)
+        return summed_product(self.accumulates, self.combine.block, self.input_accesses, reduced)
 
     @property
     def summed_product(self) -> arith.MulfOp | None:

@@ -29,6 +29,7 @@ from tessella.passes.kinds import asked_devices, declared, running
 from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.move_quantization import MoveQuantizationPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
+from tessella.passes.packed_products import PackedProductsPass
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
@@ -71,8 +72,9 @@ def _stages(options: CheckedOptions) -> Stages:
             [
                 InferShapesPass(),
                 MoveQuantizationPass(),
-                # before constant folding, as weights of products are still bytes
+                # both before constant folding, as weights of products are still integers
                 IntegerProductsPass(target=options.target),
+                PackedProductsPass(target=options.target),
                 FoldConstantsPass(),
                 SinkConstantsPass(),
                 EliminateIdentitiesPass(),

@@ -8,8 +8,11 @@ from math import prod
 
 from tessella.dialects.place import PlaceAttr
 from tessella.dialects.tile import Dot
+from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.nest import shared_loops, steps
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.kernels.cost import CALL
+from tessella.passes.tile.blocks import block_index, scale_indices
 from tessella.passes.tile.conversions import WIDENED_GROUP
 from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.packing import argument_of, can_relayout, packed_as
@@ -20,8 +23,9 @@ from tessella.targets.instructions import of_product
 def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
     """Yield the dot product instructions that can compute a statement, fastest first, each with the
     index that runs over the lanes."""
-    found = problem.op.factors
-    if found is None:
+    product = problem.product
+    found = None if product is None else product.elements
+    if product is None or found is None:
         return
     a, b, accumulated = (element.name for element in found)
     pairs = [
@@ -32,9 +36,24 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
         if _runs_over_lanes(problem, vector, index)
     ]
     for row in of_product(a, b, accumulated, problem.target):
+        if not _sums_all(problem, product) and (row.m > 1 or not _sums_blocks(problem, product)):
+            continue
         for vector, index in pairs:
             if not found.accumulated.is_float or _is_padded(problem, vector, index, row.k):
                 yield vector, Dot(index, row.name)
+
+
+def _sums_all(problem: Problem, product: SummedProduct) -> bool:
+    """Return whether a statement sums its products as they are."""
+    return yielded(problem.op.combine.block) == product.op.results[0]
+
+
+def _sums_blocks(problem: Problem, product: SummedProduct) -> bool:
+    """Return whether the sums of blocks can be scaled, after instructions have computed them."""
+    flat = problem.plain
+    blocks = scale_indices(product, flat)
+    order = sorted(flat.reduced, key=lambda name: name not in blocks)
+    return block_index(problem.op, product, flat, order) is not None
 
 
 def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, PlaceAttr]:
@@ -48,7 +67,9 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
     packed, points = packed_as(element=dot.row.takes), prod(problem.plain.ranges.values())
     for i, a in enumerate(problem.plain.accesses[: problem.plain.inputs]):
         argument = argument_of(problem.op, problem.kernel, i)
-        if argument is None or a.lane_stride(vector) or not dot.row.widens(a.element.name):
+        if argument is None or a.lane_stride(vector) or not a.lane_stride(dot.index):
+            continue
+        if not dot.row.widens(a.element.name):
             continue
         reads = steps(problem.op) * points / width / dot.row.k
         widening = reads * WIDENED_GROUP / target.shuffle_ports
@@ -103,7 +124,9 @@ def _is_padded(problem: Problem, vector: str, index: str, k: int) -> bool:
 def _is_readable(problem: Problem, operand: int, vector: str, index: str) -> bool:
     a, op = problem.plain.accesses[operand], problem.op
     if a.lane_stride(vector) == 0:
-        return a.lane_stride(index) == 1
+        return a.lane_stride(index) in (0, 1)
+    if a.lane_stride(index) == 0:
+        return can_relayout(op, problem.kernel, operand, vector)
     forms = op.input_accesses[operand]
     return (
         can_relayout(op, problem.kernel, operand, vector)

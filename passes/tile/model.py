@@ -27,6 +27,8 @@ from tessella.dialects.tile import (
 )
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.dialects.tile.limits import usual
+from tessella.dialects.tile.summed import SummedProduct
+from tessella.passes.tile.blocks import block_index, scale_indices
 from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import (
     FREE,
@@ -205,15 +207,16 @@ class Model:
         The bound is valid for all unrollings and loop orders: it assumes that windows and rows
         share all loads that they can, and that memory is read once.
         """
-        t, ranges, plans = self.target, self.flat.ranges, self.plan(s).read
-        by_vector = ((o, a) for o, a in self._inputs(s) if o.by_vector)
+        t, ranges = self.target, self.flat.ranges
+        inputs = [each for i, each in enumerate(self._inputs(s)) if i not in self._scales]
+        by_vector = ((o, a) for o, a in inputs if o.by_vector)
         vectors_of = sum(
             self._vector_loads(s, o, a)
             for o, a in by_vector
             if not (o.is_window and self._repeats(a))
         )
-        elements = sum(o.by_row and not o.by_vector for o in plans)
-        others = sum(not (o.by_row or o.by_vector) for o in plans)
+        elements = sum(o.by_row and not o.by_vector for o, _ in inputs)
+        others = sum(not (o.by_row or o.by_vector) for o, _ in inputs)
         widths = [(-(-w // s.lanes), n) for w, n in self.parts(s.vector, s.width)]
         extent = ranges[s.rows] if s.rows is not None else 1
         outer = math.prod(ranges[n] for n in self.flat.free if n not in (s.vector, s.rows))
@@ -320,14 +323,50 @@ class Model:
         """
         if s.dot is not None:
             products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
-            ops = products + self._joined_groups(s, rows)
+            ops = products + self._joined_groups(s, rows) + self._decoding(s, rows, vectors)
             return ops / self.target.fma_ports + self._widened_groups(s, s.dot, rows, vectors)
+        if self._blocks is not None:
+            return (rows * vectors + self._decoding(s, rows, vectors)) / self.target.fma_ports
         ops = rows * vectors * self.ops + self._extracting(s, rows, vectors)
         if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
             ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
         if self._widens:
             ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
+
+    @cached_property
+    def product(self) -> SummedProduct | None:
+        """The product that the statement sums."""
+        return self.op.summed
+
+    @cached_property
+    def _blocks(self) -> SummedProduct | None:
+        """The product that is summed in blocks before it is scaled; None if there are none."""
+        product, reduced = self.product, self.flat.reduced
+        if product is None:
+            return None
+        inside = scale_indices(product, self.flat)
+        order = sorted(reduced, key=lambda name: name not in inside)
+        return product if block_index(self.op, product, self.flat, order) is not None else None
+
+    @cached_property
+    def _scales(self) -> frozenset[int]:
+        """The operands that are read once for each block, by number."""
+        return frozenset(() if self._blocks is None else self._blocks.scales)
+
+    def _decoding(self, s: Schedule, rows: int, vectors: int) -> float:
+        """Return the operations that compute the factors of a product from its operands, at a
+        point. An instruction widens factors itself."""
+        product, ops = self.product, 0.0
+        if product is None:
+            return ops
+        plans = self.plan(s).read
+        for number, operand in enumerate(product.operands):
+            found = product.decoding(number) if s.dot is not None else product.widening(number)
+            each = sum(product.reads(op) for op in found)
+            o = plans[operand]
+            ops += each * (vectors if o.by_vector else 1) * (rows if o.by_row else 1)
+        return ops
 
     def _joined_groups(self, s: Schedule, rows: int) -> int:
         """Return the operations that join the groups of rows that an instruction computes
@@ -347,8 +386,8 @@ class Model:
         """Return the cycles to widen the groups that a point reads, if the dot product instruction
         takes a wider element."""
         shuffles = 0.0
-        for o in self.plan(s).read:
-            if dot.row.widens(o.element):
+        for i, o in enumerate(self.plan(s).read):
+            if dot.row.widens(o.element) and i not in self._scales:
                 each = WIDENED_VECTOR * vectors if o.by_vector else WIDENED_GROUP
                 shuffles += each * (rows if o.by_row else 1)
         return shuffles / self.target.shuffle_ports
@@ -378,7 +417,9 @@ class Model:
 
     def _loads(self, s: Schedule, rows: int, vectors: int) -> float:
         total = by_row = 0.0
-        for o, a in self._inputs(s):
+        for number, (o, a) in enumerate(self._inputs(s)):
+            if number in self._scales:
+                continue
             loads = self._operand_loads(s, o, a, rows, vectors)
             total, by_row = total + loads, by_row + loads * o.by_row
         repeated = 1.0 - self._distinct(s, rows)
@@ -563,7 +604,9 @@ class Model:
         compared = 3 if self.op.aggregation.data in "<>" else 0
         summed = s.dot is not None and s.dot.row.sums
         if not plan.windows:
-            return plan.shared * s.vectors * s.height + 1 + compared + summed
+            scales = sum(plan.read[i].is_shared for i in self._scales)
+            shared = plan.shared - scales
+            return shared * s.vectors * s.height + 1 + compared + summed
         bounded = self.bounded(s)
         points = math.prod(self.flat.ranges[n] for n in self.flat.reduced if n not in bounded)
         weights = min(points, HELD_WEIGHTS) * (self.flat.inputs > 1)

@@ -13,6 +13,7 @@ from tessella.dialects.elements import is_float
 from tessella.dialects.tile import ContractOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.reach import GRANULE, reaches
+from tessella.passes.tile.blocks import block_index
 
 LONG = 1024
 """The number of values from which an accumulator is summed in parts."""
@@ -52,6 +53,10 @@ def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int
     assert isinstance(last, YieldOp)
     if op.aggregation.data != "+" or not is_float(last.value.type) or flat.running is not None:
         return None
+    product = op.summed
+    block = None if product is None else block_index(op, product, flat, s.reduction)
+    if block is not None and s.vector not in flat.reduced:
+        return block, 1
     bounded = [name for name in reaches(op) if name in s.reduction and name != s.vector]
     if bounded:
         return bounded[0], GRANULE

@@ -84,6 +84,11 @@ class OperandPlan(Generic[S_co]):
         return self.row_stride != 0
 
     @property
+    def is_shared(self) -> bool:
+        """True if all rows of a register tile read the same vectors."""
+        return self.by_vector and not self.by_row
+
+    @property
     def is_panel(self) -> bool:
         """True if all rows read the same panel."""
         return self.access is Access.PACKED and not self.by_row
@@ -158,7 +163,7 @@ class AccessPlan(Generic[S_co]):
     @cached_property
     def shared(self) -> int:
         """The number of inputs whose vectors all rows share."""
-        return sum(o.by_vector and not o.by_row for o in self.read)
+        return sum(o.is_shared for o in self.read)
 
     @property
     def result(self) -> OperandPlan[S_co]:
@@ -296,7 +301,7 @@ def _operand(
     a = flat.accesses[number]
     return OperandPlan(
         access=_access(op, flat, number, value, vector, rows)
-        if dot is None or vector is None or dot.row.k == 1
+        if dot is None or vector is None or dot.row.k == 1 or not a.lane_stride(dot.index)
         else _grouped(a, vector, dot),
         stride=a.lane_stride(vector) if vector is not None else 0,
         row_stride=a.stride(rows) if rows is not None else 0,

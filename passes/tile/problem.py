@@ -11,6 +11,7 @@ from tessella.dialects.tile import ContractOp, Dot, KernelOp
 from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.passes.tile.model import Model, in_numbers
 from tessella.passes.tile.packing import argument_of, packed_places
 from tessella.support.sizes import Size, expression
@@ -40,6 +41,11 @@ class Problem:
     def reaches(self) -> Mapping[str | None, Reach]:
         """The indices that do not run over their whole ranges in each iteration of shared loops."""
         return {**reaches(self.op)}
+
+    @cached_property
+    def product(self) -> SummedProduct | None:
+        """The product that the statement sums."""
+        return self.op.summed
 
     @cached_property
     def plain(self) -> Flat[int]:

@@ -20,6 +20,7 @@ from tessella.dialects.tile import ContractOp, Dot, ExtractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.nest import steps
 from tessella.dialects.tile.reach import GRANULE
+from tessella.passes.tile.blocks import scale_indices
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.dots import dots, widened
@@ -285,19 +286,22 @@ class TileFamily:
         """Return the order of the reduced indices, outermost first.
 
         The running index comes first, then those whose loops are bounded by constraints, as the
-        others unroll. Those along which rows share loads are innermost, which keeps the loads in
-        registers for the shortest time. Among equals, larger strides are outside.
+        others unroll, and those of blocks that are scaled. Those along which rows share loads are
+        innermost, which keeps the loads in registers for the shortest time. Among equals, larger
+        strides are outside.
         """
         model = self._model
         lowest = Schedule((), (), self.vector, rows=self.rows, dot=self.dot)
         bounded, shared = model.bounded(lowest), model.shared(lowest)
         inputs = self._flat.accesses[: self._flat.inputs]
 
-        running = self._flat.running
+        running, product = self._flat.running, self.problem.product
+        blocks = set[str]() if product is None else scale_indices(product, self._flat)
 
-        def position(name: str) -> tuple[bool, bool, bool, int]:
+        def position(name: str) -> tuple[bool, bool, bool, bool, int]:
             step = max((abs(a.stride(name)) for a in inputs), default=0)
-            return name != running, name not in bounded, name in shared, -step
+            inside = name not in bounded, name not in blocks, name in shared
+            return name != running, *inside, -step
 
         return tuple(sorted(self._flat.reduced, key=position))
 

@@ -34,6 +34,30 @@ def fc(
     return np.matmul(x, np.transpose(w) if transpose_w else w) + b
 
 
+@kernel("packed_matmul")
+def packed_matmul(
+    x: Array, w: Array, scale: Array, steps: Array | None = None, *, bits: int
+) -> Array:
+    """Return x[.., K] * (scale * value)[K, N] for the signed integers of ``bits`` bits in the words
+    w[N, blocks, words, group]; ``steps`` are the factors of each block of integers x. The product
+    is computed in f32 or wider."""
+    wide = np.result_type(scale.dtype, np.float32)
+    factors = signed_fields(w, bits).astype(wide) * scale[..., None].astype(wide)
+    if steps is not None:
+        blocks = x.reshape(*steps.shape, -1).astype(wide)
+        x = (blocks * steps[..., None].astype(wide)).reshape(x.shape)
+    return np.matmul(x.astype(wide), factors.reshape(w.shape[0], -1).T).astype(scale.dtype)
+
+
+def signed_fields(words: Array, bits: int) -> Array:
+    """Return the signed integers of ``bits`` bits in w[N, blocks, words, group] as [N, blocks, K]:
+    the lowest ones of a group of words first."""
+    width = 8 * words.itemsize
+    lefts = np.arange(width - bits, -1, -bits, dtype=words.dtype)[:, None]
+    fields = (words[..., None, :] << lefts) >> words.dtype.type(width - bits)
+    return fields.reshape(*words.shape[:2], -1)
+
+
 @kernel("conv")
 def conv(
     x: Array,

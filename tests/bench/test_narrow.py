@@ -52,6 +52,18 @@ def test_a_row_for_each_runtime(name: str) -> None:
     assert rows[0].ratio
 
 
+def test_a_packed_product_has_a_share_of_the_rate_of_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(narrow_cases, "_WIDE", 64)
+    chosen = case("packed 1x")
+    for row in narrow.measure(chosen, chosen.make(), threads=1, repeat=2):
+        assert row.failure is None
+        assert row.of_peak
+        assert row.error is not None
+        assert row.error < 1e-4
+
+
 def test_the_dynamic_case_finds_ranges_in_each_run() -> None:
     kinds = {node.op_type for node in case("dynamic").make().model.graph.node}
     assert "DynamicQuantizeLinear" in kinds

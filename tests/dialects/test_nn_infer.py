@@ -57,6 +57,17 @@ def floats(*shapes: Shape) -> list[SSAValue]:
     return operands(*((f32, shape) for shape in shapes))
 
 
+def packed(
+    columns: int,
+    x: Attribute = f32,
+    scale: tuple[int, ...] = (9, 2),
+    steps: tuple[int, ...] | None = None,
+) -> list[SSAValue]:
+    """Operands of a product with packed integers."""
+    more = [] if steps is None else [(f32, steps)]
+    return operands((x, (5, columns)), (i32, (9, 2, 3, 1)), (f32, scale), *more)
+
+
 def boxes(count: int, most: Attribute = i64) -> list[SSAValue]:
     """Return ``count`` boxes, eight scores of each of two classes, and numbers."""
     return operands((f32, (3, count, 4)), (f32, (3, 2, 8)), (most, ()), (f32, ()))
@@ -150,6 +161,11 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("do not broadcast", nn.MatmulOp, floats((2, 1, 1), (3, 1, 1)), {"transpose_b": False}),
     ("sizes differ", nn.FcOp, floats((2, 3), (3, 4), (3,)), {"transpose_w": False}),
     ("takes x", nn.FcOp, floats((), (3, 4), (3,)), {"transpose_w": False}),
+    ("do not divide", nn.PackedMatmulOp, packed(48), {"bits": 5}),
+    ("inner sizes differ", nn.PackedMatmulOp, packed(40), {"bits": 4}),
+    ("scale.N, blocks.", nn.PackedMatmulOp, packed(48, scale=(9, 3)), {"bits": 4}),
+    ("steps of each row", nn.PackedMatmulOp, packed(48, x=i32, steps=(5, 3)), {"bits": 4}),
+    ("element types differ", nn.PackedMatmulOp, packed(48, x=i64, steps=(5, 2)), {"bits": 4}),
     ("rank is too small", nn.AttentionOp, floats((4,), (7, 4), (7, 4)), ATTENTION),
     ("inner sizes differ", nn.AttentionOp, floats((5, 4), (4, 7), (7, 4)), ATTENTION),
     ("v does not have a row", nn.AttentionOp, floats((5, 4), (7, 4), (6, 4)), ATTENTION),

@@ -64,7 +64,7 @@ def names(places: Sequence[str] = ("x86/f32", "host")) -> list[str]:
         (["runs_before = 'pick-kernels'"], "eliminate-identities", "pick-kernels"),
         (["runs_after = 'pick-kernels'"], "pick-kernels", "insert-conversions"),
         # the first and the last of several
-        (["runs_before = 'fold-constants'"], "integer-products", "fold-constants"),
+        (["runs_before = 'fold-constants'"], "packed-products", "fold-constants"),
         (["runs_after = 'tile-schedule'"], "tile-schedule", "tile-parallelize"),
         (["runs_after = 'plan-weights'"], "plan-weights", ""),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tessella.frontends.onnx.ops import (
     arithmetic,
     attention,
+    block_quantized,
     constants,
     contributed,
     control,
@@ -53,6 +54,7 @@ __all__ = [
 
 FAMILIES = (
     arithmetic,
+    block_quantized,
     elementwise,
     linear,
     attention,

@@ -9,8 +9,8 @@ import numpy as np
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.model import DTYPES, Node, Tensor
-from tessella.frontends.onnx.registry import Rule, converts, known_type
+from tessella.frontends.onnx.model import DTYPES, Tensor
+from tessella.frontends.onnx.registry import converts, known_type
 from tessella.frontends.onnx.tensors import element_name
 from tessella.frontends.ranges import StridedIndices
 from tessella.runtime.elements import converted, widened

@@ -17,8 +17,10 @@ from tessella.frontends.onnx.ops.linear import convolution
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import element_of
+from tessella.support.conditions import always
 from tessella.support.decisions import known
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size
 
 DType = np.dtype[Any]
 
@@ -63,6 +65,33 @@ def _along(call: Call, value: Value, x: Value) -> Value:
     return _by_dimension(value, axis, x.rank)
 
 
+def _broadcasting(call: Call) -> tuple[Value, Value, Value | None]:
+    """Return the operand, the scale and the zero point in shapes that broadcast.
+
+    If whole blocks have parameters, the axis becomes a dimension of blocks and one inside them.
+    """
+    x, scale, zero = call.x, call.operand(1), call.optional(2)
+    block, axis = call.attribute("block_size"), call.axis(x) if scale.rank else 0
+    is_blocked = block and scale.rank == x.rank
+    if is_blocked and always(x.shape[axis] == scale.shape[axis] * block):
+        return in_blocks(x, scale, zero, axis)
+    return x, _along(call, scale, x), None if zero is None else _along(call, zero, x)
+
+
+def in_blocks(
+    x: Value, scale: Value, zero: Value | None, axis: int
+) -> tuple[Value, Value, Value | None]:
+    """Return an operand with a dimension of blocks and one inside them in place of an axis, and the
+    parameters of its blocks in shapes that broadcast to it. All blocks are whole."""
+
+    def divided(value: Value, *sizes: Size) -> Value:
+        return value.reshape((*value.shape[:axis], *sizes, *value.shape[axis + 1 :]))
+
+    count = scale.shape[axis]
+    point = None if zero is None else divided(zero, count, 1)
+    return divided(x, count, x.shape[axis] // count), divided(scale, count, 1), point
+
+
 def _by_dimension(value: Value, axis: int, rank: int) -> Value:
     """Return a scale or zero point in a shape that broadcasts to a tensor of rank ``rank``: one
     number, or one for each index of dimension ``axis``."""
@@ -82,15 +111,13 @@ def _shifted(x: Value, zero: Value | None) -> Value:
 @converts("DequantizeLinear", 10, 28, _TYPES)
 def dequantize(call: Call) -> Value:
     """Emit (x - zero point) * scale."""
-    zero, code = call.optional(2), call.attribute("output_dtype")
-    scale = _along(call, call.operand(1), call.x)
-    wide = scale.cast(_wide(scale.dtype))
-    if call.x.is_float:
-        y = call.x.cast(wide.dtype) * wide
+    x, scale, zero = _broadcasting(call)
+    code, wide = call.attribute("output_dtype"), scale.cast(_wide(scale.dtype))
+    if x.is_float:
+        y = x.cast(wide.dtype) * wide
     else:
-        point = call.x.like(0) if zero is None else _along(call, zero, call.x)
-        y = call.x.op(nn.DequantizeOp, wide, point)
-    return y.cast(DTYPES[element_name(code)] if code else scale.dtype)
+        y = x.op(nn.DequantizeOp, wide, x.like(0) if zero is None else zero)
+    return y.cast(DTYPES[element_name(code)] if code else scale.dtype).reshape(call.x.shape)
 
 
 def _wide(dtype: DType) -> DType:
