@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -45,6 +45,8 @@ class OptionRow:
     is_number: bool
     is_mapping: bool
     """True if the flag is given once for each entry."""
+    has_flag: bool
+    """True if commands take the option, as its values are texts or numbers."""
     metavar: str
     """The placeholder of the option's value in a command's help."""
     text: str
@@ -74,9 +76,15 @@ def rows() -> Iterator[OptionRow]:
             get_args(hint) if get_origin(hint) is Literal else (),
             hint is float,
             get_origin(hint) is Mapping,
+            get_origin(hint) is not Sequence,
             each.metadata.get("metavar", ""),
             texts.get(each.name, "?"),
         )
+
+
+def flags() -> Iterator[OptionRow]:
+    """Yield the options that commands take."""
+    return (row for row in rows() if row.has_flag)
 
 
 def _texts(doc: str) -> Mapping[str, str]:
@@ -100,9 +108,9 @@ def page() -> str:
     cells = (
         (
             f"`{each.name}`",
-            f"`{each.flag}`",
+            f"`{each.flag}`" if each.has_flag else "",
             ", ".join(f"`{c}`" for c in each.choices) or each.metavar,
-            "" if each.default is None else f"`{each.default}`",
+            "" if each.default in (None, ()) else f"`{each.default}`",
             each.text.replace("``", "`"),
         )
         for each in rows()

@@ -54,6 +54,10 @@ class Options:
         Places and kernels of single ops, by the name of a node or an op, or by a pattern of node
         names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
         ``--pin Conv_12=x86/f32/nchw``, once for each.
+    passes : sequence of xdsl.passes.ModulePass
+        Further passes, at the position in the pipeline that they declare by ``runs_before`` or
+        ``runs_after``. A pass with the name of one in the pipeline replaces it. Programs with such
+        passes are not cached on disk. Commands do not take this option.
     max_weight_growth : float
         The memory of all weights, as a multiple of that in the model. Weights smaller than the
         last level of cache count as large as it.
@@ -75,6 +79,7 @@ class Options:
     pin: Mapping[str, str] = field(
         default_factory=dict[str, str], hash=False, metadata={"metavar": "NAME=PIN"}
     )
+    passes: Sequence[Any] = field(default=(), hash=False, metadata={"metavar": "passes"})
     max_weight_growth: float = _number(WEIGHT_GROWTH, "N", 1.0)
 
     def __post_init__(self) -> None:
@@ -187,7 +192,9 @@ def _database(pick: str) -> str:
 def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> None:
     """Raise OptionError if ``value`` is not valid for the option ``name``, which has the type
     ``hint`` and, for a number, the bounds in ``facts``."""
-    if get_origin(hint) is Mapping:
+    if get_origin(hint) is Sequence:
+        _check_type(name, value, (list, tuple))
+    elif get_origin(hint) is Mapping:
         _check_texts(name, value)
     elif get_origin(hint) is Literal:
         _check_type(name, value, (str,))

@@ -1,7 +1,7 @@
 """The table of contents of the compiler: a straight list of passes, in execution order.
 
 A stage is the IR after the passes above its name; ``nn`` comes from a frontend. A pass runs only if
-its declarations match (``passes/kinds.py``). Passes of plugins declare their position.
+its declarations match (``passes/kinds.py``). Passes of plugins and callers declare their position.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from tessella.support.knobs import KNOBS
 def pipeline(options: CheckedOptions) -> list[tuple[str, Sequence[ModulePass]]]:
     """Return each stage after `nn` with the passes that lead to it under these options.
 
-    Raises PluginError for plugins that do not match, and OptionError if ``TESSELLA_DEBUG_PASSES``
-    names an unknown pass.
+    Raises PluginError for plugins that do not match, and OptionError for passes of the caller that
+    do not, and if ``TESSELLA_DEBUG_PASSES`` names an unknown pass.
     """
-    stages = extended(_stages(options))
+    stages = extended(_stages(options), options.passes)
     _check_debug_passes([step for _, steps in stages for step in steps])
     targets = asked_devices(options.places, options.arch)
     return [(stage, running(steps, targets, named=KNOBS.debug_passes)) for stage, steps in stages]

@@ -1,4 +1,5 @@
-"""Dialects and passes of plugins, and the positions of these passes in the pipeline."""
+"""Dialects and passes of plugins, passes of callers, and the positions of these passes in the
+pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from tessella.dialects.place import DEVICES
 from tessella.passes.kinds import declared
-from tessella.support.errors import InternalError, TessellaError
+from tessella.support.errors import InternalError, OptionError, TessellaError
 from tessella.support.foreign import is_of_handler
 from tessella.support.names import did_you_mean
 from tessella.support.plugins import DIALECTS, PASSES, Plugin, plugins
@@ -32,18 +33,52 @@ def passes(taken: Collection[str]) -> dict[str, Callable[[], type[ModulePass]]]:
     return {plugin.name: partial(_pass, plugin) for plugin in _named(PASSES, taken)}
 
 
-def extended(stages: Stages) -> Stages:
-    """Return the pipeline with the passes of plugins that declare a position in it.
+def extended(stages: Stages, given: Sequence[object] = ()) -> Stages:
+    """Return the pipeline with the passes of plugins that declare a position in it, and with those
+    that the caller has given.
 
-    Raises PluginError if the pipeline lacks a pass that a position refers to.
+    A given pass replaces the passes of its name, or goes to the position that it declares. Raises
+    PluginError and OptionError if the pipeline lacks a pass that a position refers to.
     """
     result = [(stage, list(steps)) for stage, steps in stages]
     taken = {step.name for _, steps in stages for step in steps}
     for plugin in _named(PASSES, taken):
         cls = _pass(plugin)
-        if declared(cls).runs_before or declared(cls).runs_after:
-            _insert(result, plugin, cls)
+        if _has_position(cls):
+            _insert(result, cls, partial(_instance, plugin, cls), plugin.error)
+    for step in given:
+        if not isinstance(step, ModulePass):
+            raise OptionError(
+                "an entry of the option 'passes' is no pass",
+                expected="an xdsl.passes.ModulePass",
+                found=f"{step!r} of type {type(step).__name__}",
+            )
+        _give(result, step)
     return result
+
+
+def _has_position(cls: type[ModulePass]) -> bool:
+    return bool(declared(cls).runs_before or declared(cls).runs_after)
+
+
+def _give(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> None:
+    """Insert a pass of the caller, or replace those of its name. Raises OptionError."""
+    found = [(steps, i) for _, steps in stages for i, s in enumerate(steps) if s.name == step.name]
+    for steps, i in found:
+        steps[i] = step
+    if _has_position(type(step)):
+        _insert(stages, type(step), lambda: step, partial(_wrong_pass, step.name))
+    elif not found:
+        raise _wrong_pass(
+            step.name,
+            "it has no position",
+            expected="runs_before or runs_after, as in tessella.passes.kinds.ProgramPass, or the "
+            "name of a pass in the pipeline",
+        )
+
+
+def _wrong_pass(name: str, what: str, **details: str | None) -> OptionError:
+    return OptionError(f"the pass {name!r} of the option 'passes': {what}", **details)
 
 
 def plugin_of(step: ModulePass) -> Plugin | None:
@@ -115,25 +150,28 @@ def _is_pass(cls: object, name: str) -> TypeGuard[type[ModulePass]]:
 
 
 def _insert(
-    stages: Sequence[tuple[str, list[ModulePass]]], plugin: Plugin, cls: type[ModulePass]
+    stages: Sequence[tuple[str, list[ModulePass]]],
+    cls: type[ModulePass],
+    make: Callable[[], ModulePass],
+    error: Callable[..., TessellaError],
 ) -> None:
-    """Insert a plugin's pass at the position that it declares: before the first pass of one name,
-    or after the last pass of another. Raises PluginError if there is no position."""
+    """Insert a pass at the position that its class declares: before the first pass of one name, or
+    after the last pass of another. Raises ``error`` if there is no position."""
     before, after = declared(cls).runs_before, declared(cls).runs_after
     spots = [(steps, i) for _, steps in stages for i in range(len(steps))]
     names = [steps[i].name for steps, i in spots]
     for name in filter(None, (before, after)):
         if name not in names:
-            raise plugin.error(
+            raise error(
                 f"the pipeline has no pass {name!r}",
                 expected=f"one of {', '.join(names)}",
                 hint=did_you_mean(name, names),
             )
     last = len(names) - 1 - names[::-1].index(after) if after else -1
     if before and names.index(before) <= last:
-        raise plugin.error(f"no position is before {before!r} and after {after!r}")
+        raise error(f"no position is before {before!r} and after {after!r}")
     steps, i = spots[names.index(before) if before else last]
-    steps.insert(i if before else i + 1, _instance(plugin, cls))
+    steps.insert(i if before else i + 1, make())
 
 
 def _instance(plugin: Plugin, cls: type[ModulePass]) -> ModulePass:

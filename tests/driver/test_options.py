@@ -21,6 +21,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"pick": "luck"}, "unknown pick 'luck'\n  expected: one of cost, grade, measure"),
     ({"pick": ["cost"]}, "option 'pick' has the wrong type\n  expected: str"),
     ({"kernels": 1}, "the option 'kernels' has the wrong type"),
+    ({"passes": "fold-constants"}, "the option 'passes' has the wrong type"),
     ({"pin": "Conv_12"}, "the option 'pin' has the wrong type"),
     ({"pin": {"Conv_12": 1}}, "the option 'pin' has the wrong type"),
     ({"max_weight_growth": 0.5}, "out of range\n  expected: a number from 1 on\n  found: 0.5"),
@@ -74,7 +75,7 @@ def test_flags() -> None:
     pins = ["--pin", "Conv_12=x86/f32/nchw", "--pin", "a=b=x86,kernel=conv"]
     checked = options_of(parser.parse_args([*line.split(), *pins]))
     pin = {"Conv_12": "x86/f32/nchw", "a=b": "x86,kernel=conv"}
-    expected = Options("measure", 2.0, "t.json", "-winograd", pin, 3.0)
+    expected = Options("measure", 2.0, "t.json", "-winograd", pin, max_weight_growth=3.0)
     found = {each.name: getattr(checked, each.name) for each in dataclasses.fields(Options)}
     assert found == dataclasses.asdict(expected)
     help = " ".join(parser.format_help().split())

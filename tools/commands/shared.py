@@ -6,7 +6,6 @@ import argparse
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
@@ -118,7 +117,7 @@ def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = 
         },
     }
     rare: dict[str, dict[str, Any]] = {
-        each.name: {"help": each.help, **_kind(each)} for each in option_docs.rows()
+        each.name: {"help": each.help, **_kind(each)} for each in option_docs.flags()
     }
     for name, settings in (own | rare).items():
         if name not in left_out:
@@ -152,7 +151,7 @@ def print_times(timings: Mapping[str, float]) -> None:
 def given_options(args: argparse.Namespace, target: str | None = None) -> CompileOptions:
     """Return the options of a compilation on the command line; ``target`` replaces the target
     there. Raises OptionError."""
-    rare = {each.name: _value(getattr(args, each.name)) for each in fields(Options)}
+    rare = {each.name: _value(getattr(args, each.name)) for each in option_docs.flags()}
     return CompileOptions(
         places=args.places,
         target=target or args.target,

@@ -1,0 +1,129 @@
+"""Passes that a caller gives: their positions, and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+import tessella
+from tessella.dialects import nn
+from tessella.driver.build.pipeline import pipeline
+from tessella.driver.cache import program_cache
+from tessella.driver.options import Options, make_options
+from tessella.passes.fuse_patterns import FusePatternsPass
+from tessella.passes.kinds import ProgramPass
+from tessella.support.errors import OptionError
+
+seen: list[str] = []
+
+
+class AbsForNeg(RewritePattern):
+    """A pattern of xDSL's, which changes what a program computes."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.NegOp, rewriter: PatternRewriter, /) -> None:
+        rewriter.replace(op, nn.AbsOp.make([*op.operands]))
+
+
+@dataclass(frozen=True)
+class Patterns(ProgramPass):
+    name = "patterns"
+    runs_before = "pick-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PatternRewriteWalker(AbsForNeg()).rewrite_module(op)
+
+
+@dataclass(frozen=True)
+class Ours(ProgramPass):
+    name = "ours"
+    runs_after = "fuse-patterns"
+    said: str = "ours"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        seen.append(self.said)
+
+
+@dataclass(frozen=True)
+class NoFusions(ProgramPass):
+    name = "fuse-patterns"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        seen.append("no fusions")
+
+
+@dataclass(frozen=True)
+class Lost(ProgramPass):
+    name = "lost"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None: ...
+
+
+@dataclass(frozen=True)
+class Nowhere(Lost):
+    runs_before = "fuse-pattern"
+
+
+def names(*passes: ModulePass) -> list[str]:
+    checked = make_options(options=Options(passes=passes))
+    return [step.name for _, steps in pipeline(checked) for step in steps]
+
+
+def test_a_pass_goes_where_it_says() -> None:
+    found = names(Ours())
+    assert found[found.index("ours") - 1] == FusePatternsPass.name
+    assert [name for name in found if name != "ours"] == names()
+
+
+def test_a_pass_replaces_those_of_its_name() -> None:
+    assert names(NoFusions()) == names()
+    stages = pipeline(make_options(options=Options(passes=[NoFusions()])))
+    steps = [step for _, steps in stages for step in steps]
+    assert [type(step) for step in steps if step.name == "fuse-patterns"] == [NoFusions]
+
+
+@pytest.mark.parametrize(
+    "step, message",
+    [
+        (Lost(), "the pass 'lost' of the option 'passes': it has no position"),
+        (Nowhere(), "did you mean 'fuse-patterns'"),
+        (Lost, "an entry of the option 'passes' is no pass"),
+    ],
+)
+def test_a_pass_without_a_position(step: Any, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        names(step)
+    assert message in str(caught.value)
+
+
+def test_a_function_is_compiled_with_them() -> None:
+    seen.clear()
+    options = Options(passes=[Ours(said="here"), NoFusions(), Patterns()])
+
+    @tessella.jit(options=options)
+    def f(x: Any) -> Any:
+        return -x + 1
+
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    np.testing.assert_array_equal(f(x), np.abs(x) + 1)
+    assert seen == ["no fusions", "here"]
+
+
+def test_nothing_is_cached_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path))
+    plain, own = (make_options(options=Options(passes=p)) for p in ([], [Ours()]))
+    assert program_cache.key("model", (), own) is None
+    assert program_cache.key("model", (), plain) is not None
