@@ -137,6 +137,18 @@ _ROWS = (
         forms={512: Form("llvm.x86.avx512bf16.dpbf16ps.512", "avx512bf16")},
     ),
     Instruction(
+        name="vpdpwssd",
+        arch="x86",
+        operands=tuple(product(_INTEGERS, _INTEGERS)),
+        accumulates="i32",
+        k=2,
+        forms={
+            512: Form("llvm.x86.avx512.vpdpwssd.512", "avx512vnni"),
+            256: Form("llvm.x86.avx512.vpdpwssd.256", "avxvnni"),
+        },
+        takes="i16",
+    ),
+    Instruction(
         name="vpmaddwd",
         arch="x86",
         operands=tuple(product(_INTEGERS, _INTEGERS)),

@@ -68,6 +68,11 @@ class SummedProduct(NamedTuple):
         return frozenset(op for op in self.block.ops if op not in self.before)
 
     @property
+    def decoding_indices(self) -> frozenset[str]:
+        """The indices whose values the factors are computed with."""
+        return frozenset(op.index.data for op in self.before if isinstance(op, IndexOp))
+
+    @property
     def block(self) -> Block:
         """The body."""
         block = self.op.parent_block()

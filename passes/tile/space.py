@@ -338,13 +338,14 @@ class TileFamily:
         a power of two.
 
         It is one if products are summed separately: LLVM would sum those of several points before
-        the accumulator, in registers that the tile needs.
+        the accumulator, in registers that the tile needs. Shifts that decode a word have constant
+        distances only if all values of the word are unrolled.
         """
         model = self._model
         if self.op.is_map or self.vector in self._flat.reduced:
             return 1
         if s.dot is not None and s.dot.row.sums:
-            return 1
+            return self._decoded
         body = s.row_tile * s.vectors * self._instructions * 3 // 2 + 1
         # Unrolled positions of a window share loads. Those of other operands share only broadcasts,
         # which would be spilled.
@@ -365,6 +366,13 @@ class TileFamily:
         if model.page_cycles(s) > 1:
             most = min(most, FAR_UNROLL)
         return min(prod(extents), max(whole, 1 << (most.bit_length() - 1)))
+
+    @property
+    def _decoded(self) -> int:
+        """The number of values that the product decodes from a word."""
+        product, ranges = self.problem.product, self._flat.ranges
+        indices = frozenset[str]() if product is None else product.decoding_indices
+        return prod(ranges.get(name, 1) for name in indices)
 
     @property
     def _instructions(self) -> int:
