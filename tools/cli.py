@@ -7,7 +7,6 @@ command line and for errors, which stderr describes: what is wrong, where, and w
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from argparse import RawDescriptionHelpFormatter
@@ -21,6 +20,7 @@ from tessella.support.errors import TessellaError
 from tessella.support.knobs import KNOBS
 from tessella.support.versions import versions
 from tessella.tools.commands.useless import MEASURED, check_used
+from tessella.tools.pipes import drop_output
 
 COMMANDS = {
     "run": "compile a model, run it once, show or check its outputs",
@@ -56,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: there is not enough memory", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader closed the pipe; Python must not complain when it flushes the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     except KeyboardInterrupt:
         return 130

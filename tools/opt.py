@@ -44,6 +44,7 @@ from tessella.support.errors import OptionError, TessellaError
 from tessella.support.names import did_you_mean
 from tessella.tools.expectations import read_expectations
 from tessella.tools.list_passes import describe_passes
+from tessella.tools.pipes import drop_output
 from tessella.tools.print_ir import IrPrinter, add_print_ir
 from tessella.tools.time_report import time_report
 from tessella.tools.universe import REPLACED, TESSELLA
@@ -308,9 +309,13 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         tool = OptMain(args)
         tool.run()
+        print(end="", flush=True)
     except TessellaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        drop_output()
+        return 0
     except ShrinkException:
         print("Success, can shrink")
         return 0

@@ -34,6 +34,7 @@ from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
 from tessella.passes.print_op_stats import PrintOpStatsPass
+from tessella.passes.print_types import PrintTypesPass
 from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_parallelize import TileParallelizePass
@@ -98,6 +99,7 @@ def _stages(options: CheckedOptions) -> Stages:
                 MoveCastsPass(),
                 FuseElementwisePass(),
                 PrintOpStatsPass(),
+                PrintTypesPass(),
             ],
         ),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,20 @@ def test_exit_codes_are_those_of_mlir_opt(file: Path, capsys: Out) -> None:
     capsys.readouterr()
     assert main([str(file)]) == 1
     assert f"{file}:2: error: nn.relu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["tessella-opt --list-passes", "tessella targets"])
+def test_a_closed_pipe_is_no_error(command: str) -> None:
+    name, *arguments = command.split()
+    module = {"tessella": "tessella.tools.cli", "tessella-opt": "tessella.tools.opt"}[name]
+    run = f"import sys; from {module} import main; sys.exit(main({arguments}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, error = process.communicate()
+    assert (process.returncode, error) == (0, b"")
 
 
 def test_verification_can_be_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
