@@ -68,9 +68,12 @@ def _check_filled(module: ModuleOp) -> None:
 
 
 def _why_not(op: NnOp, found: Candidates) -> str:
-    """Return the reasons why no kernel can run an op, after the op's pin."""
-    pin, reasons = pin_of(op), "; ".join(map(str, found.rejected))
-    return reasons if pin is None else f"the pin {str(pin)!r} leaves no kernel: {reasons}"
+    """Return the reasons why no kernel can run an op, or why the kernel of its pin cannot."""
+    pin, rejected = pin_of(op), found.rejected
+    if pin is None:
+        return "; ".join(map(str, rejected))
+    asked = [r for r in rejected if pin.kernel in (None, r.site.kernel.name)]
+    return f"the pin {str(pin)!r} leaves no kernel: {'; '.join(map(str, asked))}"
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
         if not found:
             known = list(dict.fromkeys(name for op in ops for name in (op.node, op.name)))
             raise OptionError(
-                f"the pin {text!r} is one of no op",
+                f"no op has the name of the pin {text!r}",
                 expected="the name of a node or an op after the fusions, as explain() shows them",
                 hint=did_you_mean(name, known),
             )

@@ -57,7 +57,7 @@ def parse_switches(text: str) -> Switches:
                 f"cannot read the switch {part!r} of kernels",
                 expected="-NAME for kernels that are off, +NAME for preferred ones",
                 found=repr(text),
-                hint=did_you_mean(part.lstrip("+-"), known),
+                hint=did_you_mean(part, [sign + name for sign in "-+" for name in known]),
             )
         (preferred if sign == "+" else off).append(name)
     return Switches(tuple(off), tuple(preferred))
