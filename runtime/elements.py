@@ -10,6 +10,7 @@ Strings are elements of NumPy's ``StringDType``.
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,26 @@ def as_own(array: Array) -> Array:
     return texts.strings(tagged(array))
 
 
+def public(array: Array) -> Array:
+    """Return an array as callers get it: a view with the dtype of ``ml_dtypes``, where that package
+    is installed, for numbers that NumPy lacks."""
+    if array.dtype.names is None:
+        return array
+    found = _foreign_dtype(array.dtype.names[0])
+    return array if found is None else array.view(found)
+
+
+@cache
+def _foreign_dtype(name: str) -> DType | None:
+    """Return the dtype that ``ml_dtypes`` has for an element; None if it is not installed, or too
+    old to have it."""
+    try:
+        found = getattr(import_module("ml_dtypes"), ELEMENTS[name].foreign, None)
+    except ImportError:
+        return None
+    return None if found is None else np.dtype(found)
+
+
 def dtype_name(dtype: DType) -> str:
     """Return the public name of a dtype: NumPy's, that of ``ml_dtypes``, or ``string``."""
     element = _ELEMENTS.get(dtype)
@@ -83,6 +104,7 @@ def computing(element: Element) -> DType:
 
 def widened(array: Array) -> Array:
     """Convert an array without loss to a dtype that NumPy computes with; f16 becomes f32."""
+    array = tagged(array)
     if array.dtype not in _WIDENED:
         return array
     element = _ELEMENTS[array.dtype]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tessella.runtime.elements import widened
+from tessella.runtime.texts import STRING
 from tessella.runtime.values import Array, Value
 from tessella.support.errors import ShapeError
 
@@ -27,8 +28,11 @@ def unique(inputs: Sequence[Value], *, axis: int | None, is_sorted: bool) -> Seq
     """
     x = inputs[0].reshape(-1) if axis is None else inputs[0]
     at = axis or 0
+    numbers = widened(x)
+    if x.dtype == STRING:  # NumPy has no slices of strings in order
+        numbers = np.unique(x, return_inverse=True)[1].reshape(x.shape)
     _, first, inverse, counts = np.unique(
-        widened(x), return_index=True, return_inverse=True, return_counts=True, axis=at
+        numbers, return_index=True, return_inverse=True, return_counts=True, axis=at
     )
     order = np.arange(len(first)) if is_sorted else np.argsort(first)
     rank = np.argsort(order)

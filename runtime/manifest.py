@@ -188,7 +188,9 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> 
         _require(there, "a program is made for an input that there is not")
         spec = TensorSpec(entry.shapes[index], dtype_of(inputs[index].dtype, "inputs"))
         _require(not symbols_of(spec.shape), "the value of an input has no size")
-        _require(len(bytes.fromhex(data)) == _bytes(spec), "the value of an input has another size")
+        size = len(bytes.fromhex(data))
+        has_size = spec.dtype == STRING or size == _bytes(spec)
+        _require(has_size, "the value of an input has another size")
     for index, elements in entry.sizes.items():
         _verify_elements(model, entry, index, elements)
     left = {i for i, info in enumerate(inputs) if not info.is_tensor}.union(entry.values)

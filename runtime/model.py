@@ -26,6 +26,7 @@ from tessella.runtime.profiler import ProfiledProgram, profile, traced
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
 from tessella.runtime.signature import ValueInfo, fits
+from tessella.runtime.values import as_public
 from tessella.support.errors import InputError
 from tessella.support.memory import give_back
 from tessella.support.tables import remembered
@@ -382,7 +383,8 @@ class Model(ABC):
             If shapes or element types are wrong.
         """
         shapes, arrays = self._checked(values)
-        return self._results(shapes, arrays, ())
+        results = self._results(shapes, arrays, ())
+        return results if self._is_inner else [*map(as_public, results)]
 
     def __call__(
         self,

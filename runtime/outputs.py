@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import dtype_name, dtype_named, tagged
 from tessella.runtime.signature import ValueInfo, fits
-from tessella.runtime.values import arrays_in
+from tessella.runtime.values import arrays_in, as_public
 from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -63,10 +63,10 @@ def checked(
 
 def put(result: Array, given: Given | None) -> Array:
     """Return the caller's array, with the result copied into it unless native code has written it
-    there; without an array, return the result itself. Raises InputError if the array does not
-    fit the result."""
+    there; without an array, return the result as callers get it. Raises InputError if the array
+    does not fit the result."""
     if given is None:
-        return result
+        return as_public(result)
     if result is not given.memory:
         given.check(result.shape, result.dtype)
         np.copyto(given.memory, result)

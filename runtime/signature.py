@@ -18,7 +18,12 @@ UNKNOWN = "undefined"
 
 _OF_SIZES = ("int64", "int32", "uint64", "uint32")
 
-_TYPE_NAMES = {"float32": "float", "float64": "double"}
+_TYPE_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float8_e8m0fnu": "float8e8m0",
+    "float4_e2m1fn": "float4e2m1",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class ValueInfo:
         """The type in ONNX Runtime's spelling, such as ``tensor(float)``."""
         if not self.is_tensor:
             return self.dtype
-        return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype)})"
+        return f"tensor({_TYPE_NAMES.get(self.dtype, self.dtype.replace('_', ''))})"
 
 
 MOST_SIZES = 8

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
-from tessella.runtime.elements import dtype_name
+from tessella.runtime.elements import dtype_name, public
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,13 @@ def is_value(value: object) -> bool:
     if isinstance(value, list):
         return all(isinstance(item, np.ndarray) for item in cast(list[object], value))
     return value is None or isinstance(value, np.ndarray)
+
+
+def as_public(value: Value) -> Value:
+    """Return a value with its arrays as callers get them: see `elements.public`."""
+    if isinstance(value, list):
+        return [public(item) for item in cast(list[Array], value)]
+    return None if value is None else public(value)
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:

@@ -61,6 +61,9 @@ class Element:
     narrow: bool = False
     """True if the element is for storage only: arithmetic on it runs in f32."""
 
+    onnx: int = 0
+    """The number of the element type in ONNX's ``TensorProto``; 0 if ONNX lacks it."""
+
     is_native: bool = True
     """True if native code exists for the element. NumPy converts elements without native code."""
 
@@ -141,37 +144,48 @@ class Element:
         return -(-count * self.bits // 8)
 
 
-def _tagged_integer(name: str, bits: int, kind: Kind) -> Element:
-    foreign = ("int" if kind == "signed" else "uint") + str(bits)
-    return Element(name, bits, kind, "uint8", f"i{bits}", foreign, is_native=False)
+def _integer(bits: int, kind: Kind, onnx: int) -> Element:
+    name = ("int" if kind == "signed" else "uint") + str(bits)
+    known = (f"{'i' if kind == 'signed' else 'u'}{bits}", bits, kind)
+    if bits >= 8:
+        return Element(*known, name, f"i{bits}", onnx=onnx)
+    return Element(*known, "uint8", f"i{bits}", name, onnx=onnx, is_native=False)
 
 
-def _tagged_float(
-    name: str, bits: int, foreign: str, exponent: int, specials: Specials, *, signed: bool = True
+def _small_float(
+    name: str, foreign: str, exponent: int, specials: Specials, onnx: int, *, signed: bool = True
 ) -> Element:
+    bits = int(name[1])
     storage = (name, bits, "float", "uint8", f"i{bits}", foreign)
-    return Element(*storage, exponent, specials, signed, narrow=True, is_native=False)
+    facts = (exponent, specials, signed)
+    return Element(*storage, *facts, narrow=True, onnx=onnx, is_native=False)
 
 
 _TABLE = (
-    Element("f64", 64, "float", "float64", "double", exponent=11),
-    Element("f32", 32, "float", "float32", "float", exponent=8),
-    Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True),
-    Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True),
-    _tagged_float("f8E4M3FN", 8, "float8_e4m3fn", 4, "fn"),
-    _tagged_float("f8E4M3FNUZ", 8, "float8_e4m3fnuz", 4, "fnuz"),
-    _tagged_float("f8E5M2", 8, "float8_e5m2", 5, "ieee"),
-    _tagged_float("f8E5M2FNUZ", 8, "float8_e5m2fnuz", 5, "fnuz"),
-    _tagged_float("f8E8M0FNU", 8, "float8_e8m0fnu", 8, "fn", signed=False),
-    _tagged_float("f4E2M1FN", 4, "float4_e2m1fn", 2, "none"),
-    *(Element(f"i{n}", n, "signed", f"int{n}", f"i{n}") for n in (64, 32, 16, 8)),
-    _tagged_integer("i4", 4, "signed"),
-    _tagged_integer("i2", 2, "signed"),
-    *(Element(f"u{n}", n, "unsigned", f"uint{n}", f"i{n}") for n in (64, 32, 16, 8)),
-    _tagged_integer("u4", 4, "unsigned"),
-    _tagged_integer("u2", 2, "unsigned"),
-    Element("bool", 8, "boolean", "bool", "i1"),
-    Element("string", 128, "string", "T", "", is_native=False),
+    Element("f64", 64, "float", "float64", "double", exponent=11, onnx=11),
+    Element("f32", 32, "float", "float32", "float", exponent=8, onnx=1),
+    Element("f16", 16, "float", "float16", "half", exponent=5, narrow=True, onnx=10),
+    Element("bf16", 16, "float", "uint16", "i16", "bfloat16", exponent=8, narrow=True, onnx=16),
+    _small_float("f8E4M3FN", "float8_e4m3fn", 4, "fn", 17),
+    _small_float("f8E4M3FNUZ", "float8_e4m3fnuz", 4, "fnuz", 18),
+    _small_float("f8E5M2", "float8_e5m2", 5, "ieee", 19),
+    _small_float("f8E5M2FNUZ", "float8_e5m2fnuz", 5, "fnuz", 20),
+    _small_float("f8E8M0FNU", "float8_e8m0fnu", 8, "fn", 24, signed=False),
+    _small_float("f4E2M1FN", "float4_e2m1fn", 2, "none", 23),
+    _integer(64, "signed", 7),
+    _integer(32, "signed", 6),
+    _integer(16, "signed", 5),
+    _integer(8, "signed", 3),
+    _integer(4, "signed", 22),
+    _integer(2, "signed", 26),
+    _integer(64, "unsigned", 13),
+    _integer(32, "unsigned", 12),
+    _integer(16, "unsigned", 4),
+    _integer(8, "unsigned", 2),
+    _integer(4, "unsigned", 21),
+    _integer(2, "unsigned", 25),
+    Element("bool", 8, "boolean", "bool", "i1", onnx=9),
+    Element("string", 128, "string", "T", "", onnx=8, is_native=False),
 )
 
 ELEMENTS = {element.name: element for element in _TABLE}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.runtime.elements import dtype_name
+from tessella.runtime.elements import bytes_of, dtype_name, of_bytes
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import ResourceError, UnknownValueError
 from tessella.support.sizes import Size
@@ -41,11 +41,11 @@ class InputValue:
     @property
     def array(self) -> Array:
         """Return the value as an array, which must not be modified."""
-        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+        return of_bytes(np.frombuffer(self.data, np.uint8), self.shape, self.dtype)
 
     def __str__(self) -> str:
         count = prod(self.shape)
-        if dtype_name(self.dtype) == "bfloat16" or count > _SHOWN:
+        if self.dtype.names is not None or count > _SHOWN:
             return f"{self.name} of {dtype_name(self.dtype)}{list(self.shape)}"
         return f"{self.name} = {self.array.tolist()}"
 
@@ -138,7 +138,7 @@ def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mappin
 
 def _value(index: int, name: str, array: Array) -> InputValue:
     _check_size(name, array.shape)
-    return InputValue(index, name, array.dtype, array.shape, array.tobytes())
+    return InputValue(index, name, array.dtype, array.shape, bytes_of(array).tobytes())
 
 
 def _check_size(name: str, shape: Sequence[int]) -> None:

@@ -27,6 +27,7 @@ from tessella.frontends.eager.operands import (
 from tessella.frontends.eager.settings import Settings
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import FixedProgram, Lowered
+from tessella.runtime.elements import public
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.program import Program
 from tessella.support import deadline
@@ -50,7 +51,7 @@ class _Prepared:
         """Run the program on operands; return its result, or a tuple of its results."""
         for i, dtype in self.converted:
             operands[i] = convert(self.op, operands[i], dtype)
-        results = self.program.run(operands, threads)
+        results = [*map(public, self.program.run(operands, threads))]
         return results[0] if len(results) == 1 else tuple(results)
 
 

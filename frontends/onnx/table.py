@@ -20,7 +20,7 @@ from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.kernels.registry import native_elements
 from tessella.runtime.finding import FINDING
 from tessella.runtime.strings import STRINGS
-from tessella.support.elements import ELEMENTS
+from tessella.support.elements import ELEMENTS, Element
 
 _HEAD = """\
 # ONNX operators
@@ -32,14 +32,8 @@ A model may use any version of the ONNX op set (domain `ai.onnx`) from 1 to {new
 below are those of the op set that brought a definition of the op; a model uses the newest that its
 op set has. Ops of other domains of ONNX have their domain before their name.
 
-Element types: `float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
-bool` in native code; {others} in NumPy.
-Models with complex numbers are not supported. Sequences and optionals are: lists of arrays, and
-None. Values of `float16` and `bfloat16` are computed in `float32` and rounded once by each op.
-
-Arrays of elements that NumPy lacks are those of the package `ml_dtypes`, or of unsigned integers
-with a tag (`np.dtype([("bf16", "u2")])`), as which results come: `y.view(ml_dtypes.bfloat16)`.
-Arrays of strings are those of NumPy's `StringDType`, as which results come, or of `str` objects.
+Sequences and optionals are lists of arrays, and None. [Element types](#element-types) lists what
+arrays may hold.
 
 "Known at import" means determined by constants, the shapes of inputs, and the values of inputs that
 hold no more than 4096 elements: a few integers that are sizes stay open
@@ -61,6 +55,16 @@ from Python. `model.explain()` tells of the subprograms that ran last.
 
 | op | versions | restrictions |
 |---|---|---|
+"""
+
+_ELEMENT_TYPES = """
+## Element types
+
+A model may have the element types below; models with complex numbers are not supported.
+[elements.md](elements.md) shows arrays of them.
+
+| dtype | element | bits | runs | computed in |
+|---|---|---|---|---|
 """
 
 _TAIL = """
@@ -166,14 +170,15 @@ def page() -> str:
         refused=_reasons(),
         missing=_listed([op for op in others if op not in functions]),
     )
-    head = _HEAD.format(newest=newest_opset(), others=_in_numpy())
-    return head + "".join(rows) + tail
+    elements = _ELEMENT_TYPES + "".join(map(_element, ELEMENTS.values()))
+    return _HEAD.format(newest=newest_opset()) + "".join(rows) + elements + tail
 
 
-def _in_numpy() -> str:
-    """Return the names of the element types without native code."""
-    names = (element.public for element in ELEMENTS.values() if not element.is_native)
-    return textwrap.fill(f"`{' '.join(names)}`", 88)
+def _element(element: Element) -> str:
+    """Return the row of an element type."""
+    native = "native" if element.is_native else "NumPy"
+    cells = f"`{element.public}`", f"`{element.name}`", str(element.bits), native
+    return f"| {' | '.join(cells)} | `{element.arithmetic}` |\n"
 
 
 def _runs() -> dict[str, str]:

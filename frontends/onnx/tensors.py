@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,11 @@ from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InvalidModelError
 
 _ELEMENTS = {element.public: element for element in ELEMENTS.values()}
+_BY_CODE = {element.onnx: element for element in ELEMENTS.values()}
 _STORED = {"float16": "uint16"}
 """The dtypes in which a tensor's field stores elements as their bits, where these are not the
 dtypes of the elements' storage."""
 
-
-def _type_names() -> Mapping[str, str]:
-    """Return the names of ONNX's types that have another name in NumPy or ``ml_dtypes``:
-    ``float8e8m0`` is ``float8_e8m0fnu``."""
-    known = [name.lower() for name in onnx.TensorProto.DataType.keys()]  # noqa: SIM118
-    names = {"float": "float32", "double": "float64"}
-    for name in DTYPES:
-        short = name.replace("_", "")
-        same = [each for each in known if short.removeprefix(each) in ("", "fn", "fnu")]
-        names |= {max(same, key=len): name} if same else {}
-    return names
-
-
-_NAMES = _type_names()
-_CODES = {name: onnx.TensorProto.DataType.Value(own.upper()) for own, name in _NAMES.items()}
 
 # The protobuf field that holds the elements of a tensor without raw data, by element type.
 _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
@@ -53,16 +39,17 @@ _FIELDS: dict[str, Callable[[onnx.TensorProto], Any]] = {
 def element_name(code: int) -> str:
     """Return NumPy's name of an ONNX element type, that of ``ml_dtypes`` if NumPy does not have the
     type, or ONNX's own name."""
+    if code in _BY_CODE:
+        return _BY_CODE[code].public
     try:
-        name = onnx.TensorProto.DataType.Name(code).lower()
+        return onnx.TensorProto.DataType.Name(code).lower()
     except ValueError:
         return f"type number {code}"
-    return _NAMES.get(name, name)
 
 
 def element_code(dtype: np.dtype[Any]) -> int:
     """Return the ONNX element type of a dtype, the inverse of ``element_name``."""
-    return _CODES[dtype_name(dtype)]
+    return _ELEMENTS[dtype_name(dtype)].onnx
 
 
 class TensorReader:

@@ -13,27 +13,14 @@ import numpy.typing as npt
 from tessella.frontends.session.refused import check_device, refused
 from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of
 from tessella.runtime.signature import ValueInfo
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InputError
 
 Array = npt.NDArray[Any]
 ElementType = npt.DTypeLike | int
 """A dtype, or the number of an element type in ONNX's ``TensorProto``."""
 
-_NUMBERS: Mapping[str, int] = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-}
+_NUMBERS = {element.public: element.onnx for element in ELEMENTS.values() if element.onnx}
 """Numbers of element types in ONNX's TensorProto, by the name of the dtype."""
 
 

@@ -25,6 +25,7 @@ from tessella.frontends.trace.arguments import CallArguments, Parameters, plain_
 from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.frontends.trace.program import Interface, source, trace
 from tessella.frontends.trace.traced import Array
+from tessella.runtime.elements import public
 from tessella.runtime.model import MAX_KNOWN
 from tessella.runtime.signature import Dimensions
 from tessella.support.sizes import Size
@@ -51,8 +52,8 @@ class TracedModel(FunctionModel):
         interface = cast(Interface, executable.structure)
         if interface.numbers:
             numbers.check(interface.numbers, [info.name for info in self.inputs], ready)
-        results = executable.run(ready, self.threads)
-        return interface.results.unflatten(iter(results))
+        results = map(public, executable.run(ready, self.threads))
+        return interface.results.unflatten(results)
 
 
 Key = tuple[Hashable, tuple[Dimensions, ...]]

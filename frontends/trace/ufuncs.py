@@ -92,7 +92,10 @@ def apply(trace: Trace, ufunc: np.ufunc, *operands: Any) -> Traced:
 
 
 def _meaning(ufunc: np.ufunc, dtype: DType) -> Meaning:
-    """Return the implementation of a ufunc for operands of a dtype."""
+    """Return the implementation of a ufunc for operands of a dtype. Raises ShapeError for
+    strings."""
+    if dtype.kind not in _OF_KINDS:
+        raise ShapeError(f"np.{ufunc.__name__} takes no strings under jit", found=dtype.name)
     return _OF_KINDS[dtype.kind][ufunc]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tessella.runtime.elements import DTYPES, computing, converted, element_of, widened
 from tessella.runtime.host.registry import Array
+from tessella.runtime.texts import STRING
 from tessella.support.elements import Element
 
 DType = np.dtype[Any]
@@ -32,7 +33,10 @@ def saturate(value: float, dtype: DType) -> Any:
     """Convert a number to a dtype that NumPy computes with.
 
     Integers saturate and round towards zero. A float beyond another float's range becomes infinite.
+    The string of any number is empty.
     """
+    if dtype == STRING:
+        return ""
     if dtype.kind in "fb":
         return dtype.type(value)
     element = element_of(dtype)

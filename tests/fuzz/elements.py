@@ -58,9 +58,6 @@ def typed(array: Array, code: int) -> Array:
 
 def wide(array: Array) -> Array:
     """The array in the type that it is computed in."""
-    if array.dtype.names:  # bfloat16 as it comes from tessella
-        bits = array[array.dtype.names[0]]
-        array = (bits.astype(np.uint32) << 16).view(np.float32)
     return array if array.dtype.kind in "iub" else np.asarray(array, np.float64)
 
 

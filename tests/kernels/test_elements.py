@@ -19,7 +19,7 @@ from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.model.model import Model
 from tessella.driver.options import make_options
-from tessella.runtime.elements import DTYPES, converted, widened
+from tessella.runtime.elements import DTYPES, converted, tagged, widened
 from tessella.support.elements import ELEMENTS
 from tests.native import EVERYWHERE, FixedSource, GraphBuilder, in_numpy
 
@@ -57,7 +57,7 @@ def check(
     assert not in_numpy(model)
     [wanted] = interpret(make(), inputs)
     [found] = model.run(None, inputs)
-    assert found.dtype == wanted.dtype
+    assert tagged(found).dtype == wanted.dtype
     np.testing.assert_allclose(widened(found), widened(wanted), rtol=rtol, atol=rtol)
     return model
 
@@ -204,7 +204,7 @@ def test_inputs_of_elements_that_are_only_stored(name: str) -> None:
     model = compile_source(FixedSource(make))
     assert [op["kernel"] for op in model.explain().ops] == ["host"]
     [wanted] = interpret(make(), {"x": x})
-    np.testing.assert_array_equal(model(x), wanted)
+    np.testing.assert_array_equal(tagged(model(x)), wanted)
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -23,7 +23,7 @@ from tessella.driver.compile import compile_source
 from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
 from tessella.kernels.elements import NATIVE
-from tessella.runtime.elements import converted, widened
+from tessella.runtime.elements import converted, tagged, widened
 from tessella.runtime.explain_types import Entry
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
@@ -241,7 +241,7 @@ def test_the_results_are_those_of_numpy(element: str, target: str) -> None:
 
 
 def _check(name: str, found: Array, wanted: Array, tolerance: float) -> None:
-    assert found.dtype == wanted.dtype, name
+    assert tagged(found).dtype == wanted.dtype, name
     x, y = widened(found), widened(wanted)
     if x.dtype.kind != "f":
         np.testing.assert_array_equal(x, y, name)

@@ -13,10 +13,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tessella.dialects import nn
+from tessella.dialects.elements import attribute_of
 from tessella.dialects.graph import CompileContext, Graph
+from tessella.dialects.interpret import interpret
 from tessella.dialects.nn.core import NnOp, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.traits import MovesElements
 from tessella.passes.fold_constants import FoldConstantsPass
+from tessella.runtime.elements import DTYPES, converted
 from tests.native import Array
 from tests.passes.harness import GraphBuilder, apply, check, names, ops, sample
 
@@ -48,6 +51,35 @@ def test_chains_are_evaluated_to_one_weight() -> None:
     graph = check(make, {"x": sample(0, 2, 3)}, FoldConstantsPass())
     assert names(graph) == ["weight", "matmul"]
     assert list(graph.weights) == ["root"]
+
+
+@pytest.mark.parametrize("name", ["i4", "u2", "f8E4M3FN", "f4E2M1FN"])
+def test_equal_elements_become_a_splat_of_their_number(name: str) -> None:
+    """Even if several are stored in a byte."""
+    ones = converted(np.ones((2, 4)), DTYPES[name])
+
+    def make() -> Graph:
+        g = GraphBuilder(x=ones)
+        return g.graph(g.op(nn.ConcatOp, [g.inputs["x"], g.weight(ones)], axis=0))
+
+    [op] = (op for op in ops(apply(make(), FoldConstantsPass())) if isinstance(op, nn.SplatOp))
+    assert op.number == 1
+
+
+def test_strings_fold() -> None:
+    words = np.array([["a", "b"], ["c", "c"]], "T")
+
+    def make() -> Graph:
+        g = GraphBuilder(x=words)
+        w, ones = g.weight(words), g.weight(np.ones((2, 2), np.float32))
+        texts = g.op(nn.CastOp, [ones], to=attribute_of("string"))
+        moved = g.op(nn.ConcatOp, [g.op(nn.TransposeOp, [w], perm=(1, 0)), texts], axis=0)
+        return g.graph(g.op(nn.ConcatOp, [g.inputs["x"], moved], axis=0))
+
+    graph = apply(make(), FoldConstantsPass())
+    assert names(graph) == ["weight", "concat"]
+    [found] = interpret(graph, {"x": words})
+    assert found.tolist() == [*words.tolist(), *words.T.tolist(), *[["1.0"] * 2] * 2]
 
 
 def test_results_of_any_op_fold() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -90,6 +91,22 @@ def test_arrays_of_ml_dtypes_are_taken_as_they_are(name: str) -> None:
     assert_array_equal(elements.widened(taken), array.astype(np.float64))
     assert elements.element_of(array.dtype) == ELEMENTS[name]
     assert_array_equal(taken.view(foreign(name)), array)
+
+
+@pytest.mark.parametrize("name", TAGGED)
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_callers_get_arrays_of_ml_dtypes_if_it_is_installed(
+    name: str, is_installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    elements._foreign_dtype.cache_clear()
+    x = all_codes(name)
+    found = elements.public(x)
+    elements._foreign_dtype.cache_clear()
+    assert found.dtype == (foreign(name) if is_installed else x.dtype)
+    assert np.shares_memory(found, x)
+    assert_array_equal(elements.widened(found), elements.widened(x))
 
 
 @pytest.mark.parametrize("name", SMALL)

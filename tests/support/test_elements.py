@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -82,11 +81,3 @@ def test_integers_that_widen() -> None:
     }
     pairs = itertools.product(ELEMENTS, ELEMENTS)
     assert {p for p in pairs if p[0] not in FLOATS and widens(*p)} == wider
-
-
-def test_the_table_of_the_docs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "stages" / "nn.md").read_text()
-    for e in ELEMENTS.values():
-        native = "yes" if e.is_native else "no"
-        row = f"| `{e.name}` | {e.bits} | {e.kind} | `{e.dtype}` | {native} | `{e.arithmetic}` |"
-        assert row in text

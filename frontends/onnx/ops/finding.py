@@ -18,6 +18,7 @@ from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
 from tessella.frontends.onnx.registry import converts
+from tessella.runtime.elements import element_of
 from tessella.support.conditions import always
 from tessella.support.decisions import are_ordered, decided_min
 from tessella.support.errors import InvalidModelError, ShapeError
@@ -53,7 +54,9 @@ def unique(call: Call) -> Sequence[Value]:
     is_sorted = call.flag("sorted", True)
     numbers = (["count"], [whole], ["count"])
     types = [(call.x.dtype, taken), *((_INDEX, shape) for shape in numbers)]
-    if len(taken) > 1 or call.build.static(call.x) is not None or not _has_elements(call.x):
+    element = element_of(call.x.dtype)
+    is_native = element is not None and element.is_native and len(taken) == 1
+    if not is_native or call.build.static(call.x) is not None or not _has_elements(call.x):
         return call.found(Find("unique", {"axis": axis, "is_sorted": is_sorted}, types))
     x = call.x.flat()
     number = x.cast(np.uint8) if x.dtype == np.bool_ else x

@@ -10,6 +10,7 @@ from tessella.dialects import nn
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.registry import converts
+from tessella.runtime.texts import STRING
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_max, decided_zero
 from tessella.support.errors import ShapeError
@@ -27,6 +28,8 @@ def pad(call: Call) -> Value:
         return x
     if mode != "constant":
         return x.op(nn.PadOp, low=tuple(low), high=tuple(high), mode=mode, value=0.0)
+    if x.dtype == STRING and call.optional(2) is not None:
+        call.unsupported("strings are padded with empty strings alone")
     value = 0.0 if call.optional(2) is None else call.static_number(2, "constant_value")
     if value != value or float(value) == value:
         return x.pad(low, high, float(value))

@@ -14,6 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tessella
+from tessella.driver.build.build import lower
+from tessella.driver.options import make_options
+from tessella.driver.stages.stage_file import save_stage
+from tessella.frontends.onnx import OnnxSource
 from tessella.frontends.onnx.tensors import element_code, element_name
 from tessella.runtime.elements import DTYPES
 from tessella.support.elements import ELEMENTS
@@ -166,3 +170,52 @@ def test_floats_as_small_integers_keep_their_lowest_bits() -> None:
     found = tessella.compile(model(nodes, {"x": x}, "INT4 UINT4 INT2 UINT2")).run(None, {"x": x})
     dtypes = (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
     check(found, [np.trunc(x).astype(np.int64).astype(dtype) for dtype in dtypes])
+
+
+@pytest.mark.parametrize("name", ["bf16", *SMALL])
+def test_results_are_arrays_of_ml_dtypes(name: str, tmp_path: Path) -> None:
+    x = np.ones((2, 3), foreign(name))
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["y"]),
+        helper.make_node("SequenceConstruct", ["x", "y"], ["s"]),
+    ]
+    proto, code = model(nodes, {"x": x}, "y s"), helper.np_dtype_to_tensor_dtype(x.dtype)
+    del proto.graph.output[:]
+    proto.graph.output.extend(
+        [
+            helper.make_tensor_value_info("y", code, (3, 2)),
+            helper.make_tensor_sequence_value_info("s", code, None),
+        ]
+    )
+    compiled = tessella.compile(proto)
+    compiled(x)
+    compiled.save(tmp_path / "m.tsl")
+    for each in (compiled, tessella.load(tmp_path / "m.tsl")):
+        y, s = each(x)
+        for found in (y, *s):
+            assert found.dtype == x.dtype
+        given = np.empty((3, 2), x.dtype)
+        assert each.run(["y"], {"x": x}, out=[given])[0] is given
+        assert given.tolist() == x.T.tolist()
+    assert tessella.jit(lambda x: x.T)(x).dtype == x.dtype
+    assert tessella.ops.transpose(x, perm=(1, 0)).dtype == x.dtype
+
+
+@pytest.mark.parametrize("stage", ["nn", "placed", "loops"])
+@pytest.mark.parametrize("name", [*SMALL, "string"])
+def test_a_stage_file_gives_the_same(name: str, stage: str, tmp_path: Path) -> None:
+    """Its weights are packed, also those with several dimensions."""
+    picked = np.zeros((3, 4, 5), int)
+    picked[0, 1] = picked[2, 3] = 1
+    is_text = name == "string"
+    values = np.array(["one", "größe"], object) if is_text else np.array([1, 2], foreign(name))
+    w = values[picked]
+    x = w[:, :1]
+    node = helper.make_node("Concat", ["x", "w"], ["y"], axis=1)
+    proto = model([node], {"x": x}, "y", [numpy_helper.from_array(w, "w")])
+    graph = OnnxSource(proto).graph({"x": x.shape})
+    if stage != "nn":
+        graph.module = lower(graph, make_options(), stop=stage).stages[stage]
+    save_stage(tmp_path / f"m.{stage}", graph.module, graph.weights)
+    [found] = tessella.compile(tmp_path / f"m.{stage}").run(None, {"x": x})
+    assert found.tolist() == np.concatenate([x, w], 1).tolist()

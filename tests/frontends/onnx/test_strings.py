@@ -15,7 +15,13 @@ from onnx import TensorProto, helper
 
 import tessella
 from tessella.runtime.texts import STRING
-from tessella.support.errors import ExecutionError, InputError, InvalidModelError, ShapeError
+from tessella.support.errors import (
+    ExecutionError,
+    InputError,
+    InvalidModelError,
+    ShapeError,
+    UnsupportedError,
+)
 
 Array = npt.NDArray[Any]
 Node = tuple[str, str, str, dict[str, Any]]
@@ -89,7 +95,7 @@ def _typed(proto: onnx.ModelProto) -> bytes:
     return copy.SerializeToString()
 
 
-I64 = np.int64
+DEPTH = np.array(3)
 MOVES: dict[str, tuple[Node, dict[str, Array]]] = {
     "Gather": (("Gather", "x i", "z", {"axis": 1}), {"i": np.array([[3, 0], [1, 1]])}),
     "GatherElements": (("GatherElements", "x i", "z", {}), {"i": np.array([[2, 0, 1, 1]])}),
@@ -107,6 +113,18 @@ MOVES: dict[str, tuple[Node, dict[str, Array]]] = {
     "Where": (("Where", "c x y", "z", {}), {"c": np.eye(3, 4, dtype=bool), "y": Y}),
     "Equal": (("Equal", "x y", "z", {}), {"y": np.where(np.eye(3, 4, dtype=bool), X, Y)}),
     "Compress": (("Compress", "x c", "z", {}), {"c": np.array([1, 0, 1], bool)}),
+    "ReverseSequence": (("ReverseSequence", "x i", "z", {}), {"i": np.array([2, 3, 1, 2])}),
+    "ScatterElements": (
+        ("ScatterElements", "x i y", "z", {}),
+        {"i": np.eye(3, 4, dtype=int), "y": Y},
+    ),
+    "OneHot": (
+        ("OneHot", "i d y", "z", {}),
+        {"i": np.array([1, 0]), "d": DEPTH, "y": Y[0, :2]},
+    ),
+    "Unique": (("Unique", "x", "z f i n", {}), {"x": X[:, [0, 1, 0, 0]]}),
+    "Unique, unsorted": (("Unique", "x", "z f i n", {"sorted": 0}), {"x": X[:, [1, 0, 0, 1]]}),
+    "Unique rows": (("Unique", "x", "z f i n", {"axis": 0}), {"x": X[[1, 0, 1, 0]]}),
     "Shape": (("Shape", "x", "z", {}), {}),
 }
 
@@ -232,6 +250,55 @@ def test_a_pattern_that_is_none() -> None:
     proto = model([("RegexFullMatch", "x", "z", {"pattern": "("})], {"x": X}, "z")
     with pytest.raises(InvalidModelError, match="no regular expression"):
         tessella.compile(proto).run(None, {"x": X})
+
+
+def test_padding_is_of_empty_strings() -> None:
+    feeds = {"x": X, "i": np.array([1, 0, 0, 2])}
+    [found] = tessella.compile(model([("Pad", "x i", "z", {})], feeds, "z")).run(None, feeds)
+    assert found.tolist() == np.pad(X, ((1, 0), (0, 2)), constant_values="").tolist()
+
+
+def test_arithmetic_takes_no_strings() -> None:
+    for op in ("Add x x", "Relu x", "MatMul x x", "Softmax x", "TopK x i"):
+        name, *taken = op.split()
+        feeds = {"x": X, "i": np.array([1])}
+        proto = model([(name, " ".join(taken), "z", {})], feeds, "z")
+        with pytest.raises((ShapeError, InvalidModelError, UnsupportedError)):
+            tessella.compile(proto).run(None, feeds)
+
+
+def test_a_shape_of_strings() -> None:
+    feeds = {"x": X, "f": np.ones((3, 4))}
+    with pytest.raises(ShapeError, match="must hold integers"):
+        tessella.compile(model([("Reshape", "f x", "z", {})], feeds, "z")).run(None, feeds)
+
+
+def test_strings_under_jit() -> None:
+    x = X.astype("T")
+    assert tessella.jit(lambda x: x.T)(x).tolist() == X.T.tolist()
+    with pytest.raises(ShapeError, match="takes no strings"):
+        tessella.jit(lambda x: x + x)(x)
+
+
+def test_a_loop_that_carries_strings() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("StringConcat", ["a", "y"], ["b"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("a", TensorProto.STRING, X.shape),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("b", TensorProto.STRING, X.shape),
+        ],
+    )
+    loop: Node = ("Loop", "n c x", "z", {"body": body})
+    check([loop], {"x": X, "y": Y, "n": np.array(2), "c": np.array(True)}, "z")
 
 
 def test_a_fixed_value() -> None:

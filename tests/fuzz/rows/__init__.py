@@ -29,6 +29,8 @@ ROWS: Sequence[Row] = (
 
 _OF_SEQUENCES = "tests/frontends/onnx/test_sequences.py has some"
 
+_OF_STRINGS = "tests/frontends/onnx/test_strings.py has some"
+
 _OF_REFERENCE = "tests/frontends/onnx/test_reference.py has some"
 
 LEFT_OUT = {
@@ -49,6 +51,7 @@ LEFT_OUT = {
     "Optional": _OF_SEQUENCES,
     "OptionalGetElement": _OF_SEQUENCES,
     "OptionalHasElement": _OF_SEQUENCES,
+    "RegexFullMatch": _OF_STRINGS,
     "RoiAlign": "its values jump at borders; tests/kernels/test_detection.py draws some",
     "Scan": "it has a graph of its own; tests/frontends/onnx/test_scan.py draws some",
     "Scatter": "another name of ScatterElements",
@@ -60,6 +63,9 @@ LEFT_OUT = {
     "SequenceLength": _OF_SEQUENCES,
     "SequenceMap": _OF_SEQUENCES,
     "SplitToSequence": _OF_SEQUENCES,
+    "StringConcat": _OF_STRINGS,
+    "StringNormalizer": _OF_STRINGS,
+    "StringSplit": _OF_STRINGS,
     "Unique": "the size of its result varies; tests/driver/test_subprograms.py draws some",
     "Upsample": "deprecated in op set 10, before those that are drawn",
     "ai.onnx.preview.FlexAttention": _OF_REFERENCE,
