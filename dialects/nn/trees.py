@@ -32,8 +32,8 @@ class TreeEnsembleOp(NnOp):
 
     A row of `x` starts at the node with the number of the tree and takes `levels` steps. A step
     leads from a node to the one with the number `links[node] >> bits`, or to the next one if the
-    element `links[node] mod 2**bits` of the row is at most `thresholds[node]`; a NaN is not. `links`
-    has no sign. A leaf leads to itself, by the threshold NaN. The number of a node or an element
+    element `links[node] mod 2**bits` of the row is at most `thresholds[node]`; a NaN is not. Links
+    have no sign. A leaf leads to itself, by the threshold NaN. The number of a node or an element
     that is out of range stands for the last one. `values[node]` has a value for each target.
     """
 
@@ -60,11 +60,8 @@ class TreeEnsembleOp(NnOp):
         check_least(self, "levels", [settings["levels"]], 0)
         for value in (self.thresholds, self.links):
             check_shape(self, value, values[:1])
-        if (
-            len(rows) != 2
-            or len(values) != 2
-            or not all(decided(n > 0) for n in (rows[1], *values))
-        ):
+        is_flat = len(rows) == 2 == len(values)
+        if not (is_flat and all(decided(n > 0) for n in (rows[1], *values))):
             raise ShapeError(
                 f"{self.name}: rows with features, and nodes with values are needed",
                 expected="x [rows, features] and values [nodes, targets]",

@@ -47,7 +47,7 @@ def rows(count: int, width: int, dtype: str) -> Array:
 @pytest.mark.parametrize("links", ["int32", "int64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("count", "trees", "targets"), [(1, 1, 1), (1, 37, 1), (33, 5, 3), (7, 9, 1), (300, 3, 9)]
+    "count, trees, targets", [(1, 1, 1), (1, 37, 1), (33, 5, 3), (7, 9, 1), (300, 3, 9)]
 )
 def test_as_numpy(
     count: int, trees: int, targets: int, dtype: str, links: str, aggregate: str, target: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tessella.frontends.onnx.ops.ml import ensembles
+from tessella.frontends.onnx.ops.ml import categories, ensembles, features, linear, vectors
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = (ensembles,)
+FAMILIES = (ensembles, linear, vectors, features, categories)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
-from tessella.support.errors import InvalidModelError
+from tessella.support.errors import InvalidModelError, ShapeError
 
 Array = npt.NDArray[Any]
 
@@ -68,3 +69,21 @@ def check_count(call: Call, name: str, array: Array, *counts: int) -> None:
             expected=" or ".join(map(str, counts)),
             found=str(len(array)),
         )
+
+
+def floats(call: Call, name: str) -> Array:
+    """Return an attribute that lists floats; an empty array if it is absent."""
+    return np.array(call.numbers(name) or (), np.float32)
+
+
+def rows_of(call: Call, index: int = 0) -> Value:
+    """Return an operand [rows, features] in the floats in which it is computed with: a vector is
+    one row, and integers become f32."""
+    x = call.operand(index)
+    if x.rank == 1:
+        x = x.reshape((1, *x.shape))
+    if x.rank != 2:
+        raise ShapeError(
+            "rows of features are needed", expected="[rows, features]", found=str(x.type)
+        )
+    return x if x.dtype == np.float64 else x.cast(np.float32)

@@ -25,12 +25,12 @@ from tessella.frontends.onnx.ops.ml.scores import (
     POST_TRANSFORMS,
     columns,
     decided,
-    labelled,
     labels_of,
+    of_two,
+    paired,
     transformed,
 )
 from tessella.frontends.onnx.registry import converts
-from tessella.frontends.onnx.schemas import ML
 from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError
 
@@ -63,7 +63,7 @@ class Ensemble:
 # ** converters **
 
 
-@converts("TreeEnsembleRegressor", 1, 5, domain=ML)
+@converts("ai.onnx.ml.TreeEnsembleRegressor", 1, 5)
 def tree_ensemble_regressor(call: Call) -> Value:
     """Emit the aggregate of the trees' values for each row and target."""
     targets = call.integer("n_targets", 1)
@@ -79,7 +79,7 @@ def tree_ensemble_regressor(call: Call) -> Value:
 _FIRST_SUM = ("SUM", "AVERAGE", "MIN", "MAX")
 
 
-@converts("TreeEnsemble", 5, 5, domain=ML)
+@converts("ai.onnx.ml.TreeEnsemble", 5, 5)
 def tree_ensemble(call: Call) -> Value:
     """Emit the aggregate of the trees' values for each row and target."""
     x, ensemble = _listed(call)
@@ -89,10 +89,12 @@ def tree_ensemble(call: Call) -> Value:
     return transformed(scores, transform).cast(call.x.dtype)
 
 
-@converts("TreeEnsembleClassifier", 1, 5, domain=ML)
+@converts("ai.onnx.ml.TreeEnsembleClassifier", 1, 5)
 def tree_ensemble_classifier(call: Call) -> Sequence[Value]:
     """Emit the label of the class with the greatest score for each row, and the scores."""
     labels = labels_of(call, "classlabels_int64s", "classlabels_strings")
+    if not len(labels):
+        raise InvalidModelError("a classifier has no labels", where=call.node.where)
     x, ensemble = _keyed(call, "class")
     scores = _aggregated(call, x, ensemble, len(labels), "SUM")
     base = numbers(call, "base_values", x.dtype)
@@ -105,26 +107,24 @@ def tree_ensemble_classifier(call: Call) -> Sequence[Value]:
             check_count(call, "base_values", base, 1, 2)
             score = score + float(base[column if len(base) == 2 else 0])
         positive = bool((ensemble.weights.values >= 0).all())
-        return _of_two(call, score, column, labels, transform, positive)
+        return _binary(call, score, column, labels, transform, positive)
     if base is not None:
         check_count(call, "base_values", base, len(labels), 1)
         scores = scores + np.append(base, np.zeros(len(labels) - len(base), base.dtype))
     return decided(call, scores, labels, transform)
 
 
-def _of_two(
+def _binary(
     call: Call, score: Value, column: int, labels: Array, transform: str, positive: bool
 ) -> Sequence[Value]:
     """Emit the labels and scores of two classes of which only one has scores: probabilities, if all
     weights are positive, or else distances from a boundary."""
     is_share = positive and transform in ("NONE", "PROBIT")
     is_second = score > (0.5 if is_share else 0.0)
-    label = labelled(call, is_second.cast(np.int64).reshape(score.shape[:1]), labels)
-    if column == 1:
-        pair = columns(score * 0.0, score)
-    else:
-        pair = columns(1.0 - score if is_share else -score, score)
-    return label, transformed(pair, transform).cast(np.float32)
+    label = of_two(call, is_second, labels)
+    if column == 0:
+        return label, paired(score, transform, is_share=positive)
+    return label, transformed(columns(score * 0.0, score), transform).cast(np.float32)
 
 
 # ** scores **
@@ -243,16 +243,14 @@ def _listed(call: Call) -> tuple[Value, Ensemble]:
         (integers(call, f"nodes_{side}nodeids"), integers(call, f"nodes_{side}leafs"))
         for side in ("true", "false")
     ]
-    for name, array in (
-        ("modes", modes),
-        ("featureids", features),
-        *((name, array) for pair in sides for name, array in zip(("nodeids", "leafs"), pair)),
-    ):
+    listed = [("modes", modes), ("featureids", features)]
+    listed += [(n, a) for pair in sides for n, a in zip(("nodeids", "leafs"), pair, strict=True)]
+    for name, array in listed:
         check_count(call, f"nodes_{name}", array, count)
     if ((modes < 0) | (modes >= len(MODES))).any():
         raise InvalidModelError("a node has an unknown mode", where=call.node.where)
-    for numbers, _ in sides:
-        if (numbers < 0).any():
+    for children, _ in sides:
+        if (children < 0).any():
             raise InvalidModelError("the number of a child is negative", where=call.node.where)
     weights = tensor(call, "leaf_weights").astype(x.dtype)
     targets = integers(call, "leaf_targetids")
@@ -262,7 +260,7 @@ def _listed(call: Call) -> tuple[Value, Ensemble]:
         modes,
         features,
         splits.astype(x.dtype),
-        *(np.where(is_leaf != 0, ~numbers, numbers) for numbers, is_leaf in sides),
+        *(np.where(is_leaf != 0, ~children, children) for children, is_leaf in sides),
         missing != 0,
         len(weights),
         _members(call, modes, x.dtype),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, concat, where
 from tessella.frontends.onnx.call import Call
+from tessella.runtime.texts import of_list
 from tessella.support.errors import InvalidModelError
 
 Array = npt.NDArray[Any]
@@ -60,20 +61,16 @@ _TRANSFORMS: Mapping[str, Callable[[Value], Value]] = {
 
 
 def labels_of(call: Call, integers: str, strings: str) -> Array:
-    """Return the labels of classes, which one of two attributes lists. Raises InvalidModelError
-    unless exactly one does."""
+    """Return the labels of classes, which one of two attributes lists; an empty array if neither
+    does. Raises InvalidModelError if both do."""
     given = [call.attribute(name) for name in (integers, strings)]
-    found = [array for array in given if array]
-    if len(found) != 1:
+    if all(given):
         raise InvalidModelError(
-            "a classifier needs labels of one kind",
+            "a classifier has labels of two kinds",
             where=call.node.where,
             expected=f"one of {integers} and {strings}",
-            found="both" if found else "neither",
         )
-    if given[1]:
-        call.unsupported("labels that are strings")
-    return np.array(found[0], np.int64)
+    return of_list(given[1], (len(given[1]),)) if given[1] else np.array(given[0] or (), np.int64)
 
 
 def labelled(call: Call, classes: Value, labels: Array) -> Value:
@@ -81,17 +78,36 @@ def labelled(call: Call, classes: Value, labels: Array) -> Value:
     return call.constant(labels).gather(classes, 0)
 
 
+def of_two(call: Call, second: Value, labels: Array) -> Value:
+    """Emit the label of each row: that of the second class where a condition [rows, 1] is true,
+    else that of the first one. Without labels of two classes, they are 1 and 0."""
+    numbers = second.cast(np.int64).reshape(second.shape[:1])
+    return labelled(call, numbers, labels) if len(labels) == 2 else numbers
+
+
 def decided(call: Call, scores: Value, labels: Array, transform: str) -> tuple[Value, Value]:
     """Emit the label of the class with the greatest score in each row, and the transformed scores.
 
-    A single class is decided by the sign of its score: its label is 1 or 0.
+    A single class is decided by the sign of its score.
     """
-    if len(labels) == 1:
-        label = (scores > 0.0).cast(np.int64).reshape(scores.shape[:1])
+    if scores.shape[1] == 1:
+        label = of_two(call, scores > 0.0, labels)
     else:
-        greatest = {"axis": 1, "keepdims": False, "select_last_index": False}
-        label = labelled(call, scores.op(nn.ArgMaxOp, **greatest), labels)
+        label = labelled(call, greatest(scores), labels)
     return label, transformed(scores, transform).cast(np.float32)
+
+
+def greatest(scores: Value) -> Value:
+    """Emit the number of the first class with the greatest score in each row."""
+    return scores.op(nn.ArgMaxOp, axis=1, keepdims=False, select_last_index=False)
+
+
+def paired(score: Value, transform: str, *, is_share: bool) -> Value:
+    """Emit the transformed scores of two classes from the score [rows, 1] of the second one: a
+    share of 1, or a distance from the boundary between the classes."""
+    is_share = is_share and transform in ("NONE", "PROBIT")
+    pair = columns(1.0 - score if is_share else -score, score)
+    return transformed(pair, transform).cast(np.float32)
 
 
 def columns(*values: Value) -> Value:
