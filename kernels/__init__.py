@@ -22,6 +22,7 @@ FAMILIES = (
     "resize",
     "indexing",
     "detection",
+    "trees",
     "symbolic",
 )
 

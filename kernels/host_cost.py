@@ -154,6 +154,13 @@ def _regions(op: NnOp, target: Target) -> float:
     return estimated(shape_of(op.operands[1])[0]) * 80 * CALL + 4 * 10.0 * points
 
 
+def _trees(op: NnOp, target: Target) -> float:
+    """Return the cycles of tree ensembles: a few calls for each step through each tree."""
+    settings = op.settings
+    steps = settings["trees"] * (settings["levels"] + 1)
+    return steps * (6 * CALL + 40.0 * estimated(shape_of(op.operands[0])[0]))
+
+
 def _by_index(calls: float, cycles: float, lines: int) -> Cycles:
     """Return the cost function of a gather or scatter: ``calls`` calls into NumPy, and ``cycles``
     for each index. An index also loads ``lines`` cache lines if the data is beyond the second
@@ -203,6 +210,7 @@ HOST_CYCLES: Mapping[str, Cycles] = {
     "nn.topk": _sort,
     "nn.non_max_suppression": _suppression,
     "nn.roi_align": _regions,
+    "nn.tree_ensemble": _trees,
     "nn.max_pool": WindowSweep(4, 3.0),
     "nn.avg_pool": WindowSweep(7, 6.0, padded=3),
     **dict.fromkeys(("nn.matmul", "nn.fc"), _product),

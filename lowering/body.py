@@ -20,6 +20,7 @@ from tessella.dialects.tile import (
     YieldOp,
     fused_products,
 )
+from tessella.dialects.tile.definitions import highest
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.aggregate import every
 from tessella.lowering.values import INDEX, Emitter, Pos, Val
@@ -37,6 +38,15 @@ def _not_rounded(op: Operation) -> SSAValue | None:
         return None
     start = wide.operands[0]
     return start if start.type == op.results[0].type else None
+
+
+def _is_inside(coordinate: SSAValue, extent: Size) -> bool:
+    """Return whether a coordinate of a dimension is known to be in range: an index of the
+    statement, which its verifier has compared with the dimension, or a number with a bound."""
+    if isinstance(coordinate.owner, IndexOp):
+        return True
+    most = highest(coordinate)
+    return most is not None and isinstance(extent, int) and most < extent
 
 
 class Bodies:
@@ -238,7 +248,7 @@ class Bodies:
             value = coordinate.ssa
             if coordinate.varying:
                 continue
-            if not isinstance(op.coordinates[d].owner, IndexOp):
+            if not _is_inside(op.coordinates[d], shape[d]):
                 value = self._checked(value, shape[d])
             terms.append((value, strides[d]))
         if first is not None:
@@ -248,8 +258,9 @@ class Bodies:
     def _distances(self, op: ExtractOp, d: int, coordinate: Val, tail: Size) -> SSAValue:
         """Return each lane's offset along one coordinate, relative to coordinate 0."""
         value, stride = coordinate.ssa, strides_of(op.source)[d]
-        if not isinstance(op.coordinates[d].owner, IndexOp):
-            value = self._checked_lanes(value, shape_of(op.source)[d], tail)
+        extent = shape_of(op.source)[d]
+        if not _is_inside(op.coordinates[d], extent):
+            value = self._checked_lanes(value, extent, tail)
         if stride == 1:
             return value
         return self.e.op(arith.MuliOp(value, self.e.spread(Val(self.e.index(stride)))))

@@ -12,9 +12,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
+from tessella.runtime.ngrams import NGRAMS
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.runtime.strings import STRINGS
@@ -135,13 +137,15 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **TRIMMING,
     **SEQUENCES,
     **STRINGS,
+    **CATEGORIES,
+    **NGRAMS,
     **CONTROL,
 }
 """The functions of steps, by name. They take values, None for absent ones, and settings. The
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, "coordinates"})
 """The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
 """The names of functions that return new arrays, or views of operands: each result views another

@@ -24,6 +24,7 @@ from tessella.dialects.nn import (
     recurrent,
     reduction,
     symbolic,
+    trees,
 )
 from tessella.dialects.nn.attention import *
 from tessella.dialects.nn.constants import *
@@ -39,6 +40,7 @@ from tessella.dialects.nn.pooling import *
 from tessella.dialects.nn.recurrent import *
 from tessella.dialects.nn.reduction import *
 from tessella.dialects.nn.symbolic import *
+from tessella.dialects.nn.trees import *
 from tessella.dialects.sizes import SizeAttr, SymbolAttr
 
 FAMILIES = (
@@ -55,6 +57,7 @@ FAMILIES = (
     recurrent,
     reduction,
     symbolic,
+    trees,
 )
 """The modules of the dialect that define op classes, one for each family of ops. The table of
 elementwise ops defines further classes."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i32, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tessella.dialects.arith import ConstantOp
@@ -40,3 +40,38 @@ def number_of(value: SSAValue) -> float | None:
     owner = value.owner
     attribute = owner.value if isinstance(owner, ConstantOp) else None
     return attribute.value.data if isinstance(attribute, FloatAttr | IntegerAttr) else None
+
+
+def highest(value: SSAValue) -> int | None:
+    """Return an upper bound of an integer that cannot be negative, inferred from the ops that
+    compute it; None if no bound is known."""
+    if value.type == i1:
+        return 1
+    owner = value.owner
+    if isinstance(owner, ConstantOp):
+        number = number_of(value)
+        return number if isinstance(number, int) and number >= 0 else None
+    if not isinstance(owner, Operation) or owner.name not in _BOUNDED:
+        return None
+    found = _BOUNDED[owner.name]([highest(operand) for operand in owner.operands])
+    bits = value.type.width.data if isinstance(value.type, IntegerType) else 64
+    return found if found is not None and found < 1 << (bits - 1) else None
+
+
+def _both(combine: Callable[[int, int], int]) -> Callable[[Sequence[int | None]], int | None]:
+    """Return a function of two bounds, which needs both."""
+
+    def bound(bounds: Sequence[int | None]) -> int | None:
+        a, b = bounds
+        return None if a is None or b is None else combine(a, b)
+
+    return bound
+
+
+_BOUNDED: Mapping[str, Callable[[Sequence[int | None]], int | None]] = {
+    "arith.addi": _both(int.__add__),
+    "arith.muli": _both(int.__mul__),
+    "arith.minui": lambda bounds: min((b for b in bounds if b is not None), default=None),
+    **dict.fromkeys(("arith.extui", "arith.index_cast"), lambda bounds: bounds[0]),
+}
+"""For each op of integers that has a bound: the bound of its result, from those of its operands."""

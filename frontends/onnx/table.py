@@ -18,7 +18,9 @@ from tessella.frontends.onnx.registry import VersionedConverter
 from tessella.frontends.onnx.schemas import newest_opset, op_names, schema, since_versions
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.kernels.registry import native_elements
+from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.finding import FINDING
+from tessella.runtime.ngrams import NGRAMS
 from tessella.runtime.strings import STRINGS
 from tessella.support.elements import ELEMENTS, Element
 
@@ -164,7 +166,7 @@ def page() -> str:
     functions = function_ops()
     tail = _TAIL.format(
         **_runs(),
-        steps=" ".join(f"`{name}`" for name in sorted({*FINDING, *STRINGS})),
+        steps=" ".join(f"`{name}`" for name in sorted({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS})),
         functions=_listed(functions),
         contributed=_listed(ops.contributed_ops()),
         refused=_reasons(),

@@ -23,6 +23,7 @@ from tessella.runtime.host import (
     normalization,
     pooling,
     reduction,
+    trees,
 )
 from tessella.runtime.host.registry import KERNELS, Array, HostKernel, kernel
 from tessella.support import plugins
@@ -40,6 +41,7 @@ _FAMILIES = (
     normalization,
     pooling,
     reduction,
+    trees,
 )
 
 

@@ -80,6 +80,7 @@ RESIZE: dict[str, Any] = {
     "coordinates": "half_pixel", "nearest_mode": "floor",
 }  # fmt: skip
 INDICES = np.asarray([[2, 0], [-1, 1]])
+LINKS = np.array([1 << 2 | 1, 1 << 2, 2 << 2])
 
 SPECIAL: dict[type[NnOp], Example] = {
     **{op: Example((X,), {"alpha": 0.75}) for op in nn.OPS.values() if "alpha" in op.DEFAULTS},
@@ -124,6 +125,10 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.RoiAlignOp: Example(
         (X, np.abs(normal(3, 4)), np.array([0, 0, 0])),
         {"sizes": (2, 3), "scale": 2.0, "samples": 2, "mode": "max", "half_pixel": False},
+    ),
+    nn.TreeEnsembleOp: Example(
+        (normal(9, 3), np.array([0, np.nan, np.nan], np.float32), LINKS, normal(3, 2)),
+        {"trees": 1, "levels": 1, "bits": 2, "aggregate": "sum"},
     ),
     nn.LayerNormOp: Example((X, normal(4), normal(4)), {"axis": 3, "epsilon": 0.1}),
     nn.RmsNormOp: Example((X, normal(5, 4)), {"axis": 2, "epsilon": 0.1}),

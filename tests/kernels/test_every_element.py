@@ -107,6 +107,11 @@ CASES: Sequence[Case] = (
         [IMAGE, ("T", 3, 4), ("zeros", 3)],
         {"sizes": (2, 3), "scale": 1.0, "samples": 2, "mode": "avg", "half_pixel": True},
     ),
+    (
+        nn.TreeEnsembleOp,
+        [MATRIX, ("T", 9), ("index", 9), ("T", 9, 3)],
+        {"trees": 4, "levels": 3, "bits": 1, "aggregate": "max"},
+    ),
     (nn.SoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LogSoftmaxOp, [MATRIX], {"axis": 1}),
     (nn.LayerNormOp, [MATRIX, ("T", 37), ("T", 37)], {"axis": 1, "epsilon": 1e-3}),

@@ -17,7 +17,9 @@ from tessella.frontends.onnx.ops import (
     grid,
     indexing,
     linear,
+    ml,
     movement,
+    ngrams,
     normalization,
     pad,
     placing,
@@ -72,6 +74,7 @@ FAMILIES = (
     fourier,
     shapes,
     strings,
+    ngrams,
     indexing,
     detection,
     finding,
@@ -80,4 +83,5 @@ FAMILIES = (
     control,
     sequences,
     training,
+    ml,
 )

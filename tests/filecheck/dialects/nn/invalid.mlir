@@ -216,3 +216,19 @@ func.func @too_small(%a: tensor<2x3xf32>) {
   %0 = nn.softmax %a axis -9223372036854775809 : tensor<2x3xf32>
   func.return
 }
+
+// -----
+
+func.func @nodes(%x: tensor<5x4xf32>, %t: tensor<8xf32>, %l: tensor<9xi32>, %v: tensor<9x2xf32>) {
+  // expected-error@+1 {{nn.tree_ensemble: an operand has the wrong shape expected: 9}}
+  %0 = nn.tree_ensemble %x, %t, %l, %v trees 2 levels 3 bits 2 : tensor<5x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @bits(%x: tensor<5x4xf32>, %t: tensor<9xf32>, %l: tensor<9xi32>, %v: tensor<9x2xf32>) {
+  // expected-error@+1 {{nn.tree_ensemble: bits is out of range expected: in [1, 31]}}
+  %0 = nn.tree_ensemble %x, %t, %l, %v trees 2 levels 3 bits 32 : tensor<5x2xf32>
+  func.return
+}

@@ -13,7 +13,7 @@ from tests.native import normal
 
 MORE = {
     *("QLinearWhere", "QLinearReduceMean", "GroupQueryAttention", "LayerNormalization"),
-    *("PackedAttention", "PackedMultiHeadAttention"),
+    *("PackedAttention", "PackedMultiHeadAttention", "Tokenizer"),
 }
 """Ops with tests of their own."""
 
