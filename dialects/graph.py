@@ -75,6 +75,11 @@ class Source(Protocol):
         ...
 
     @property
+    def determining(self) -> Sequence[str]:
+        """The names of the shape-determining inputs, whose values ``graph`` needs."""
+        ...
+
+    @property
     def fingerprint(self) -> str | None:
         """A key of everything that the program depends on except the shapes and values of inputs,
         the same in all processes; None if the source cannot compute a key."""
@@ -84,13 +89,12 @@ class Source(Protocol):
         self, shapes: Mapping[str, tuple[Size, ...]], values: Mapping[str, Array] | None = None
     ) -> Graph:
         """Return the program for the given shapes of all inputs, and the given values of some
-        inputs.
+        inputs, among them the shape-determining ones.
 
         An input with a value becomes a constant. If the value is an array of objects that contains
         symbolic expressions, the program still takes the input, and the expressions are its
         elements. Raises UndecidedSizeError if the program cannot leave a dimension symbolic,
-        UnknownValueError with the names of all further inputs if it needs their values, and
-        otherwise TessellaError.
+        UnknownValueError if it needs a value that is not given, and otherwise TessellaError.
         """
         ...
 

@@ -34,6 +34,7 @@ class FixedProgram:
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
+    determining: Sequence[str] = ()
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -79,6 +80,7 @@ class FunctionSource:
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
+    determining: Sequence[str] = ()
     outputs: Sequence[ValueInfo] = ()
     """The outputs, which are unknown before the function is traced; a graph's structure describes
     them."""

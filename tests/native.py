@@ -111,6 +111,7 @@ class FixedSource:
     """A source with one graph, made anew each time."""
 
     fingerprint: str | None = None
+    determining: Sequence[str] = ()
     symbols: Sequence[Symbol] = ()
 
     def __init__(self, make: Callable[[], Graph]) -> None:

@@ -33,6 +33,7 @@ class OpenSource:
     """A source that makes a program for sizes of its open dimensions, by name."""
 
     fingerprint: str | None = None
+    determining: Sequence[str] = ()
     stage = "nn"
 
     def __init__(self, make: Callable[[Mapping[str, Size]], Graph]) -> None:

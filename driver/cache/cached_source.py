@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy.typing as npt
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from tessella.driver.cache import program_cache
 from tessella.driver.cache.program_cache import Signature
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import UnknownValueError
 from tessella.support.sizes import Size, Symbol
 
 if TYPE_CHECKING:
@@ -39,6 +37,7 @@ class KeptSource(Generic[S]):
         """Facts about the source that are known without reading it."""
         self.inputs: Sequence[ValueInfo] = self._kept.inputs
         self.outputs: Sequence[ValueInfo] = self._kept.outputs
+        self.determining: Sequence[str] = self._kept.determining
         self.fingerprint = self._whole(own, self._kept.files)
         """The identity of the source with all its files; None without a cache or an identity."""
         if self.fingerprint is None:
@@ -49,34 +48,20 @@ class KeptSource(Generic[S]):
     ) -> Graph:
         """Return the program for these shapes of the inputs, specialised on ``values``, the values
         of some inputs. See ``Source``."""
-        missing = [name for name in self._kept.by_value if name not in (values or {})]
-        if missing:
-            raise UnknownValueError("a value on which shapes depend", missing)
-        try:
-            graph = self._opened().graph(shapes, values)
-        except UnknownValueError as error:
-            if not error.is_computed:
-                self._learn(error.names)
-            raise
+        graph = self._opened().graph(shapes, values)
         if not values and not any(isinstance(d, str) for info in self.inputs for d in info.shape):
             # No other program follows, and the source's weights take as much memory as the
             # program's.
             self._source = None
         return graph
 
-    def _learn(self, names: Sequence[str]) -> None:
-        """Record the names of shape-determining inputs."""
-        known = tuple(dict.fromkeys([*self._kept.by_value, *names]))
-        if self._own is not None and known != tuple(self._kept.by_value):
-            self._kept = replace(self._kept, by_value=known)
-            program_cache.store_signature(self._own, self._kept)
-
     def _signature(self) -> Signature:
         known = None if self._own is None else program_cache.fetch_signature(self._own)
         if known is not None:
             return known
         source = self._source = self._first()
-        signature = Signature(source.inputs, source.outputs, self._files(source))
+        files = self._files(source)
+        signature = Signature(source.inputs, source.outputs, files, source.determining)
         if self._own is not None:
             program_cache.store_signature(self._own, signature)
         return signature

@@ -47,8 +47,8 @@ class Signature:
     outputs: Sequence[ValueInfo]
     files: Sequence[str]
     """Other files with tensors of the model, relative to the model's file."""
-    by_value: Sequence[str] = ()
-    """Inputs that are known to determine shapes."""
+    determining: Sequence[str]
+    """The names of the shape-determining inputs."""
 
 
 @dataclass(frozen=True)

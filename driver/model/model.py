@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,7 +25,13 @@ from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions
 from tessella.driver.specialise.by_value import ByValue, Sizes
 from tessella.driver.specialise.key import Asked, Key, shapes_in
-from tessella.driver.specialise.open_sizes import MAX_VERSIONS, OF_MODELS, Openness, OpenSizes
+from tessella.driver.specialise.open_sizes import (
+    MAX_VERSIONS,
+    OF_MODELS,
+    Openness,
+    OpenSizes,
+    with_names,
+)
 from tessella.driver.specialise.programs import ProgramTable
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
@@ -113,7 +118,11 @@ class Model(runnable.Model, Compiled):
         self._workspaces = Workspaces()
         elements = elements or {}
         sizes = {i: elements[x.name] for i, x in enumerate(self.inputs) if x.name in elements}
-        self._by_value = ByValue(self.inputs, tuple(sizes))
+        names = {*elements, *source.determining}
+        indices = tuple(i for i, x in enumerate(self.inputs) if x.name in names)
+        self._by_value = ByValue(self.inputs, indices)
+        if openness != "fixed":
+            sizes = with_names(self.inputs, indices, sizes)
         self._open = OpenSizes(self.inputs, openness, source.symbols, starts, sizes)
         self._most = most
         self._programs: ProgramTable[Executable[Model]] = ProgramTable(most)
@@ -122,11 +131,11 @@ class Model(runnable.Model, Compiled):
         self._only: Executable[Model] | None = None
         """The only program of a model without symbolic dimensions and shape-determining inputs."""
         self._lock = fork.Lock()
-        """The lock that protects ``_by_value`` and ``_open``, which later calls extend."""
+        """The lock that protects ``_open``, which later calls change."""
         self._known: set[int] = set()
         """Hashes of the keys of all programs compiled so far, including those that the table has
         dropped."""
-        if not self._symbolic:
+        if not (self._symbolic or indices):
             self._compile_ahead(in_call=in_call)
 
     def _expect_versions(self) -> None:
@@ -134,16 +143,11 @@ class Model(runnable.Model, Compiled):
         self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
     def _compile_ahead(self, *, in_call: bool) -> None:
-        """Compile a model's only program, unless it depends on values that are not known yet."""
+        """Compile a model's only program."""
         shapes = tuple(tuple(d for d in i.shape if isinstance(d, int)) for i in self.inputs)
-        try:
-            self._only = self._executable(shapes, [None] * len(shapes), in_call=in_call)
-        except UnknownValueError:
-            if not self._by_value.indices:
-                raise
-        else:
-            # There will be no other program: the model no longer needs its source.
-            self._source = None
+        self._only = self._executable(shapes, [None] * len(shapes), in_call=in_call)
+        # There will be no other program: the model no longer needs its source.
+        self._source = None
 
     def prepare(
         self,
@@ -211,22 +215,18 @@ class Model(runnable.Model, Compiled):
         """Compile the programs for all size ranges."""
         ranks, versions = self._open.ranks, self._open.versions()
         misfits: list[ShapeError] = []
-        try:
-            for each in versions.values():
-                shapes = shapes_in(self.inputs, each)
-                parts = zip(self.inputs, shapes, each, strict=True)
-                values = (
-                    np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
-                    for i, (info, s, all) in enumerate(parts)
-                )
-                misfits += self._compile_version(shapes, [*values])
-        except UnknownValueError:
-            if self._open.ranks == ranks:
-                raise
+        for each in versions.values():
+            shapes = shapes_in(self.inputs, each)
+            parts = zip(self.inputs, shapes, each, strict=True)
+            values = (
+                np.array(all[len(s) :], info.dtype).reshape(s) if i in ranks else None
+                for i, (info, s, all) in enumerate(parts)
+            )
+            misfits += self._compile_version(shapes, [*values])
         if misfits and not self._programs.made():
             raise misfits[0]
         if self._open.versions().keys() != versions.keys():
-            self._compile_versions()  # again, now that more values and ranges are known
+            self._compile_versions()  # again, now that more ranges are known
 
     def _compile_version(
         self, shapes: Shapes, arrays: Sequence[Array | None]
@@ -410,15 +410,11 @@ class Model(runnable.Model, Compiled):
         """
         while True:
             with self._lock:
-                indices, key = self._by_value.indices, self._key(shapes, arrays, is_own)
+                key = self._key(shapes, arrays, is_own)
             try:
                 return self._programs.get(
                     key, partial(self._made, key, shapes if in_call else None)
                 )
-            except UnknownValueError as error:
-                with self._lock:
-                    if self._by_value.indices == indices:  # unless another thread has learnt it
-                        self._learn(error, shapes)
             except REFUSED as error:
                 # An error in the model is an error with concrete sizes too.
                 with self._lock:
@@ -469,16 +465,6 @@ class Model(runnable.Model, Compiled):
 
     def _plain_key(self, shapes: Shapes) -> Key:
         return Key(self._open.made(shapes) if self._symbolic else shapes)
-
-    def _learn(self, error: UnknownValueError, shapes: Shapes) -> None:
-        """Add the inputs that ``error`` names to the shape-determining ones. ``shapes`` are those
-        of all inputs. Raises ``error`` itself if it names no new input."""
-        before = self._by_value.indices
-        self._by_value.learn(error)
-        learnt = (i for i in self._by_value.indices if i not in before)
-        sizes = {i: prod(shapes[i]) for i in learnt if self.inputs[i].can_be_sizes}
-        self._open = self._open.with_elements(sizes)
-        self._open.forget()
 
     def _made(self, key: Key, call: Shapes | None) -> Executable[Model]:
         self._expect_versions()

@@ -72,10 +72,9 @@ class Sizes:
 
 
 class ByValue:
-    """The shape-determining inputs of a model: the inputs with values that compilations have
-    requested so far."""
+    """The shape-determining inputs of a model, by their indices."""
 
-    def __init__(self, inputs: Sequence[ValueInfo], indices: tuple[int, ...] = ()) -> None:
+    def __init__(self, inputs: Sequence[ValueInfo], indices: Sequence[int]) -> None:
         self._inputs = inputs
         self.indices = indices
 
@@ -95,24 +94,6 @@ class ByValue:
         ResourceError for an array with more than ``MAX_ELEMENTS`` elements."""
         return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
 
-    def learn(self, error: UnknownValueError) -> None:
-        """Add the inputs that ``error`` names to the shape-determining ones.
-
-        Raises ``error`` itself if it names no new input, or if it is about computed data. Raises
-        ResourceError if an input of fixed shape has more than ``MAX_ELEMENTS`` elements.
-        """
-        if error.is_computed:
-            raise error
-        asked = [i for i, info in enumerate(self._inputs) if info.name in error.names]
-        found = tuple(sorted({*self.indices, *asked}))
-        if found == self.indices:
-            raise error
-        for info in (self._inputs[i] for i in asked):
-            sizes = [size for size in info.shape if isinstance(size, int)]
-            if len(sizes) == len(info.shape):
-                _check_size(info.name, sizes)
-        self.indices = found
-
 
 def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:
     """Return the program of a source for the inputs ``feeds``, specialised on those values that
@@ -120,20 +101,9 @@ def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mappin
     Raises TessellaError."""
     shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
     tensors = {info.name for info in source.inputs if info.is_tensor}
-    by_value = ByValue(source.inputs)
-    while True:
-        known = by_value.known([feeds[i.name] for i in source.inputs])
-        values = {value.name: value.array for value in by_value.values(known)}
-        try:
-            graph = source.graph(shapes, values)
-        except UnknownValueError as error:
-            by_value.learn(error)
-        else:
-            return graph, {
-                name: array
-                for name, array in feeds.items()
-                if name in tensors and name not in values
-            }
+    values = {name: feeds[name] for name in source.determining}
+    taken = {name: x for name, x in feeds.items() if name in tensors - values.keys()}
+    return source.graph(shapes, values), taken
 
 
 def _value(index: int, name: str, array: Array) -> InputValue:

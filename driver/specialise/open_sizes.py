@@ -89,7 +89,6 @@ class OpenSizes:
         self._is_fixed = openness == "fixed" and not made_for
         bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
         elements = elements or {}
-        self._given = inputs, openness, made_for, starts, elements
         self.ranks: Mapping[int, int] = {i: len(inputs[i].shape) for i in elements}
         """The rank of each shape-valued input, whose elements follow its dimensions."""
         self._inputs = [
@@ -135,21 +134,6 @@ class OpenSizes:
         self._numbers: dict[tuple[str, int], str] = {}
         """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
         programs and the least size of the range."""
-
-    def with_elements(self, counts: Mapping[int, int]) -> OpenSizes:
-        """Return the same symbolic sizes, extended by the elements of shape-valued inputs.
-        ``counts`` is the number of elements of each input, by index.
-
-        Elements are numbers if users declare all sizes fixed.
-        """
-        if self._is_fixed or not counts:
-            return self
-        inputs, openness, made_for, starts, elements = self._given
-        if openness == "auto" and not self._is_auto:
-            openness = dict[str, Bounds]()
-        taken = {*self._names}
-        found = {i: _element_names(inputs[i].name, n, taken) for i, n in counts.items()}
-        return OpenSizes(inputs, openness, made_for, starts, {**elements, **found})
 
     def forget(self) -> None:
         """Clear the caches of which program serves which shapes."""
@@ -349,8 +333,7 @@ class OpenSizes:
             return []
         found: dict[str, str] = {}
         for info, shape in zip(self._inputs, made, strict=True):
-            # Elements are known to be sizes once a program has requested them.
-            for name, size in zip(info.shape, shape, strict=False):
+            for name, size in zip(info.shape, shape, strict=True):
                 if isinstance(name, str):
                     found[name] = (
                         self._told_number(name, size)
@@ -425,9 +408,20 @@ def _symbol(name: str, first: int, last: int) -> Size:
     return Symbol(name, first, last).size
 
 
-def _element_names(name: str, count: int, taken: set[str]) -> Dimensions:
-    """Return names for ``count`` elements of an input that are not in ``taken``, and add them to
-    it."""
+def with_names(
+    inputs: Sequence[ValueInfo], indices: Sequence[int], elements: Mapping[int, Dimensions]
+) -> Mapping[int, Dimensions]:
+    """Return the elements of shape-valued inputs by index: those in ``elements``, and names for the
+    elements of the other inputs ``indices`` that can be shapes."""
+    every = (*(info.shape for info in inputs), *elements.values())
+    taken = {d for sizes in every for d in sizes if isinstance(d, str)}
+    found = [i for i in indices if inputs[i].can_be_sizes and i not in elements]
+    return {**elements, **{i: _element_names(inputs[i], taken) for i in found}}
+
+
+def _element_names(info: ValueInfo, taken: set[str]) -> Dimensions:
+    """Return names for the elements of an input that are not in ``taken``, and add them to it."""
+    name, count = info.name, prod(d for d in info.shape if isinstance(d, int))
     while True:
         names = (name,) if count == 1 else tuple(f"{name}[{i}]" for i in range(count))
         if taken.isdisjoint(names):

@@ -13,7 +13,7 @@ Trust those as you would trust a program.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xdsl.dialects.affine import Affine
@@ -112,6 +112,7 @@ class StageSource:
     """A stage file as a source of its only program."""
 
     fingerprint: str | None = None
+    determining: Sequence[str] = ()
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)

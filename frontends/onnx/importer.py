@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.onnx.build import Array, Builder, check_size
 from tessella.frontends.onnx.convert import Conversion
+from tessella.frontends.onnx.determining import determining
 from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
@@ -79,6 +80,11 @@ class OnnxSource:
         """The inputs that a caller passes; unknown dimensions are symbols."""
         return [_info(value) for value in self._inputs]
 
+    @cached_property
+    def determining(self) -> Sequence[str]:
+        """The names of the inputs whose values shapes depend on."""
+        return determining(self._model, self._tensors)
+
     @property
     def outputs(self) -> list[ValueInfo]:
         """The declared outputs; unknown dimensions are symbols.
@@ -92,12 +98,11 @@ class OnnxSource:
             (value.shape is None and value.type not in HELD) or value.type == UNKNOWN
             for value in values
         )
-        if undeclared and not any(isinstance(d, str) for shape in shapes.values() for d in shape):
-            known = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
-            with suppress(UnknownValueError):
-                graph = self.graph(known)
-                if graph.rest is None:
-                    return signature(graph.module)[1]
+        is_open = any(isinstance(d, str) for shape in shapes.values() for d in shape)
+        if undeclared and not is_open and not self.determining:
+            graph = self.graph({name: tuple(map(int, shape)) for name, shape in shapes.items()})
+            if graph.rest is None:
+                return signature(graph.module)[1]
         return [_info(value) for value in values]
 
     def graph(
@@ -131,14 +136,13 @@ class OnnxSource:
         values: Mapping[str, Array],
         symbols: Sequence[Symbol],
     ) -> Graph:
-        tensors = [value for value in self._inputs if value.type not in HELD]
-        for value in tensors:
+        for value in self._tensors:
             dtype, where = DTYPES[value.type], f"input {value.name!r}"
             check_size(sizes[value.name], dtype, self._max_bytes, where)
         elements = {name: value for name, value in values.items() if holds_sizes(value)}
         fixed = {name: value for name, value in values.items() if name not in elements}
         constants = {**self._constants, **_constants(self._inputs, fixed)}
-        inputs = [value for value in tensors if value.name not in constants]
+        inputs = [value for value in self._tensors if value.name not in constants]
         names = [value.name for value in inputs]
         types = [tensor(element_type(DTYPES[v.type]), sizes[v.name]) for v in inputs]
         sizes_of = {name: each.reshape(-1).tolist() for name, each in elements.items()}
@@ -159,6 +163,10 @@ class OnnxSource:
         module = build.module(func)
         declare_symbols(module, symbols)
         return Graph(module, build.weights, rest=rest)
+
+    @property
+    def _tensors(self) -> list[GraphValue]:
+        return [value for value in self._inputs if value.type not in HELD]
 
     def _shapes(self, shapes: Mapping[str, tuple[Size, ...]]) -> dict[str, tuple[Size, ...]]:
         missing = [value.name for value in self._inputs if value.name not in shapes]

@@ -93,7 +93,7 @@ def test_an_input_is_read_by_its_value_and_as_a_tensor() -> None:
     assert (y.shape, z.tolist()) == ((3, 2), [6, 4])
 
 
-def test_nodes_ask_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     imports: list[object] = []
     make_main = importer.make_main
     monkeypatch.setattr(importer, "make_main", lambda *a: imports.append(a) or make_main(*a))
@@ -114,8 +114,7 @@ def test_nodes_ask_together(monkeypatch: pytest.MonkeyPatch) -> None:
     y, z = tessella.compile(proto).run(None, feeds)
     np.testing.assert_array_equal(y, X.reshape(-1)[1:3], strict=True)
     np.testing.assert_array_equal(z, np.tile(X, (1, 2, 1)), strict=True)
-    # without any; with the shape and the repeats; with the start; with all
-    assert len(imports) == 4
+    assert len(imports) == 1
 
 
 def test_the_number_of_programs_is_bounded(compiled: list[str]) -> None:
