@@ -15,9 +15,10 @@ from tessella.driver.explain.explain import explain
 from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions
 from tessella.driver.specialise.key import Key
-from tessella.driver.specialise.open_sizes import OF_ARRAYS, Bounds
+from tessella.driver.specialise.open_sizes import OF_ARRAYS
 from tessella.driver.specialise.programs import ProgramTable
 from tessella.driver.stages.stages import STAGES
+from tessella.frontends.dims import ArgumentDims
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import Shapes
 from tessella.support.copies import Compiled
@@ -25,8 +26,8 @@ from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, Symbol
 
 MAX_PROGRAMS = 64
-"""The maximum number of programs that a function caches; the least recently used program is
-dropped."""
+"""The maximum number of models that a function caches, one for each set of argument types, and of
+programs of each model; the least recently used one is dropped."""
 
 
 class FixedProgram:
@@ -75,8 +76,8 @@ seconds."""
 
 
 class FunctionSource:
-    """A source of programs from a traced function or Tile program, for one set of argument types;
-    some sizes in these may have names."""
+    """A source of programs from a traced function or Tile program, for one set of element types and
+    ranks of its arguments. All dimensions have names."""
 
     fingerprint: str | None = None
     symbols: Sequence[Symbol] = ()
@@ -99,18 +100,24 @@ class FunctionSource:
 
 
 class FunctionModel(Model):
-    """The model of a function for one set of argument types, some of whose sizes are symbolic."""
+    """The model of a function for one set of element types and ranks of its arguments."""
 
     def __init__(
         self,
         source: FunctionSource,
         options: CheckedOptions,
-        bounds: Mapping[str, Bounds],
+        dims: ArgumentDims,
         tell: TellCompiled,
     ) -> None:
         self._tell_compiled = tell
         super().__init__(
-            source, options, openness=bounds, in_call=True, most=MAX_PROGRAMS, starts=OF_ARRAYS
+            source,
+            options,
+            openness=dims.openness(source.inputs),
+            unnamed=dims.unnamed(source.inputs),
+            in_call=True,
+            most=MAX_PROGRAMS,
+            starts=OF_ARRAYS,
         )
 
     def _tell(self, key: Key, timings: Mapping[str, float], call: Shapes | None) -> None:

@@ -53,21 +53,11 @@ class ShapeError(TessellaError):
 class UnknownValueError(ShapeError):
     """A specialised quantity, such as a shape, depends on values of inputs that are not known.
 
-    ``value`` describes the quantity. ``names`` are the inputs that determine it; they are empty if
-    no inputs do. ``is_computed`` is set if it is computed from data, whose values rarely recur.
+    ``names`` are the inputs that determine it; they are empty if no inputs do.
     """
 
-    def __init__(
-        self,
-        what: str,
-        names: Sequence[str],
-        *,
-        where: str | None = None,
-        is_computed: bool = False,
-    ) -> None:
-        self.value = what
+    def __init__(self, what: str, names: Sequence[str], *, where: str | None = None) -> None:
         self.names = tuple(names)
-        self.is_computed = is_computed
         shown = ", ".join(map(repr, names))
         fixed = ", ".join(f"{name!r}: ..." for name in names)
         fix = f"fix it: tessella.compile(..., values={{{fixed}}})"

@@ -158,7 +158,7 @@ def check(
 def in_numpy(model: Model) -> Sequence[Step]:
     """The steps of a model's latest program that are no native code. An explanation would also find
     what else they might have been, which takes longer than to compile them."""
-    latest = model._programs.latest()
+    latest = model._table.programs.latest()
     assert latest is not None, "the model has no program yet"
     return [step for step in latest.program.steps if not isinstance(step, NativeStep)]
 

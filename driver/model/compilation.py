@@ -26,6 +26,7 @@ from tessella.driver.model.subprograms import (
 )
 from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.specialise.key import Key
+from tessella.driver.specialise.specialisations import REFUSED
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.manifest import Manifest
@@ -33,8 +34,6 @@ from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
 from tessella.runtime.signature import ValueInfo
 from tessella.support import deadline
-from tessella.support.conditions import UndecidedSizeError
-from tessella.support.errors import UnsupportedError
 from tessella.support.memory import give_back
 from tessella.support.sizes import symbols_of
 
@@ -63,13 +62,6 @@ class Part(Protocol[M]):
     def __call__(
         self, options: CheckedOptions, source: Source, interface: Interface, /, *, in_call: bool
     ) -> M: ...
-
-
-REFUSED = UndecidedSizeError, UnsupportedError
-"""The errors which say that a program cannot be compiled with symbols.
-
-Other errors have other causes: exceptions of signal handlers, lack of memory, and bugs.
-"""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tessella import targets
 from tessella.driver.build.compiling import Progress, quiet, total
 from tessella.driver.cache.stored import parts
-from tessella.driver.model.compilation import REFUSED, ProgramCompilation, stored
+from tessella.driver.model.compilation import ProgramCompilation, stored
 from tessella.driver.model.executable import (
     Executable,
     compile_ahead,
@@ -23,27 +23,20 @@ from tessella.driver.model.executable import (
 )
 from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions
-from tessella.driver.specialise.by_value import ByValue, Sizes
-from tessella.driver.specialise.key import Asked, Key, shapes_in
-from tessella.driver.specialise.open_sizes import (
-    MAX_VERSIONS,
-    OF_MODELS,
-    Openness,
-    OpenSizes,
-    with_names,
-)
-from tessella.driver.specialise.programs import ProgramTable
+from tessella.driver.specialise.key import Key, shapes_in
+from tessella.driver.specialise.open_sizes import OF_MODELS, Openness, OpenSizes
+from tessella.driver.specialise.specialisations import Specialisations
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
 from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
-from tessella.runtime.model import MAX_KNOWN, Out, Shapes
+from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import HostStep, Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
-from tessella.support import deadline, fork
+from tessella.support import deadline
 from tessella.support.copies import Compiled
 from tessella.support.errors import (
     InputError,
@@ -53,7 +46,6 @@ from tessella.support.errors import (
 )
 from tessella.support.logs import debug, info, warning
 from tessella.support.sizes import symbols_of
-from tessella.support.tables import remembered
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
@@ -61,9 +53,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-MOST_REMEMBERED = 512
-"""The most bytes of the value of a shape-determining input by which keys of programs are cached.
-For a larger value, each call determines the key."""
 MAX_EXECUTABLES = 8
 """Programs that a model caches for concrete shapes and values, in addition to those for size
 ranges.
@@ -99,6 +88,7 @@ class Model(runnable.Model, Compiled):
         openness: Openness = "fixed",
         *,
         elements: Mapping[str, Dimensions] | None = None,
+        unnamed: Set[str] = frozenset(),
         is_inner: bool = False,
         in_call: bool = False,
         in_calls: CompilesInCalls | None = None,
@@ -106,7 +96,7 @@ class Model(runnable.Model, Compiled):
         starts: Sequence[int] = OF_MODELS,
     ) -> None:
         """``elements`` are the elements of shape-valued inputs, by input name; an element may be a
-        name.
+        name. ``unnamed`` are the dimensions whose names only tell where they are.
 
         ``in_call`` says that a call waits for the model. ``in_calls`` counts compilations in calls;
         without it, the first compilation in a call is expected.
@@ -116,31 +106,24 @@ class Model(runnable.Model, Compiled):
         self._options = options
         self._progress = progress
         self._workspaces = Workspaces()
-        elements = elements or {}
-        sizes = {i: elements[x.name] for i, x in enumerate(self.inputs) if x.name in elements}
-        names = {*elements, *source.determining}
-        indices = tuple(i for i, x in enumerate(self.inputs) if x.name in names)
-        self._by_value = ByValue(self.inputs, indices)
-        if openness != "fixed":
-            sizes = with_names(self.inputs, indices, sizes)
-        self._open = OpenSizes(self.inputs, openness, source.symbols, starts, sizes)
-        self._most = most
-        self._programs: ProgramTable[Executable[Model]] = ProgramTable(most)
+        self._table: Specialisations[Executable[Model]] = Specialisations(
+            self.inputs,
+            openness,
+            symbols=source.symbols,
+            determining={*source.determining},
+            elements=elements,
+            unnamed=unnamed,
+            starts=starts,
+            most=most,
+        )
         self._in_calls = in_calls or CompilesInCalls(expected=1)
-        self._expect_versions()
         self._only: Executable[Model] | None = None
         """The only program of a model without symbolic dimensions and shape-determining inputs."""
-        self._lock = fork.Lock()
-        """The lock that protects ``_open``, which later calls change."""
         self._known: set[int] = set()
         """Hashes of the keys of all programs compiled so far, including those that the table has
         dropped."""
-        if not (self._symbolic or indices):
+        if self._table.has_one:
             self._compile_ahead(in_call=in_call)
-
-    def _expect_versions(self) -> None:
-        """Set the size of the table of programs, with room for a program for each size range."""
-        self._programs.most = self._most + min(MAX_VERSIONS, self._open.count)
 
     def _compile_ahead(self, *, in_call: bool) -> None:
         """Compile a model's only program."""
@@ -187,7 +170,7 @@ class Model(runnable.Model, Compiled):
     ) -> None:
         if shapes is None and not values:
             self._compile_versions()
-            missing = [*self._open.closed(), *self._compile_subprograms()]
+            missing = [*self._table.sizes.closed(), *self._compile_subprograms()]
             if missing:
                 warning("compile", "calls may still have to compile: %s", "; ".join(missing))
             return
@@ -213,7 +196,8 @@ class Model(runnable.Model, Compiled):
 
     def _compile_versions(self) -> None:
         """Compile the programs for all size ranges."""
-        ranks, versions = self._open.ranks, self._open.versions()
+        sizes = self._table.sizes
+        ranks, versions = sizes.ranks, sizes.versions()
         misfits: list[ShapeError] = []
         for each in versions.values():
             shapes = shapes_in(self.inputs, each)
@@ -223,9 +207,9 @@ class Model(runnable.Model, Compiled):
                 for i, (info, s, all) in enumerate(parts)
             )
             misfits += self._compile_version(shapes, [*values])
-        if misfits and not self._programs.made():
+        if misfits and not self._table.programs.made():
             raise misfits[0]
-        if self._open.versions().keys() != versions.keys():
+        if sizes.versions().keys() != versions.keys():
             self._compile_versions()  # again, now that more ranges are known
 
     def _compile_version(
@@ -250,7 +234,7 @@ class Model(runnable.Model, Compiled):
 
         Returns a text with the reason for each subprogram that was not compiled.
         """
-        rests = [each.rest for each in self._programs.made() if each.rest is not None]
+        rests = [each.rest for each in self._table.programs.made() if each.rest is not None]
         return [*dict.fromkeys(missing for rest in rests for missing in compile_ahead(rest))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -292,7 +276,7 @@ class Model(runnable.Model, Compiled):
         CompiledModel
             The signature and the programs.
         """
-        made = [self._with_rest(each, explained) for each in self._programs.made()]
+        made = [self._with_rest(each, explained) for each in self._table.programs.made()]
         return CompiledModel(self.inputs, self.outputs, made)
 
     def _with_rest(self, made: Executable[Model], explained: bool) -> Stored:
@@ -351,7 +335,7 @@ class Model(runnable.Model, Compiled):
         return dict(self._latest().timings)
 
     def _latest(self) -> Executable[Model]:
-        latest = self._programs.latest()
+        latest = self._table.programs.latest()
         if latest is None:
             raise ShapeError(
                 "the model has symbolic dimensions, or depends on values, and was not called yet",
@@ -365,13 +349,13 @@ class Model(runnable.Model, Compiled):
         return targets.resolve(self._options.target).name
 
     def _known_programs(self) -> Sequence[Program]:
-        made = self._programs.made()
+        made = self._table.programs.made()
         rests = (each.rest for each in made if each.rest is not None)
         others = (p for rest in rests for _, m in rest.made() for p in m._known_programs())
         return [*(each.program for each in made), *others]
 
     def _parts(self) -> Iterator[ProfiledProgram]:
-        for each in self._programs.made():
+        for each in self._table.programs.made():
             yield ProfiledProgram(each, partial(getattr, each, "work"))
             if each.rest is not None:
                 yield ProfiledProgram(each.rest, dict)
@@ -387,11 +371,7 @@ class Model(runnable.Model, Compiled):
 
     def _serving(self, shapes: Shapes, arrays: Sequence[Array]) -> Executable[Model]:
         """Return the program that serves a call with these inputs. It is compiled if needed."""
-        found = self._only
-        if found is None:
-            asked = self._asked(shapes, arrays) if self._by_value.indices else shapes
-            if asked is not None and (key := self._open.keys.get(asked)) is not None:
-                found = self._programs.find(key)
+        found = self._only or self._table.find(shapes, arrays)
         return found or self._executable(shapes, arrays, in_call=True)
 
     def _executable(
@@ -408,73 +388,17 @@ class Model(runnable.Model, Compiled):
         ``arrays`` has None for unknown values. ``in_call`` says that a call waits for the program;
         ``is_own`` requests a program for exactly these shapes.
         """
-        while True:
-            with self._lock:
-                key = self._key(shapes, arrays, is_own)
-            try:
-                return self._programs.get(
-                    key, partial(self._made, key, shapes if in_call else None)
-                )
-            except REFUSED as error:
-                # An error in the model is an error with concrete sizes too.
-                with self._lock:
-                    if not self._open.narrow(key.made, error):
-                        raise
-                debug("compile", f"compiled for fewer sizes: {error}")
+        make = partial(self._made, call=shapes if in_call else None)
+        return self._table.get(shapes, arrays, make, is_own=is_own)
 
-    def _key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool) -> Key:
-        """Return the key of the program that serves these inputs."""
-        asked = None if is_own else self._asked(shapes, arrays)
-        if asked is None:
-            return self._new_key(shapes, arrays, is_own)
-        make = partial(self._new_key, shapes, arrays)
-        return remembered(self._open.keys, asked, MAX_KNOWN, make)
-
-    def _asked(self, shapes: Shapes, arrays: Sequence[Array | None]) -> Asked | None:
-        """Return the shapes and values by which the key of a program is cached; None if the values
-        of shape-determining inputs are unknown or large."""
-        if not (indices := self._by_value.indices):
-            return shapes
-        values: list[bytes] = []
-        for index in indices:
-            array = arrays[index]
-            if array is None or array.nbytes > MOST_REMEMBERED:
-                return None
-            values.append(array.tobytes())
-        return shapes, tuple(values)
-
-    def _new_key(self, shapes: Shapes, arrays: Sequence[Array | None], is_own: bool = False) -> Key:
-        if not (self._by_value.indices or is_own):
-            return self._plain_key(shapes)
-        known, ranks = self._by_value.known(arrays), self._open.ranks
-        given = tuple(
-            (*shape, *known[i].reshape(-1).tolist()) if i in ranks else shape
-            for i, shape in enumerate(shapes)
-        )
-        if is_own:
-            self._open.make_own(given)
-        made = self._open.made(given, tuple(i for i in known if i not in ranks))
-        elements = {i: made[i][rank:] for i, rank in ranks.items()}
-        sizes = {
-            i: Sizes(i, self.inputs[i].name, shapes[i], each)
-            for i, each in elements.items()
-            if symbols_of(each)
-        }
-        others = {i: array for i, array in known.items() if i not in sizes}
-        return Key(made, self._by_value.values(others), tuple(sizes.values()))
-
-    def _plain_key(self, shapes: Shapes) -> Key:
-        return Key(self._open.made(shapes) if self._symbolic else shapes)
-
-    def _made(self, key: Key, call: Shapes | None) -> Executable[Model]:
-        self._expect_versions()
-        latest = self._programs.latest()
-        executable = self._compile(key, in_call=call is not None)
+    def _made(self, key: Key, sizes: OpenSizes, call: Shapes | None) -> Executable[Model]:
+        latest = self._table.programs.latest()
+        executable = self._compile(key, sizes, in_call=call is not None)
         if latest is not None:
             latest.forget()
         executable.program.workspaces = self._workspaces
         executable.passed = self._passed
-        executable.sizes = self._open.told(key.made)
+        executable.sizes = sizes.told(key.made)
         self._tell(key, executable.timings, call)
         self._tell_coverage(executable)
         return executable
@@ -521,11 +445,11 @@ class Model(runnable.Model, Compiled):
         serves = f"; the new program serves {ranges}" if ranges else ""
         return f"its inputs have new {new}: {given}{serves}"
 
-    def _compile(self, key: Key, *, in_call: bool) -> Executable[Model]:
+    def _compile(self, key: Key, sizes: OpenSizes, *, in_call: bool) -> Executable[Model]:
         source = self._source
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
-        options = replace(self._options, several=self._open.is_one_of_several(key.made))
+        options = replace(self._options, several=sizes.is_one_of_several(key.made))
         # A model with a single program drops its source, and keeps the stages.
         varies = self._symbolic or key.values or key.sizes
         part = partial(part_of_model, in_calls=self._in_calls)
@@ -552,11 +476,13 @@ def part_of_model(
     shapes = (*(info.shape for info in source.inputs), *elements.values())
     names = {d for shape in shapes for d in shape}
     openness = {n: b for n, b in interface.bounds.items() if n in names}
+    unknown = (info.shape for info in source.inputs if info.name not in interface.types)
     return Model(
         source,
         options,
         openness=openness,
         elements=elements,
+        unnamed={d for shape in unknown for d in shape if isinstance(d, str)},
         is_inner=True,
         in_call=in_call,
         in_calls=in_calls,

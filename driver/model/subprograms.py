@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.driver.specialise.programs import ProgramTable
-from tessella.driver.specialise.seen import Seen
 from tessella.runtime.rest import Interface, Rest, Runner
 from tessella.runtime.signature import ValueInfo
 from tessella.runtime.values import Array, Value, kind_of
@@ -66,11 +65,12 @@ Sources = Callable[[int, tuple[ValueInfo, ...]], "Source"]
 input types."""
 
 _MOST = 4
-"""The most models of a subprogram, one for each set of input types. Nearly all have one."""
+"""The most models of a subprogram, one for each set of element types and ranks. Nearly all have
+one."""
 
 
 class RunningSubprogram(Generic[M]):
-    """A subprogram, compiled by ``make`` for each set of input types."""
+    """A subprogram, compiled by ``make`` for each set of element types and ranks of its inputs."""
 
     def __init__(
         self,
@@ -81,7 +81,6 @@ class RunningSubprogram(Generic[M]):
         self.interface = interface
         self._source = source
         self._make = make
-        self._seen = Seen()
         self.models: ProgramTable[M] = ProgramTable(_MOST)
 
     def run(self, values: Mapping[str, Value]) -> Sequence[Value]:
@@ -106,13 +105,13 @@ class RunningSubprogram(Generic[M]):
 
     def _infos(self, taken: Mapping[str, Value]) -> tuple[ValueInfo, ...]:
         known = self.interface.types
-        others = {name: value for name, value in taken.items() if name not in known}
-        arrays = {name: x for name, x in others.items() if isinstance(x, np.ndarray)}
-        shapes = self._seen.shapes({name: array.shape for name, array in arrays.items()})
-        seen = {
-            name: ValueInfo(name, kind_of(x), shapes.get(name, ())) for name, x in others.items()
-        }
-        return tuple((seen if name in seen else known)[name] for name in taken)
+        return tuple(known[name] if name in known else _info(name, x) for name, x in taken.items())
+
+
+def _info(name: str, value: Value) -> ValueInfo:
+    """Return the description of a value of which only the element type and the rank are known."""
+    rank = value.ndim if isinstance(value, np.ndarray) else 0
+    return ValueInfo(name, kind_of(value), tuple(f"{name}:{axis}" for axis in range(rank)))
 
 
 class RunningRest(Generic[M]):

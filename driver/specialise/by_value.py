@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tessella.runtime.elements import bytes_of, dtype_name, of_bytes
 from tessella.runtime.signature import ValueInfo
-from tessella.support.errors import ResourceError, UnknownValueError
+from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size
 
 if TYPE_CHECKING:
@@ -71,28 +71,10 @@ class Sizes:
         return f"{self.name} = {self.array.tolist()}"
 
 
-class ByValue:
-    """The shape-determining inputs of a model, by their indices."""
-
-    def __init__(self, inputs: Sequence[ValueInfo], indices: Sequence[int]) -> None:
-        self._inputs = inputs
-        self.indices = indices
-
-    def known(self, arrays: Sequence[Array | None]) -> Mapping[int, Array]:
-        """Return the values of the shape-determining inputs, by index.
-
-        ``arrays`` has an entry for each input of the model, which is None if its value is unknown.
-        Raises UnknownValueError if the value of a shape-determining input is unknown.
-        """
-        missing = [self._inputs[i].name for i in self.indices if arrays[i] is None]
-        if missing:
-            raise UnknownValueError("a value on which shapes depend", missing)
-        return {i: array for i in self.indices if (array := arrays[i]) is not None}
-
-    def values(self, arrays: Mapping[int, Array]) -> tuple[InputValue, ...]:
-        """Return the InputValue of each array; ``arrays`` maps indices of inputs to arrays. Raises
-        ResourceError for an array with more than ``MAX_ELEMENTS`` elements."""
-        return tuple(_value(i, self._inputs[i].name, array) for i, array in arrays.items())
+def values_of(inputs: Sequence[ValueInfo], arrays: Mapping[int, Array]) -> tuple[InputValue, ...]:
+    """Return the InputValue of each array; ``arrays`` maps indices of inputs to arrays. Raises
+    ResourceError for an array with more than ``MAX_ELEMENTS`` elements."""
+    return tuple(_value(i, inputs[i].name, array) for i, array in arrays.items())
 
 
 def specialised(source: Source, feeds: Mapping[str, Any]) -> tuple[Graph, Mapping[str, Array]]:

@@ -10,7 +10,8 @@ The elements of a shape-valued input are sizes like its dimensions, and follow t
 is no size, such as -1, is a number.
 
 Unless users specify sizes, the first sizes have a specialised program. The dimensions that differ
-in a later call become symbolic from then on: many models are called with one size only.
+in a later call become symbolic from then on: many models are called with one size only. So do
+dimensions without a name. Those of them that have always been equal share a symbol.
 """
 
 from __future__ import annotations
@@ -81,11 +82,17 @@ class OpenSizes:
         made_for: Sequence[Symbol] = (),
         starts: Sequence[int] = OF_MODELS,
         elements: Mapping[int, Dimensions] | None = None,
+        unnamed: Set[str] = frozenset(),
     ) -> None:
         """``made_for`` are the symbols of a source with sizes that are symbolic already, ``starts``
-        the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index."""
+        the first sizes of ranges, ``elements`` the elements of shape-valued inputs by index.
+
+        ``unnamed`` are the dimensions whose names only tell where they are. Unless ``openness`` is
+        `fixed`, they are symbolic once they vary.
+        """
+        self._given = tuple(inputs), openness, made_for, starts, elements
+        self._unnamed = unnamed
         self._ranges = starts
-        self._is_auto = openness == "auto" and not made_for
         self._is_fixed = openness == "fixed" and not made_for
         bounds: Mapping[str, Bounds] = {} if isinstance(openness, str) else openness
         elements = elements or {}
@@ -105,6 +112,11 @@ class OpenSizes:
                 hint="the signature names them: model.inputs",
             )
         self._names = dict(zip(names, identifiers(names), strict=True))
+        self._is_auto = openness == "auto" and not made_for
+        """True if all dimensions are numbers until they vary."""
+        learnt = frozenset() if self._is_fixed else unnamed
+        self._learnt: Set[str] = names.keys() if self._is_auto else learnt
+        """The dimensions that are numbers until they vary."""
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
         }
@@ -125,8 +137,7 @@ class OpenSizes:
         """The sizes of the first shapes, by the name of the dimension."""
         self._made_for = {symbol.name: symbol for symbol in made_for}
         self._bounds = {name: bounds.get(name, self._widest(name)) for name in names}
-        is_open = not (self._is_auto or self._is_fixed)
-        self._open = set(names) if is_open else set[str]()
+        self._open = set[str]() if self._is_fixed else set(names.keys() - self._learnt)
         """The symbolic dimensions."""
         self._turns: dict[str, list[int]] = {}
         """The first sizes of further ranges, where decisions of the compiler change, by the
@@ -159,11 +170,13 @@ class OpenSizes:
 
     def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> ProgramShapes:
         sizes = self._sizes(shapes)
-        if self._is_auto:
+        if self._learnt:
             self._look_at(shapes, sizes)
         if shapes in self._own:
             return shapes
         fixed = {d for i in by_value for d in self._inputs[i].shape}
+        if all(self._seen[name] == sizes[name] for name in self._learnt):
+            fixed |= self._learnt
         numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
         ranges: dict[str, Size] = {}
         for name, size in sizes.items():
@@ -198,6 +211,7 @@ class OpenSizes:
         """Make those dimensions symbolic that have other sizes than in the first shapes. The first
         shapes get a specialised program."""
         if not self._seen:
+            self._seen = {name: sizes[name] for name in self._learnt}
             self.make_own(shapes)
         elif shapes not in self._own:
             varied = {name for name, size in self._seen.items() if sizes[name] != size}
@@ -212,6 +226,44 @@ class OpenSizes:
             self._seen = self._seen or dict(self._sizes(shapes))
             self.forget()
 
+    @property
+    def has_calls(self) -> bool:
+        """True if the sizes of a call are known."""
+        return bool(self._seen)
+
+    def are_equal(self, shapes: Shapes) -> bool:
+        """Return whether unnamed dimensions that share a symbol have equal sizes."""
+        sizes: dict[int | str, int] = {}
+        return all(
+            sizes.setdefault(dim, size) == size
+            for info, shape in zip(self._inputs, shapes, strict=True)
+            for dim, size in zip(info.shape, shape, strict=False)
+            if dim in self._unnamed
+        )
+
+    def divided(self, places: Sequence[ValueInfo], shapes: Shapes) -> OpenSizes:
+        """Return these sizes with a symbol for each set of unnamed dimensions that have been equal
+        so far and are equal in ``shapes``. In ``places``, unnamed dimensions have distinct names.
+        """
+        found: dict[tuple[int | str, int], str] = {}
+
+        def name(place: int | str, dim: int | str, size: int) -> int | str:
+            if not isinstance(place, str) or dim not in self._unnamed:
+                return dim
+            return found.setdefault((dim if self._seen else 0, size), place)
+
+        columns = zip(places, self._given[0], shapes, strict=True)
+        inputs = [
+            replace(info, shape=tuple(map(name, info.shape, now.shape, shape)))
+            for info, now, shape in columns
+        ]
+        made = OpenSizes(inputs, *self._given[1:], unnamed=set(found.values()))
+        parts = {part: str(dim) for (dim, _), part in found.items()} if self._seen else {}
+        made._seen = {part: self._seen[dim] for part, dim in parts.items()}
+        made._open |= {part for part, dim in parts.items() if dim in self._open}
+        made.keys = self.keys
+        return made
+
     def is_one_of_several(self, made: ProgramShapes) -> bool:
         """Return whether a program is one of several for size ranges, which share packed
         weights."""
@@ -223,7 +275,8 @@ class OpenSizes:
         0 without dynamic dimensions, or if all sizes are fixed."""
         if self._is_fixed or not self._names:
             return 0
-        names = (n for n in self.names if n not in self._values or n in self._open)
+        alone = self._values | self._unnamed
+        names = (n for n in self.names if n not in alone or n in self._open)
         return prod(len(self._starts(name)) for name in names)
 
     def versions(self) -> Mapping[ProgramShapes, Shapes]:
@@ -248,7 +301,7 @@ class OpenSizes:
                 hint="compile for fewer sizes with `dims`; model.prepare({name: shape, ..}, "
                 "values) compiles one program",
             )
-        self._is_auto, self._open = False, set(self._names)
+        self._is_auto, self._learnt, self._open = False, frozenset(), set(self._names)
         self._own.clear()
         self.forget()
         served = (self._shapes(choice) for choice in product(*choices))
@@ -334,7 +387,7 @@ class OpenSizes:
         found: dict[str, str] = {}
         for info, shape in zip(self._inputs, made, strict=True):
             for name, size in zip(info.shape, shape, strict=True):
-                if isinstance(name, str):
+                if isinstance(name, str) and (name in self._open or name not in self._unnamed):
                     found[name] = (
                         self._told_number(name, size)
                         if isinstance(size, int)
@@ -365,7 +418,7 @@ class OpenSizes:
                 if isinstance(name, str):
                     if name in sizes and sizes[name] != size:
                         raise InputError(
-                            f"the size {name!r} has two values",
+                            f"the dimension {name!r} has two sizes",
                             where=f"input {info.name!r}",
                             expected=str(sizes[name]),
                             found=str(size),

@@ -35,7 +35,7 @@ class ProgramTable(Generic[V]):
         self._lock = fork.Lock()
         self._entries: dict[Hashable, _Entry[V]] = {}
         self._clock = count(1)
-        self._last: tuple[Hashable, V] | None = None
+        self.last: tuple[Hashable, V] | None = None
         """The last requested program and its key: most calls request it again."""
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
@@ -50,19 +50,19 @@ class ProgramTable(Generic[V]):
                     entry.value = make()
                 finally:
                     self._settle(key, entry)
-            self._last = key, entry.value
+            self.last = key, entry.value
             return entry.value
 
     def find(self, key: Hashable) -> V | None:
         """Return the program of a key; None if it is not compiled."""
-        last = self._last
+        last = self.last
         if last is not None and last[0] == key:
             return last[1]
         entry = self._entries.get(key)
         if entry is None or entry.value is None:
             return None
         entry.used = next(self._clock)
-        self._last = key, entry.value
+        self.last = key, entry.value
         return entry.value
 
     def latest(self) -> V | None:

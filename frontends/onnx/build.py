@@ -12,7 +12,6 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
 from tessella.dialects.nn.evaluate import Constants
-from tessella.dialects.nn.evaluate_sizes import passes_sizes
 from tessella.dialects.sizes import is_static
 from tessella.frontends.emitter import Array, Emitter, Value
 from tessella.frontends.onnx.model import DTYPES, Tensor
@@ -20,7 +19,7 @@ from tessella.support.decisions import known_all
 from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size, Symbol, bounds_of
 
-__all__ = ["Array", "Builder", "arguments_read", "check_size", "passes_sizes_to", "symbols_read"]
+__all__ = ["Array", "Builder", "arguments_read", "check_size", "symbols_read"]
 
 _MOST_MADE = 1 << 26  # maximum number of elements of constants that are computed at import
 
@@ -118,12 +117,6 @@ def symbols_read(value: Value) -> frozenset[Symbol]:
     """Return the symbols that a value depends on."""
     ops = (found.owner for found in _read(value.ssa))
     return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
-
-
-def passes_sizes_to(value: Value) -> bool:
-    """Return whether every op that ``value`` depends on maps symbolic sizes to symbolic sizes."""
-    ops = (found.owner for found in _read(value.ssa))
-    return all(passes_sizes(op) for op in ops if isinstance(op, nn.NnOp))
 
 
 def _read(value: SSAValue) -> list[SSAValue]:

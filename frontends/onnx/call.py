@@ -15,7 +15,6 @@ from tessella.frontends.onnx.build import (
     Array,
     Builder,
     arguments_read,
-    passes_sizes_to,
     symbols_read,
 )
 from tessella.frontends.onnx.cut import CutError, Find
@@ -33,12 +32,6 @@ from tessella.support.errors import (
     UnsupportedError,
 )
 from tessella.support.sizes import Size
-
-
-def _is_data(value: Value) -> bool:
-    """Return whether a value is data, not a shape: a tensor of rank 2 or more, or a vector of
-    floating-point numbers."""
-    return value.rank > 1 or (value.rank == 1 and value.dtype.kind not in "iub")
 
 
 def front_axis(axis: int, rank: int) -> int:
@@ -235,11 +228,9 @@ class Call:
         symbols = symbols_read(value)
         if symbols and not found:
             raise UndecidedSizeError(f"{what} depends on sizes", (s.name for s in symbols))
-        read = [a for a in found if a.block is self.build.root]
-        names = [self.input_names[argument.index] for argument in read]
-        others = self.build.values([a for a in read if a is not value.ssa])
-        computed = any(map(_is_data, others)) or not passes_sizes_to(value)
-        return UnknownValueError(what, names, where=self.node.where, is_computed=computed)
+        read = [argument.index for argument in found if argument.block is self.build.root]
+        names = [self.input_names[index] for index in read]
+        return UnknownValueError(what, names, where=self.node.where)
 
     def static_sizes(self, index: int, what: str) -> tuple[Size, ...]:
         """Return the elements of an integer operand of any shape, which may be symbolic."""

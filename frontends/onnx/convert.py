@@ -121,7 +121,6 @@ class Conversion:
         """The converted nodes of the main graph, by the names of their outputs."""
         self._put_off_for: UnknownValueError | None = None
         self._issues: list[Unsupported] = []
-        self._unknown: list[UnknownValueError] = []
         self._calls = Calls()
 
     def run(
@@ -130,8 +129,8 @@ class Conversion:
         """Return the values of the graph's outputs, and None. With a graph break, return the
         results of the first subprogram, and the continuation.
 
-        Raises UnsupportedError, which lists all issues, and UnknownValueError, which lists all
-        inputs whose values are needed.
+        Raises UnsupportedError, which lists all issues, and UnknownValueError if a graph break
+        would gain nothing.
         """
         graph = self._model.graph
         scope = OnnxScope(self._build, self._model.opsets, {**graph.tensors, **constants})
@@ -140,10 +139,6 @@ class Conversion:
         self._graph(graph, scope)
         if self._issues:
             raise UnsupportedError(list(dict.fromkeys(self._issues)))
-        if self._unknown:
-            names = dict.fromkeys(name for error in self._unknown for name in error.names)
-            first = self._unknown[0]
-            raise UnknownValueError(first.value, list(names), where=first.where)
         return self._cut(scope, arguments)
 
     def _cut(
@@ -233,8 +228,6 @@ class Conversion:
             takes_held = any(map(scope.holds, names_inside(error.find)))
             find = None if takes_held else error.find
             self._late.add_step(_after(node, find, scope), find)
-        elif isinstance(error, UnknownValueError) and not error.is_computed:
-            raise error
         elif is_control(node, self._model.opsets.get("", 1)):
             self._late.add_step(node, None)
         elif (function := self._called(node)) is not None:
@@ -294,11 +287,6 @@ class Conversion:
             results = convert(call, version, converter)
         except UnsupportedError as error:
             self._issues += error.issues
-            return ()
-        except UnknownValueError as error:
-            if not error.names or error.is_computed:
-                raise
-            self._unknown.append(error)
             return ()
         return [results] if isinstance(results, Value | Held) else results
 

@@ -91,9 +91,9 @@ _LATE = _Origin(is_data=True, is_late=True)
 _Scope = ChainMap[str, _Origin]
 
 
-def determining(model: Model, inputs: Iterable[GraphValue]) -> Sequence[str]:
-    """Return the names of the shape-determining inputs among ``inputs``, the tensors that a caller
-    of the model passes, in their order."""
+def determining(model: Model, inputs: Iterable[GraphValue]) -> Mapping[str, str]:
+    """Return where each shape-determining input is read, by its name. ``inputs`` are the tensors
+    that a caller of the model passes."""
     walk = _Walk(model, {value.name: value for value in inputs})
     return walk.found()
 
@@ -105,17 +105,17 @@ class _Walk:
         self._model = model
         self._inputs = inputs
         self._data = frozenset(name for name, value in inputs.items() if _is_data(value))
-        self._read: set[str | Node] = set()
-        """The origins of the operands that converters read."""
+        self._read: dict[str | Node, str] = {}
+        """Where converters read the origins of operands."""
         self._calls = Calls()
 
-    def found(self) -> Sequence[str]:
-        """Return the names of the shape-determining inputs."""
+    def found(self) -> Mapping[str, str]:
+        """Return where each shape-determining input is read, by its name."""
         graph = self._model.graph
         origins = {value.name: _LATE for value in graph.free_inputs}
         origins |= {name: _Origin(frozenset([name])) for name in self._inputs}
         self._graph(graph, _Scope(origins))
-        return [name for name in self._inputs if name in self._read]
+        return {name: self._read[name] for name in self._inputs if name in self._read}
 
     def _graph(self, graph: Graph, scope: _Scope) -> Sequence[_Origin]:
         outputs = [value.name for value in graph.outputs]
@@ -141,7 +141,7 @@ class _Walk:
             with self._calls.within(node):
                 return control(self, node, operands, scope)
         indices = () if node.domain else OPERANDS.get(node.op, ())
-        if not all(self._reads(operands[i]) for i in indices if i < len(operands)):
+        if not all(self._reads(node, operands[i]) for i in indices if i < len(operands)):
             return ()
         unread = {*indices, _BY_TYPE.get(node.op, -1)}
         others = [origin for i, origin in enumerate(operands) if i not in unread]
@@ -149,11 +149,11 @@ class _Walk:
             return ()
         return [self._after(others, node.op in _PASSING)] * len(node.outputs)
 
-    def _reads(self, origin: _Origin) -> bool:
-        """Note that a converter reads a value. Returns False if the graph breaks there instead, as
-        the value is computed from data."""
+    def _reads(self, node: Node, origin: _Origin) -> bool:
+        """Note that the converter of a node reads a value. Returns False if the graph breaks there
+        instead, as the value is computed from data."""
         if not origin.is_data:
-            self._read |= origin.inputs
+            self._read = {**dict.fromkeys(origin.inputs, node.where), **self._read}
         return not origin.is_data
 
     def _after(self, origins: Iterable[_Origin], passes: bool) -> _Origin:
@@ -184,7 +184,7 @@ class _Walk:
 
     def branch(self, node: Node, operands: Sequence[_Origin], scope: _Scope) -> Sequence[_Origin]:
         """Return the origins of the results of an If: one branch runs if its condition is known."""
-        is_known = all(map(self._reads, operands))
+        is_known = all(self._reads(node, origin) for origin in operands)
         sides = [self._inner(graph, (), scope) for graph in graphs_of(node)]
         others = () if is_known else operands
         return [self._after((*others, *pair), is_known) for pair in zip(*sides, strict=False)]
@@ -203,7 +203,7 @@ class _Walk:
         for graph in graphs_of(node):
             results = self._inner(graph, taken, scope)
             for origin in (trips, *results[:1]) if node in self._read else ():
-                self._reads(origin)
+                self._reads(node, origin)
         return self._opaque(node, scope)
 
     def scan(self, node: Node, operands: Sequence[_Origin], scope: _Scope) -> Sequence[_Origin]:

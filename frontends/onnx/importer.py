@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +61,7 @@ class OnnxSource:
         values = self._inputs
         self._constants = _constants(values, constants or {})
         self._inputs = [value for value in values if value.name not in self._constants]
+        self._find_determining()
 
     def _open(self, model: Model, max_bytes: int) -> None:
         self._model = model
@@ -73,17 +73,17 @@ class OnnxSource:
         """Return the source of a subprogram of the model."""
         source = OnnxSource.__new__(OnnxSource)
         source._open(model, self._max_bytes)
+        source._find_determining()
         return source
+
+    def _find_determining(self) -> None:
+        self._readers = determining(self._model, self._tensors)
+        self.determining: Sequence[str] = tuple(self._readers)
 
     @property
     def inputs(self) -> list[ValueInfo]:
         """The inputs that a caller passes; unknown dimensions are symbols."""
         return [_info(value) for value in self._inputs]
-
-    @cached_property
-    def determining(self) -> Sequence[str]:
-        """The names of the inputs whose values shapes depend on."""
-        return determining(self._model, self._tensors)
 
     @property
     def outputs(self) -> list[ValueInfo]:
@@ -111,10 +111,14 @@ class OnnxSource:
         """Return the program for these input shapes, which may be symbolic, and values of some
         inputs. See ``Source``.
 
-        Raises UnsupportedError that lists everything unsupported for these shapes, ShapeError for
-        shapes that do not match or cannot be determined, ResourceError for a tensor that is too
-        large, and UndecidedSizeError for symbols that must be numbers.
+        Raises UnknownValueError with the names of all values that are missing, UnsupportedError
+        that lists everything unsupported for these shapes, ShapeError for shapes that do not match
+        or cannot be determined, ResourceError for a tensor that is too large, and
+        UndecidedSizeError for symbols that must be numbers.
         """
+        if missing := [name for name in self.determining if name not in (values or {})]:
+            where = self._readers[missing[0]]
+            raise UnknownValueError("a value on which shapes depend", missing, where=where)
         sizes = self._shapes(shapes)
         given = (np.reshape(value, -1) for value in (values or {}).values() if holds_sizes(value))
         every = [*sizes.values(), *map(tuple, given)]

@@ -15,6 +15,7 @@ from tessella.dialects.place import parse_place, precision_of
 from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.specialise.open_sizes import Dims
+from tessella.frontends.dims import ArgumentDims, DimNames
 from tessella.frontends.programs import (
     USUAL,
     CompiledOnDemand,
@@ -29,25 +30,19 @@ from tessella.frontends.tile.check import check
 from tessella.frontends.tile.parse import parse
 from tessella.frontends.tile.source import Source
 from tessella.frontends.trace.arguments import Spec
-from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.runtime.elements import dtype_name
-from tessella.runtime.model import MAX_KNOWN
-from tessella.runtime.signature import Dimensions, ValueInfo
+from tessella.runtime.signature import ValueInfo
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import InputError, OptionError
 from tessella.support.sizes import Size
-from tessella.support.tables import remembered
 
 _NUMBERS: Mapping[type[Any], npt.DTypeLike] = {bool: np.bool, int: np.int32, float: np.float32}
 """The dtypes of Python numbers that are passed to a program, by their type."""
 
 
 DType = np.dtype[Any]
-Types = tuple[tuple[tuple[int, ...], DType], ...]
-"""The shapes and dtypes of arguments."""
-Key = tuple[tuple[DType, ...], tuple[Dimensions, ...]]
-"""The key of a cached model: the dtypes of the arguments, and their dimensions (numbers, or names
-of symbolic sizes)."""
+Types = tuple[tuple[int, DType], ...]
+"""The ranks and dtypes of arguments."""
 
 _HINT = (
     "Each dtype has programs of its own, and so has each shape where sizes cannot stay open, as "
@@ -75,7 +70,6 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._function.outputs)
         self._dims = ArgumentDims(dims, dim_names, self.inputs)
         super().__init__(options)
-        self._keys: dict[Types, Key] = {}
         self._in_calls = CompilesInCalls(expected=USUAL)
 
     def __call__(self, *args: npt.ArrayLike, **kwargs: npt.ArrayLike) -> Any:
@@ -102,9 +96,8 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
         """
         arguments = self._arguments(args, kwargs)
         arrays = [_array(name, value) for name, value in zip(self.inputs, arguments, strict=True)]
-        types = tuple((a.shape, a.dtype) for a in arrays)
-        key = remembered(self._keys, types, MAX_KNOWN, lambda: self._key(types))
-        model = self._programs.get(key, lambda: self._model(key))
+        types = tuple((a.ndim, a.dtype) for a in arrays)
+        model = self._programs.get(types, lambda: self._model(types))
         results = model.run(None, dict(zip(self.inputs, arrays, strict=True)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -137,13 +130,9 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
     def __repr__(self) -> str:
         return f"tile({self.source!r})"
 
-    def _key(self, types: Types) -> Key:
-        shapes, dtypes = tuple(shape for shape, _ in types), tuple(dtype for _, dtype in types)
-        kind = tuple(map(len, shapes)), dtypes
-        return dtypes, self._dims.of(kind, self.inputs, shapes)
-
-    def _model(self, key: Key) -> FunctionModel:
-        dtypes, dims = key
+    def _model(self, types: Types) -> FunctionModel:
+        dtypes = [dtype for _, dtype in types]
+        dims = self._dims.of(self.inputs, [rank for rank, _ in types])
         for name, dtype in zip(self._function.inputs, dtypes, strict=True):
             check_type(name, dtype, self._source)
         inputs = [
@@ -151,8 +140,7 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
             for name, dtype, shape in zip(self.inputs, dtypes, dims, strict=True)
         ]
         graph = functools.partial(self._graph, dtypes)
-        bounds = self._dims.bounds_in(dims)
-        return FunctionModel(FunctionSource(graph, inputs), self._options, bounds, self._tell)
+        return FunctionModel(FunctionSource(graph, inputs), self._options, self._dims, self._tell)
 
     def _graph(self, dtypes: Sequence[DType], shapes: Sequence[tuple[Size, ...]]) -> Graph:
         specs = [TensorSpec(s, dtype) for s, dtype in zip(shapes, dtypes, strict=True)]

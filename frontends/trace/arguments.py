@@ -22,18 +22,17 @@ from tessella.support.errors import InputError, OptionError
 _NUMBERS = (int, float)
 
 
-Shapes = tuple[tuple[int, ...], ...]
-PlainTypes = tuple[tuple[tuple[int, ...], DType], ...]
-"""The shape and dtype of each argument, if all arguments are arrays."""
+PlainTypes = tuple[tuple[int, DType], ...]
+"""The rank and dtype of each argument, if all arguments are arrays."""
 
 
 def plain_types(args: Sequence[object]) -> PlainTypes | None:
-    """Return the shapes and dtypes of arguments if all are NumPy arrays in native byte order,
+    """Return the ranks and dtypes of arguments if all are NumPy arrays in native byte order,
     otherwise None."""
     for each in args:
         if type(each) is not np.ndarray or not each.dtype.isnative:
             return None
-    return tuple([(each.shape, each.dtype) for each in cast("Sequence[Array]", args)])
+    return tuple([(each.ndim, each.dtype) for each in cast("Sequence[Array]", args)])
 
 
 class Spec:
@@ -112,12 +111,9 @@ class CallArguments:
         that is not an array, a number or a spec."""
         return [self._spec(i, leaf) for i, leaf in enumerate(self.leaves)]
 
-    def key(self, arrays: Sequence[Array]) -> tuple[Hashable, Shapes]:
-        """Return the part of a program's cache key that does not depend on shapes, and the shapes.
-
-        Raises InputError for a static value that cannot be hashed.
-        """
-        shapes = tuple([a.shape for a in arrays])
+    def kind(self, arrays: Sequence[Array]) -> Hashable:
+        """Return a key of everything that programs depend on except sizes. Raises InputError for a
+        static value that cannot be hashed."""
         columns = zip(arrays, self.leaves, strict=True)
         leaves = tuple((a.ndim, a.dtype, type(leaf) in _NUMBERS) for a, leaf in columns)
         static = tuple((k, _told_apart(v)) for k, v in self.static.items())
@@ -129,7 +125,7 @@ class CallArguments:
                 found=f"{self.static} ({error})",
                 hint="pass tuples in place of lists, and do not name arrays in static_argnames",
             ) from None
-        return (self.tree, leaves, static), shapes
+        return self.tree, leaves, static
 
     def _spec(self, number: int, leaf: Any) -> Spec:
         if isinstance(leaf, Spec):

@@ -13,6 +13,7 @@ from tessella.dialects.graph import Graph
 from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.driver.specialise.open_sizes import Dims
+from tessella.frontends.dims import ArgumentDims, DimNames
 from tessella.frontends.programs import (
     USUAL,
     CompiledOnDemand,
@@ -22,12 +23,10 @@ from tessella.frontends.programs import (
 )
 from tessella.frontends.trace import numbers
 from tessella.frontends.trace.arguments import CallArguments, Parameters, plain_types
-from tessella.frontends.trace.dims import ArgumentDims, DimNames
 from tessella.frontends.trace.program import Interface, source, trace
 from tessella.frontends.trace.traced import Array
 from tessella.runtime.elements import public
 from tessella.runtime.model import MAX_KNOWN
-from tessella.runtime.signature import Dimensions
 from tessella.support.sizes import Size
 from tessella.support.tables import remembered
 
@@ -56,11 +55,6 @@ class TracedModel(FunctionModel):
         return interface.results.unflatten(results)
 
 
-Key = tuple[Hashable, tuple[Dimensions, ...]]
-"""The key of a cached model: the static arguments and types of a call, and its dimensions (numbers,
-or names of symbolic sizes)."""
-
-
 class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
     """A function that is compiled for the shapes and dtypes of its arguments."""
 
@@ -81,24 +75,24 @@ class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
         self._parameters = Parameters(function, static_argnames)
         self._dims = ArgumentDims(dims, dim_names, self._parameters.names)
         super().__init__(options)
-        self._keys: dict[Hashable, Key] = {}
-        """A cache of the model keys of earlier calls, by the types of the arguments."""
+        self._kinds: dict[Hashable, Hashable] = {}
+        """A cache of the kinds of earlier calls, which have models, by the types of arguments."""
         self._in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the function's result, computed by the compiled program."""
         plain = None if kwargs else plain_types(args)
-        key, arrays = self._keys.get(plain), cast(Sequence[Array], args)
-        if key is None:
+        kind, arrays = self._kinds.get(plain), cast(Sequence[Array], args)
+        if kind is None:
             call = self._parameters.call(args, kwargs)
             if call.is_inlined:
                 return self._function(*args, **kwargs)
             arrays = call.arrays()
-            key = self._key(call, arrays)
+            kind = call.kind(arrays)
             if plain is not None:
-                remembered(self._keys, plain, MAX_KNOWN, lambda: key)
-        model = self._programs.get(key, functools.partial(self._model, key, args, kwargs))
+                remembered(self._kinds, plain, MAX_KNOWN, lambda: kind)
+        model = self._programs.get(kind, functools.partial(self._model, args, kwargs))
         return cast(R, model.call(arrays))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -133,20 +127,12 @@ class Jitted(CompiledOnDemand[TracedModel], Generic[P, R]):
     def __repr__(self) -> str:
         return f"jit({getattr(self._function, '__qualname__', self._function)})"
 
-    def _key(self, call: CallArguments, arrays: Sequence[Array]) -> Key:
-        kind, shapes = known = call.key(arrays)
-
-        def make() -> Key:
-            return kind, self._dims.of(kind, call.names(), shapes)
-
-        return remembered(self._keys, known, MAX_KNOWN, make)
-
-    def _model(self, key: Key, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
+    def _model(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
         call = self._parameters.call(args, kwargs).without_elements()
-        bounds = self._dims.bounds_in(key[1])
-        made = source(functools.partial(self._traced, call), call, key[1])
+        dims = self._dims.of(call.names(), [len(spec.shape) for spec in call.specs()])
+        made = source(functools.partial(self._traced, call), call, dims)
         tell = functools.partial(self._tell, call.static)
-        return TracedModel(made, self._options, bounds, tell)
+        return TracedModel(made, self._options, self._dims, tell)
 
     def _traced(self, call: CallArguments, shapes: Sequence[tuple[Size, ...]]) -> Graph:
         return trace(self._function, self._parameters, call, shapes)

@@ -17,7 +17,7 @@ from onnx import NodeProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.driver.model.model import MAX_VERSIONS
+from tessella.driver.specialise.open_sizes import MAX_VERSIONS
 from tessella.runtime.program import Program
 from tessella.support.errors import InputError, TessellaError
 from tests.frontends.onnx.models import Array, model, same, value

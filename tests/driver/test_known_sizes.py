@@ -155,7 +155,7 @@ def test_tables_of_sizes_are_bounded() -> None:
     for n in range(2, MAX_KNOWN + 20):
         a, b = pair(n, 2)
         np.testing.assert_array_equal(model(a, b), a + b)
-    assert len(model._open.keys) <= MAX_KNOWN
+    assert len(model._table._keys) <= MAX_KNOWN
     assert len(model._known_shapes) <= MAX_KNOWN
 
 

@@ -67,7 +67,7 @@ for i, size in enumerate(sizes):
     if i == 7:  # compiling itself keeps some memory at first
         before = resident()
 grown = resident() - before
-steps = model._programs.latest().program.steps
+steps = model._table.programs.latest().program.steps
 print(json.dumps([grown, max(value_of(step.arena_bytes, {"h": sizes[0]}) for step in steps)]))
 """
 

@@ -203,7 +203,7 @@ def test_a_name_has_one_value() -> None:
     sizes = OpenSizes(inputs, {}, elements={1: ("n",)})
     symbol = Symbol("n", MANY, MOST).size
     assert sizes.made(((20,), (1, 20))) == ((symbol,), (1, symbol))
-    with pytest.raises(InputError, match="two values"):
+    with pytest.raises(InputError, match="two sizes"):
         sizes.made(((20,), (1, 900)))
 
 

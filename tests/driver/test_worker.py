@@ -393,7 +393,7 @@ def test_subprograms(compilers: pytest.MonkeyPatch, compiled: list[str]) -> None
     model = tessella.compile(proto, dims={})
     for count in (3, 5):
         check(proto, model, x=np.arange(count, dtype=np.float32), h=normal(4))
-    rests = [each.rest for each in model._programs.made() if each.rest is not None]
+    rests = [each.rest for each in model._table.programs.made() if each.rest is not None]
     assert any(list(rest.models()) for rest in rests)
     assert compiled == []
 

@@ -42,11 +42,7 @@ def branch(call: Call) -> Sequence[Known | None]:
     branches = {taken: call.graph(name) for name, taken in _BRANCHES.items()}
     try:
         condition = call.static(0, "the condition of If")
-    except UnknownValueError as error:
-        # If the condition depends on input values alone, the program is specialised on them and has
-        # no branches.
-        if error.names and not error.is_computed:
-            raise
+    except UnknownValueError:
         return _computed(call)
     if condition.size != 1:
         raise ShapeError("a condition must be one boolean", found=str(call.x.type))
@@ -154,8 +150,6 @@ def _conditional(body: LoopBody, trips: Size | None) -> Sequence[Value | None]:
             return body.results(made)
         in_chunks = chunked(body, elements)
     except (ShapeError, CutError) as error:
-        if trips is None and call.optional(0) is not None:
-            call.static(0, "the trip count of Loop")
         raise CutError(call.node) from error
     raise CutError(call.node, in_chunks)
 
