@@ -114,8 +114,8 @@ class OpenSizes:
         self._names = dict(zip(names, identifiers(names), strict=True))
         self._is_auto = openness == "auto" and not made_for
         """True if all dimensions are numbers until they vary."""
-        learnt = frozenset() if self._is_fixed else unnamed
-        self._learnt: Set[str] = names.keys() if self._is_auto else learnt
+        learnt: Set[str] = names.keys() if self._is_auto else unnamed
+        self._learnt = frozenset[str]() if self._is_fixed else learnt
         """The dimensions that are numbers until they vary."""
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None

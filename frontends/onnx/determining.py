@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tessella.frontends.onnx import ops
-from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
+from tessella.frontends.onnx.functions import Calls, defined_in
 from tessella.frontends.onnx.model import DTYPES, Graph, GraphValue, Model, Node, OnnxFunction
 from tessella.frontends.onnx.names import graphs_of, live_nodes, names_read
-from tessella.frontends.onnx.unsupported import called_nodes
+from tessella.frontends.onnx.unsupported import called_nodes, replacement
 from tessella.runtime.host.elementwise import ROWS
 
 _AXES = (1,)
@@ -31,6 +31,7 @@ OPERANDS: Mapping[str, Sequence[int]] = {
     "Dropout": (1, 2),
     "Expand": (1,),
     "MaxUnpool": (2,),
+    "MelWeightMatrix": range(5),
     "OneHot": (1,),
     "Pad": (1, 2, 3),
     "Range": (0, 1, 2),
@@ -64,8 +65,13 @@ _PASSING = frozenset(_MOVES).union(
 _BY_TYPE: Mapping[str, int] = {"CastLike": 1, "EyeLike": 0, "Shape": 0, "Size": 0}
 """The index of the operand whose shape and type matter, and not its elements, by ONNX op."""
 
-_BREAKS = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
-"""The ONNX ops whose results have sizes that only their operands' elements determine."""
+_BREAKS = frozenset(
+    {
+        *("Compress", "NonMaxSuppression", "NonZero", "Unique"),
+        *("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"),
+    }
+)
+"""The ONNX ops at which the graph breaks unless their operands are known."""
 
 
 @dataclass(frozen=True)
@@ -134,20 +140,20 @@ class _Walk:
     def _results(self, node: Node, scope: _Scope) -> Sequence[_Origin]:
         """Return the origins of a node's results; none if the graph breaks there."""
         operands = [scope.get(name, _KNOWN) for name in node.inputs]
-        function = defined_in(self._model, node) or self._replacement(node)
+        function = defined_in(self._model, node) or replacement(node, self._model.opsets)
         if function is not None:
             return self._called(function, node, operands)
-        if (control := _CONTROL.get(node.op)) is not None and not node.domain:
+        if (control := _CONTROL.get(node.title)) is not None:
             with self._calls.within(node):
                 return control(self, node, operands, scope)
-        indices = () if node.domain else OPERANDS.get(node.op, ())
+        indices = OPERANDS.get(node.title, ())
         if not all(self._reads(node, operands[i]) for i in indices if i < len(operands)):
             return ()
-        unread = {*indices, _BY_TYPE.get(node.op, -1)}
+        unread = {*indices, _BY_TYPE.get(node.title, -1)}
         others = [origin for i, origin in enumerate(operands) if i not in unread]
-        if node.op in _BREAKS and not all(origin.is_known for origin in others):
+        if node.title in _BREAKS and not all(origin.is_known for origin in others):
             return ()
-        return [self._after(others, node.op in _PASSING)] * len(node.outputs)
+        return [self._after(others, node.title in _PASSING)] * len(node.outputs)
 
     def _reads(self, node: Node, origin: _Origin) -> bool:
         """Note that the converter of a node reads a value. Returns False if the graph breaks there
@@ -162,11 +168,6 @@ class _Walk:
         inputs = frozenset[str | Node]().union(*(origin.inputs for origin in origins))
         is_data = any(origin.is_data for origin in origins) or not self._data.isdisjoint(inputs)
         return _Origin(inputs, is_data or bool(inputs and not passes))
-
-    def _replacement(self, node: Node) -> OnnxFunction | None:
-        if node.domain or ops.covers(node.op):
-            return None
-        return fixed_body(node.op, self._model.opsets.get("", 1))
 
     def _called(
         self, function: OnnxFunction, node: Node, operands: Sequence[_Origin]

@@ -66,7 +66,7 @@ def _in_nodes(
 ) -> Iterator[Unsupported]:
     for node in nodes:
         calls.count(node)
-        function = defined_in(model, node) or _replaced_by(node, opsets)
+        function = defined_in(model, node) or replacement(node, opsets)
         if function is not None:
             with calls.within(node):
                 yield from _in_nodes(model, called_nodes(function, node), function.opsets, calls)
@@ -74,7 +74,8 @@ def _in_nodes(
             yield from (Unsupported(node.title, node.name, r) for r in reasons(node, opsets))
 
 
-def _replaced_by(node: Node, opsets: Mapping[str, int]) -> OnnxFunction | None:
+def replacement(node: Node, opsets: Mapping[str, int]) -> OnnxFunction | None:
+    """Return the function by which ONNX defines an op without a converter; None for other ops."""
     return None if ops.covers(node.title) else fixed_body(node.title, node.opset(opsets))
 
 
