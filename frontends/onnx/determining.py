@@ -15,6 +15,7 @@ from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import Calls, defined_in
 from tessella.frontends.onnx.model import DTYPES, Graph, GraphValue, Model, Node, OnnxFunction
 from tessella.frontends.onnx.names import graphs_of, live_nodes, names_read
+from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.unsupported import called_nodes, replacement
 from tessella.runtime.host.elementwise import ROWS
 
@@ -47,6 +48,10 @@ OPERANDS: Mapping[str, Sequence[int]] = {
     "Unsqueeze": _AXES,
     "Upsample": (1,),
     **{op: _AXES for op in ops.entries() if op.startswith("Reduce")},
+    f"{DOMAIN}.GatherBlockQuantized": (0, 3),
+    f"{DOMAIN}.GroupQueryAttention": (6,),
+    f"{DOMAIN}.MatMulBnb4": (1, 2),
+    f"{DOMAIN}.MatMulNBits": (1, 3),
 }
 """The indices of the operands whose elements a converter needs, by ONNX op."""
 
