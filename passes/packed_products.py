@@ -166,7 +166,7 @@ class _Rewriter:
         arrays = [np.broadcast_to(widened(a), known_all(whole)) for a in found if a is not None]
         if not is_blocked:
             arrays = [np.expand_dims(a, 1 if last else 0) for a in arrays]
-        if any(a.ndim != 3 for a in arrays):
+        if any(a.ndim != 3 or not a.size for a in arrays):
             return None
         values, *parameters = (a if last else a.transpose(2, 0, 1) for a in arrays)
         scale, zero = map(_of_blocks, parameters)
@@ -268,19 +268,16 @@ def _divided(matrix: _Matrix) -> _Matrix:
 def _signed(matrix: _Matrix) -> _Matrix:
     """Return the matrix with values that fit into signed integers of its bits, and without zero
     points if the differences from them fit."""
-    half = 1 << (matrix.bits - 1)
-    values = matrix.values.astype(np.int16)
-    zero = matrix.zero.astype(np.int16)
-    apart = values - zero[..., None]
-    if apart.min(initial=0) >= -half and apart.max(initial=0) < half:
-        return _with_values(matrix, apart, np.zeros_like(zero))
-    offset = half if matrix.values.dtype == np.uint8 else 0
-    return _with_values(matrix, values - offset, zero - offset)
-
-
-def _with_values(matrix: _Matrix, values: Array, zero: Array) -> _Matrix:
-    """Return the matrix with other values, which fit into bytes, and zero points."""
-    return dataclasses.replace(matrix, values=values.astype(np.int8), zero=zero.astype(np.float32))
+    half, zero = 1 << (matrix.bits - 1), matrix.zero.astype(np.int32)
+    least, most = (f(matrix.values, axis=2).astype(np.int32) for f in (np.min, np.max))
+    fits = bool(((least - zero >= -half) & (most - zero < half)).all())
+    unsigned = matrix.values.dtype == np.uint8
+    offset = zero if fits else np.full_like(zero, half if unsigned else 0)
+    # the differences fit into bytes, so bytes may wrap
+    values = matrix.values.view(np.uint8) - offset.astype(np.uint8)[..., None]
+    return dataclasses.replace(
+        matrix, values=values.view(np.int8), zero=(zero - offset).astype(np.float32)
+    )
 
 
 def _padded(w: OpWriter, x: _Factor, matrix: _Matrix, whole: int) -> tuple[_Factor, _Matrix]:
@@ -291,7 +288,7 @@ def _padded(w: OpWriter, x: _Factor, matrix: _Matrix, whole: int) -> tuple[_Fact
     rank = len(shape_of(x.x))
     pads = {"low": (0,) * rank, "high": (*(0,) * (rank - 1), more)}
     wide = w.op(PadOp, x.x, **pads, mode="constant", value=0.0)
-    return _Factor(wide, x.steps), _with_values(matrix, values, matrix.zero)
+    return _Factor(wide, x.steps), dataclasses.replace(matrix, values=values)
 
 
 def _words(matrix: _Matrix, element: str, group: int) -> Array:
