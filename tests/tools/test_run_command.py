@@ -126,6 +126,23 @@ def test_run_on_every_element(name: str, code: int, kind: str, tmp_path: Path, c
     assert main([*arguments, "--interpret", "tile", "--expected", f"y=@{file}"]) == 0
 
 
+@pytest.mark.parametrize("name, code", [("float8_e8m0fnu", 24), ("int4", 22), ("string", 8)])
+def test_run_on_elements_that_only_move(name: str, code: int, tmp_path: Path, capsys: Out) -> None:
+    values = [onnx.helper.make_tensor_value_info(n, code, (3, 5)) for n in "xy"]
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "same", values[:1], values[1:])
+    opset = onnx.helper.make_opsetid("", 25)
+    path, file = tmp_path / "m.onnx", tmp_path / "y.npy"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    assert main(["run", str(path), "--output", f"y=@{file}"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"y: {name} [3, 5] ")
+    assert "not finite" not in shown
+    assert main(["run", str(path), "--expected", f"y=@{file}", "--input", f"x=@{file}"]) == 0
+    assert main(["run", str(path), "--expected", f"y=@{file}", "--input", "x=ones"]) == 1
+    assert "of 15 elements differ" in capsys.readouterr().out
+
+
 # ** differences **
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tessella.dialects.graph import ValueInfo
 from tessella.dialects.nn.core import Array
-from tessella.runtime.elements import converted, dtype_name, dtype_named, element_of, widened
+from tessella.runtime.elements import (
+    as_own,
+    converted,
+    dtype_name,
+    dtype_named,
+    element_of,
+    tagged,
+    widened,
+)
+from tessella.runtime.texts import STRING
 from tessella.support.errors import InputError, OptionError
 from tessella.support.files import regular
 
@@ -25,7 +35,10 @@ def read_array(path: str) -> Array:
 
 
 def write_array(path: str, array: Array) -> None:
-    """Write an .npy file at exactly this path. Raises OptionError."""
+    """Write an .npy file at exactly this path, which `read_array` reads. Raises OptionError."""
+    # the format has no dtypes of other packages, and no strings of any length
+    is_text = array.dtype == STRING
+    array = np.array(array.tolist(), np.str_).reshape(array.shape) if is_text else tagged(array)
     try:
         with Path(path).open("wb") as file:
             np.save(file, array, allow_pickle=False)
@@ -47,7 +60,8 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
         case "ones":
             return converted(np.ones(shape), dtype)
         case "randn" if element is not None and element.is_float:
-            return converted(np.asarray(rng.standard_normal(shape)), dtype)
+            numbers = np.asarray(rng.standard_normal(shape))
+            return converted(numbers if element.signed else np.abs(numbers), dtype)
         case "randn":
             return converted(np.asarray(rng.integers(0, 2, shape)), dtype)
         case _:
@@ -58,11 +72,13 @@ def make_array(info: ValueInfo, kind: str, shape: tuple[int, ...], seed: int) ->
 
 
 def summary(array: Array) -> str:
-    """Return the type, shape, and least, mean and greatest element of an array, as a line of
-    text."""
+    """Return the type, shape, and least, mean and greatest element of an array, as a line of text;
+    the number of distinct elements of an array of strings."""
     text = _kind(array)
     if not array.size:
         return f"{text} empty"
+    if array.dtype == STRING:
+        return f"{text} {len(np.unique(array))} distinct, the first {array.reshape(-1)[0]!r}"
     numbers = converted(array, np.float64)
     broken = int(np.count_nonzero(~np.isfinite(numbers)))
     with np.errstate(all="ignore"):
@@ -75,6 +91,7 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
 
     Floats may differ by ``atol + rtol * |expected|``; NaN equals NaN. Other elements must be equal.
     """
+    found, expected = as_own(found), as_own(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"expected {_kind(expected)}, found {_kind(found)}"
     found, expected = widened(found), widened(expected)
@@ -84,6 +101,10 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
     count = int(np.count_nonzero(~close))
     if not count:
         return None
+    told = f"{count} of {found.size} elements differ"
+    if found.dtype == STRING:
+        at = np.unravel_index(int(np.argmin(close)), close.shape)
+        return f"{told}\n  the first {_pair(at, found, expected)}"
     with np.errstate(all="ignore"):
         gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
         gap = np.where(np.isnan(gap), np.inf, gap)
@@ -91,7 +112,7 @@ def difference(found: Array, expected: Array, rtol: float, atol: float) -> str |
         ratio = np.where(gap > 0.0, gap / np.abs(expected.astype(np.float64)), 0.0)
     return "\n".join(
         [
-            f"{count} of {found.size} elements differ (rtol {rtol:g}, atol {atol:g})",
+            f"{told} (rtol {rtol:g}, atol {atol:g})",
             f"  largest absolute difference {_worst(gap, found, expected)}",
             f"  largest relative difference {_worst(ratio, found, expected)}",
         ]
@@ -104,5 +125,9 @@ def _kind(array: Array) -> str:
 
 def _worst(gaps: Array, found: Array, expected: Array) -> str:
     at = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+    return f"{gaps[at]:.6g} {_pair(at, found, expected)}"
+
+
+def _pair(at: tuple[Any, ...], found: Array, expected: Array) -> str:
     where = ", ".join(str(int(i)) for i in at)
-    return f"{gaps[at]:.6g} at [{where}]: found {found[at]}, expected {expected[at]}"
+    return f"at [{where}]: found {found[at]}, expected {expected[at]}"

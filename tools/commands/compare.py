@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tessella.dialects.nn.core import Array
-from tessella.runtime.elements import element_of, widened
+from tessella.runtime.elements import as_own, element_of, widened
 from tessella.support.elements import ELEMENTS, FLOATS
 from tessella.tools.commands.arrays import difference
 from tessella.tools.commands.shared import amount
@@ -38,6 +38,7 @@ def add_tolerance(parser: argparse.ArgumentParser) -> None:
 
 def beyond_rounding(found: Array, expected: Array, tolerance: float | None = None) -> str | None:
     """Return how an array differs from the expected one beyond rounding; None if it does not."""
+    found, expected = as_own(found), as_own(expected)
     element = element_of(expected.dtype)
     if tolerance is None:
         tolerance = ROUNDING.get(element.name if element is not None else "", 0.0)
