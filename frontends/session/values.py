@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella.frontends.session.refused import check_device, refused
-from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of
+from tessella.runtime.elements import as_own, dtype_name, dtype_named, element_of, public
 from tessella.runtime.signature import ValueInfo
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import InputError
@@ -174,7 +174,7 @@ class OrtValue:
         """
         if not self.is_tensor():
             raise InputError("the value is not a tensor", found=self.data_type())
-        return self.value
+        return public(self.value)
 
     def shape(self) -> list[int]:
         """Return the shape of the tensor.
@@ -291,7 +291,7 @@ class OrtValue:
         InputError
             If the shape or the element type is another.
         """
-        own, new = self.numpy(), as_own(np.asarray(_plain(data)))
+        own, new = as_own(self.numpy()), as_own(np.asarray(_plain(data)))
         if (new.shape, new.dtype) != (own.shape, own.dtype):
             raise InputError(
                 "the elements do not fit the value",

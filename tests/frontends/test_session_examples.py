@@ -387,3 +387,20 @@ def test_the_level_of_the_logger(caplog: pytest.LogCaptureFixture) -> None:
         tessella.set_default_logger_verbosity(1)
         tessella.InferenceSession(model(), providers=["CUDAExecutionProvider"])
         assert "CUDAExecutionProvider" in caplog.text
+
+
+@pytest.mark.parametrize("name, code", [("bfloat16", 16), ("float8_e5m2", 19), ("int4", 22)])
+def test_values_of_numbers_that_numpy_lacks(name: str, code: int) -> None:
+    x = np.array([1, 2]).astype(getattr(ml_dtypes, name))
+    value = tessella.OrtValue.ortvalue_from_numpy(x)
+    assert (value.element_type(), value.data_type()) == (code, f"tensor({name.replace('_', '')})")
+    value.update_inplace(x[::-1])
+    assert value.numpy().dtype == x.dtype
+    assert x.tolist() == [2, 1]
+
+
+def test_values_of_strings() -> None:
+    value = tessella.OrtValue.ortvalue_from_numpy(np.array(["a", "bc"], object))
+    assert (value.element_type(), value.data_type()) == (8, "tensor(string)")
+    value.update_inplace(np.array(["d", "e"]))
+    assert value.numpy().tolist() == ["d", "e"]
