@@ -1,7 +1,7 @@
 """An ONNX model as plain typed values, free of protobuf: the importer's input.
 
-`parse` creates these from a ``ModelProto``. Types have NumPy's names (``float32``, ``bfloat16``) if
-tessella supports them, otherwise ONNX's (``float8e5m2``, ``string``, ``sequence``).
+`parse` creates these from a ``ModelProto``. Types have the public names of elements (``float32``,
+``bfloat16``, ``string``) if tessella supports them, otherwise ONNX's (``complex64``, ``sequence``).
 """
 
 from __future__ import annotations
