@@ -47,8 +47,8 @@ def is_value(value: object) -> bool:
 def as_public(value: Value) -> Value:
     """Return a value with its arrays as callers get them: see `elements.public`."""
     if isinstance(value, list):
-        return [public(item) for item in cast(list[Array], value)]
-    return None if value is None else public(value)
+        return [as_public(item) for item in cast(list[Value], value)]
+    return public(value) if isinstance(value, np.ndarray) else value
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
