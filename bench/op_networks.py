@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.detector import suppressing_detector
+from bench.forest import forest
 from tessella.tools.peers import Feeds
 
 NODES, EDGES, WIDTH, CLASSES = 10_000, 100_000, 64, 16
@@ -58,5 +60,6 @@ def graph_network() -> tuple[onnx.ModelProto, Feeds]:
 NETWORKS: Mapping[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
     "graph network": graph_network,
     "suppressing detector": suppressing_detector,
+    **{f"100 trees {rows} rows": partial(forest, rows) for rows in (1, 100, 10_000)},
 }
 """Models with inputs, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tessella.driver.build.compiling import Progress
 from tessella.driver.compile import compile_source
@@ -13,6 +13,7 @@ from tessella.driver.options import Options
 from tessella.driver.specialise.open_sizes import Dims
 from tessella.driver.stages.stages import stage_of
 from tessella.frontends.kept import KeptModel
+from tessella.frontends.onnx.maps import Maps
 from tessella.passes.pick.choices import Fallback
 from tessella.support.errors import OptionError
 
@@ -29,6 +30,7 @@ def open_source(
     *,
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
+    maps: Maps | None = None,
 ) -> Source:
     """Return the source of programs for a path, the bytes of an ONNX file, or a ``ModelProto``.
     Raises TessellaError.
@@ -37,9 +39,9 @@ def open_source(
     ``stage_file``.
     """
     if isinstance(model, str | Path) and stage_of(model) is not None:
-        if values or max_bytes is not None:
+        if values or max_bytes is not None or maps is not None:
             raise OptionError(
-                "values and max_bytes are for ONNX models",
+                "values, max_bytes and maps are for ONNX models",
                 where=str(model),
                 hint="give them when the stage is written",
             )
@@ -47,7 +49,7 @@ def open_source(
         from tessella.driver.stages.stage_file import StageSource
 
         return StageSource(model)
-    return open_onnx(model, values=values, max_bytes=max_bytes)
+    return open_onnx(model, values=values, max_bytes=max_bytes, maps=maps)
 
 
 def open_onnx(
@@ -55,28 +57,35 @@ def open_onnx(
     *,
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
+    maps: Maps | None = None,
 ) -> KeptModel:
     """Return the source of programs for an ONNX model. Raises TessellaError."""
-    _check_import_options(values, max_bytes)
-    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
-    settings = {"constants": values or {}, **limits}
-    return KeptModel(model, settings, lambda: _read(model, values, limits))
+    _check_import_options(values, max_bytes, maps)
+    given = {"max_bytes": max_bytes, "maps": maps}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = {"constants": values or {}, **chosen}
+    return KeptModel(model, settings, lambda: _read(model, values, chosen))
 
 
 def _read(
     model: str | Path | bytes | onnx.ModelProto,
     values: Mapping[str, npt.ArrayLike] | None,
-    limits: Mapping[str, int],
+    chosen: Mapping[str, Any],
 ) -> OnnxSource:
     # imported here, as other sources do not need the package onnx
     from tessella.frontends.onnx import OnnxSource
 
-    return OnnxSource(model, constants=values, **limits)
+    return OnnxSource(model, constants=values, **chosen)
 
 
-def _check_import_options(values: object, max_bytes: object) -> None:
-    """Raise OptionError unless ``values`` is None or a dictionary, and ``max_bytes`` is None or an
-    integer."""
+def _check_import_options(values: object, max_bytes: object, maps: object) -> None:
+    """Raise OptionError for an option of a wrong type or value."""
+    if maps not in (None, *get_args(Maps)):
+        raise OptionError(
+            "the option 'maps' has a wrong value",
+            expected=" or ".join(get_args(Maps)),
+            found=repr(maps),
+        )
     for name, value, kind, expected in (
         ("values", values, Mapping, "a dictionary of arrays by the names of inputs"),
         ("max_bytes", max_bytes, int, "a number of bytes, as an int"),
@@ -102,6 +111,7 @@ def compile(
     prepare: bool = False,
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
+    maps: Maps | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Compile a model for this machine.
@@ -142,6 +152,9 @@ def compile(
         inputs, and shapes may depend on them.
     max_bytes : int, optional
         The size of the largest tensor that an ONNX model may have, in bytes; 16 GiB by default.
+    maps : {"arrays", "dictionaries"}, optional
+        What a ZipMap of an ONNX model returns: the array of scores, the default, or a list with a
+        dictionary of the scores by label for each row.
     progress : callable, optional
         A function that is called with the name of each step of the compilation.
 
@@ -168,7 +181,7 @@ def compile(
         If memory is short, or a tensor is larger than ``max_bytes``.
     """
     return compile_source(
-        open_source(model, values=values, max_bytes=max_bytes),
+        open_source(model, values=values, max_bytes=max_bytes, maps=maps),
         places=places,
         target=target,
         threads=threads,

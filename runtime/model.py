@@ -103,10 +103,12 @@ class _Passed:
 
     def convert(self, value: Any) -> Any:
         """Convert the elements of a list, or the value of an optional, to contiguous arrays; None
-        stays None. Raises InputError."""
+        stays None, and dictionaries are copied. Raises InputError."""
         if isinstance(value, list | tuple):
-            items = enumerate(cast(Sequence[npt.ArrayLike], value))
-            return [self._array(item, f"{self.name}[{i}]") for i, item in items]
+            items = enumerate(cast(Sequence[Any], value))
+            return [self._item(item, f"{self.name}[{i}]") for i, item in items]
+        if self.kind == "map":
+            return self._dictionary(value)
         if self.kind == "sequence":
             raise InputError(
                 f"input {self.name!r} is not a sequence",
@@ -114,6 +116,18 @@ class _Passed:
                 found=type(value).__name__,
             )
         return None if value is None else self._array(value, self.name)
+
+    def _item(self, value: Any, where: str) -> Any:
+        return {**value} if isinstance(value, dict) else self._array(value, where)
+
+    def _dictionary(self, value: object) -> dict[Any, Any]:
+        if not isinstance(value, dict):
+            raise InputError(
+                f"input {self.name!r} is not a map",
+                expected="a dictionary",
+                found=type(value).__name__,
+            )
+        return {**cast(dict[Any, Any], value)}
 
     def shape_of(self, value: object) -> tuple[int, ...]:
         """Return an empty shape, as the value is not a tensor."""

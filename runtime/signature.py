@@ -9,9 +9,9 @@ from math import prod
 Dimensions = tuple[int | str, ...]
 """A shape, whose dimensions may be symbols."""
 
-HELD = ("sequence", "optional")
-"""The types of values that are not tensors. A ``sequence`` is a list of arrays; an ``optional`` is
-an array, a list or None."""
+HELD = ("sequence", "optional", "map")
+"""The types of values that are not tensors. A ``sequence`` is a list of arrays or dictionaries; an
+``optional`` is an array, a list or None; a ``map`` is a dictionary."""
 
 UNKNOWN = "undefined"
 """The type of an undeclared output; it is known once the output is computed."""

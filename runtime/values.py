@@ -1,4 +1,5 @@
-"""The values that pass between steps of a program with graph breaks: arrays, and lists of them."""
+"""The values that pass between steps of a program with graph breaks: arrays, lists of them, and
+dictionaries."""
 
 from __future__ import annotations
 
@@ -14,17 +15,20 @@ from tessella.runtime.elements import dtype_name, public
 Array = npt.NDArray[Any]
 
 Value = Any
-"""An array; a list of arrays, for a sequence; or None, an optional without an element.
+"""An array; a list of arrays or dictionaries, for a sequence; a dictionary, for a map; or None, an
+optional without an element.
 
 Values are never modified.
 """
 
 
 def kind_of(value: Value) -> str:
-    """Return the type of a value, as a signature names it: a dtype's name, ``sequence``, or
-    ``optional`` for None."""
+    """Return the type of a value, as a signature names it: a dtype's name, ``sequence``, ``map``,
+    or ``optional`` for None."""
     if value is None:
         return "optional"
+    if isinstance(value, dict):
+        return "map"
     return "sequence" if isinstance(value, list) else dtype_name(value.dtype)
 
 
@@ -34,26 +38,25 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 
 def is_value(value: object) -> bool:
-    """Return whether an object is an array, a list of arrays, or None."""
+    """Return whether an object is an array, a dictionary, a list of these, or None."""
     if isinstance(value, list):
-        return all(isinstance(item, np.ndarray) for item in cast(list[object], value))
-    return value is None or isinstance(value, np.ndarray)
+        return all(isinstance(item, np.ndarray | dict) for item in cast(list[object], value))
+    return value is None or isinstance(value, np.ndarray | dict)
 
 
 def as_public(value: Value) -> Value:
     """Return a value with its arrays as callers get them: see `elements.public`."""
     if isinstance(value, list):
-        return [public(item) for item in cast(list[Array], value)]
-    return None if value is None else public(value)
+        return [as_public(item) for item in cast(list[Value], value)]
+    return public(value) if isinstance(value, np.ndarray) else value
 
 
 def arrays_in(values: Iterable[Value]) -> Iterator[Array]:
     """Yield all arrays among values, including the arrays in lists."""
     for value in values:
-        if isinstance(value, list):
-            yield from cast(list[Array], value)
-        elif value is not None:
-            yield value
+        for item in cast(list[Value], value) if isinstance(value, list) else (value,):
+            if isinstance(item, np.ndarray):
+                yield item
 
 
 def owned(values: Sequence[Value], taken: Collection[Value]) -> list[Value]:
@@ -110,5 +113,7 @@ def sharing(arrays: Sequence[Array]) -> set[int]:
 def _with(value: Value, arrays: Iterator[Array]) -> Value:
     """Return a value with its arrays replaced by the next ones of ``arrays``."""
     if isinstance(value, list):
-        return [next(arrays) for _ in cast(list[Array], value)]
+        return [_with(item, arrays) for item in cast(list[Value], value)]
+    if isinstance(value, dict):
+        return dict(cast(dict[Any, Any], value))
     return None if value is None else next(arrays)

@@ -16,6 +16,7 @@ from tessella.frontends.onnx.convert import Conversion
 from tessella.frontends.onnx.determining import determining
 from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
+from tessella.frontends.onnx.maps import Maps, with_arrays
 from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import as_own, dtype_name
@@ -37,7 +38,8 @@ class OnnxSource:
     """An ONNX model as a source of programs, from a path, bytes or ``ModelProto``.
 
     ``constants`` fixes the values of inputs, which are then no longer inputs; shapes may depend on
-    them. No tensor may have more than ``max_bytes``. Raises InvalidModelError if ``origin`` is not
+    them. No tensor may have more than ``max_bytes``. ``maps`` says what a ZipMap returns: the array
+    of scores, or a dictionary for each row. Raises InvalidModelError if ``origin`` is not
     a valid model, UnsupportedError that lists everything unsupported, and InputError for constants
     that do not match.
     """
@@ -51,8 +53,10 @@ class OnnxSource:
         *,
         constants: Mapping[str, npt.ArrayLike] | None = None,
         max_bytes: int = MAX_BYTES,
+        maps: Maps = "arrays",
     ) -> None:
-        self._open(open_model(origin), max_bytes)
+        model = open_model(origin)
+        self._open(with_arrays(model) if maps == "arrays" else model, max_bytes)
         self.files = self._model.files
         """Files with data of the model's tensors, relative to the model's file."""
         issues = unsupported(self._model)

@@ -463,7 +463,8 @@ class InferenceSession:
         if values or given:
             model = onnx_file.changed(origin, values, given)
         dims = {**self._sizes} if self._sizes else "auto"
-        return compile(model, threads=threads, dims=dims, prepare=self._prepares)
+        prepare = self._prepares
+        return compile(model, threads=threads, dims=dims, prepare=prepare, maps="dictionaries")
 
     def _fixed_sizes(self) -> Mapping[str, int]:
         """Return the sizes of dimensions that options fix, by name."""

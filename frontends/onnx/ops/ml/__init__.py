@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tessella.frontends.onnx.ops.ml import categories, ensembles, features, linear, vectors
+from tessella.frontends.onnx.ops.ml import categories, ensembles, features, linear, maps, vectors
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = (ensembles, linear, vectors, features, categories)
+FAMILIES = (ensembles, linear, vectors, features, categories, maps)
