@@ -24,6 +24,7 @@ from tessella.driver.report.data import (
     Arena,
     Bandwidth,
     Conversion,
+    Edge,
     Kernel,
     MachineFacts,
     ModelFacts,
@@ -60,6 +61,24 @@ _NOT_TEXT = frozenset({"several", "arch"})
 
 
 @dataclass(frozen=True)
+class ProgramGraph:
+    """The steps of a program, the values between them, and their ops."""
+
+    steps: Sequence[Step]
+    edges: Sequence[Edge]
+    ops: Sequence[Op]
+
+
+def program_graph(stages: Mapping[str, ModuleOp], explanation: Explanation) -> ProgramGraph:
+    """Return the graph of a program; it is empty for a program that starts beyond the stage
+    `tile`."""
+    ops = _ops(explanation)
+    found = StepGraph.of(stages["tile"]) if "tile" in stages else StepGraph()
+    steps = _steps(found.steps, ops, stages.get("placed"))
+    return ProgramGraph(steps, [*found.edges.values()], ops)
+
+
+@dataclass(frozen=True)
 class Subject:
     """A compiled model, whose report is wanted."""
 
@@ -80,9 +99,8 @@ def collect(subject: Subject) -> Report:
     """Return the report on a compiled model."""
     lowered, profile = subject.lowered, subject.profile
     stages = lowered.stages
-    ops = _ops(subject.explanation)
-    graph = StepGraph.of(stages["tile"]) if "tile" in stages else StepGraph()
-    steps = _steps(graph.steps, ops, stages.get("placed"))
+    graph = program_graph(stages, subject.explanation)
+    steps = [*graph.steps]
     if profile is not None:
         rows = Rows(profile)
         steps = [rows.taken(step) for step in steps]
@@ -98,8 +116,8 @@ def collect(subject: Subject) -> Report:
         hashes=_hashes(stages),
         totals=_totals(subject, steps, arenas, machine),
         steps=steps,
-        edges=[*graph.edges.values()],
-        ops=ops,
+        edges=graph.edges,
+        ops=graph.ops,
         kernels=_kernels(stages, lowered.target),
         conversions=[*_conversions(subject.explanation)],
         passes=subject.passes,
@@ -242,12 +260,12 @@ def _machine(target: Target) -> MachineFacts:
 
 
 def _options(options: CheckedOptions) -> Mapping[str, str]:
-    values = {each.name: getattr(options, each.name) for each in fields(options)}
-    shown = {name: value for name, value in values.items() if name not in _NOT_TEXT}
+    given = {each.name: getattr(options, each.name) for each in fields(options)}
+    values = {**given, "places": ", ".join(options.places)}
     return {
-        name: ", ".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in shown.items()
-        if value not in (None, "")
+        name: str(value)
+        for name, value in values.items()
+        if name not in _NOT_TEXT and value not in (None, "")
     }
 
 

@@ -9,7 +9,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 
+from tessella.runtime.explain_table import html_table
+from tessella.runtime.explain_types import duration
+
+_SHOWN = 10
+"""The number of steps that a notebook shows."""
 VERSION = 1
 """The version of the schema. A field that is added leaves it as it is; any other change raises
 it."""
@@ -307,6 +313,14 @@ class Report:
         from tessella.driver.report.page import page
 
         return page([json.loads(self.json())])
+
+    def _repr_html_(self) -> str:
+        """Return the longest steps as a table, which notebooks show."""
+        steps = sorted(self.steps, key=lambda step: -(step.seconds or 0.0))[:_SHOWN]
+        header = ("nodes", "kernel", "time")
+        rows = [(", ".join(step.nodes), step.kernel, duration(step.seconds)) for step in steps]
+        total = duration(self.totals.seconds) or "not measured"
+        return f"<p>{escape(self.model.name)}: {total}</p>{html_table(header, rows)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: as JSON if the file's name ends in `.json`, otherwise as a page.

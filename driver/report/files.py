@@ -47,7 +47,7 @@ def read_report(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 def _checked(found: object, where: str) -> Mapping[str, Any]:
     names = [each.name for each in fields(Report)]
-    report = cast(Mapping[str, Any], found) if isinstance(found, dict) else {}
+    report = cast(Mapping[str, Any], found) if isinstance(found, dict) else dict[str, Any]()
     missing = [name for name in names if name not in report]
     if missing:
         raise OptionError(

@@ -99,8 +99,8 @@ class StepGraph:
 
     def _host(self, op: NnOp, where: str) -> None:
         function = picked_kernel(op).function or op.name
-        made = {"kernel": function, "nodes": [op.node], "where": where}
-        self._make("numpy", op.node, op.operands, op.results, **made)
+        ends = op.operands, op.results
+        self._make("numpy", op.node, *ends, kernel=function, nodes=[op.node], where=where)
 
     def _loop(self, op: tile.ScanOp | ScanOp, body: str, nodes: Sequence[str], where: str) -> None:
         name = f"loop over {body}"
@@ -180,5 +180,5 @@ def _type(value: SSAValue) -> str:
 
 
 def _bytes(value: SSAValue) -> int | None:
-    size = bytes_of(value.type)
+    size = bytes_of(tensor_type(value))
     return None if symbols_of([size]) else estimated(size)

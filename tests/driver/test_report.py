@@ -12,10 +12,17 @@ import pytest
 from onnx import helper
 
 import tessella
+from tessella.dialects.layout import NHWC
+from tessella.dialects.place import PlaceAttr
+from tessella.driver.build.build import lower
+from tessella.driver.explain.explain import explain
+from tessella.driver.options import make_options
 from tessella.driver.report import data
-from tessella.driver.report.collect import with_others
+from tessella.driver.report.collect import program_graph, with_others
 from tessella.driver.report.data import OtherRuntime, Report
+from tessella.driver.report.dot import dot_lines, quoted
 from tessella.driver.report.files import read_report
+from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
 from tests.hostile.models import mixed
 from tests.tools.networks import classifier, network, open_batch
@@ -164,6 +171,34 @@ def test_a_report_of_another_version(report: Report, tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(report.json()) | {"version": 0}))
     with pytest.raises(OptionError, match="another version"):
         read_report(path)
+
+
+def test_notebooks_show_tables_of_texts() -> None:
+    model = tessella.compile(mixed("<b>").SerializeToString())
+    shown = [model._repr_html_(), model.report(name="<i>")._repr_html_()]
+    shown.append(PlaceAttr.get("x86", "f32", NHWC)._repr_html_())
+    assert "<td>x&lt;b&gt;</td>" in shown[0]
+    assert "<td>3 x 5</td>" in shown[0]
+    assert shown[1].startswith("<p>&lt;i&gt;: not measured</p><table>")
+    assert shown[2] == "<code>x86/f32/nhwc</code>"
+    assert not any("<b>" in html or "<i>" in html for html in shown)
+
+
+def test_the_graph_for_graphviz() -> None:
+    graph = open_source(classifier().SerializeToString()).graph({"x": (1, 3, 8, 8)})
+    lowered = lower(graph, make_options(target="avx2"), stop="tile")
+    first, *lines, last = dot_lines(program_graph(lowered.stages, explain(lowered.stages)))
+    assert [first, last] == ["digraph program {", "}"]
+    nodes = [line.split()[0] for line in lines if " [label=" in line and "->" not in line]
+    assert len(nodes) == len(set(nodes)) > 4
+    for line in lines:
+        if "->" in line:
+            assert {line.split()[0], line.split()[2]} <= set(nodes)
+    assert any('label="softmax\\nsoft\\nmax \\"é\\"' in line for line in lines)
+
+
+def test_quoted_texts_for_graphviz() -> None:
+    assert quoted('a"b\\c\nd') == '"a\\"b\\\\c\\nd"'
 
 
 def test_the_schema_is_documented() -> None:

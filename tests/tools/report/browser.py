@@ -102,7 +102,7 @@ class Page:
     def press(self, key: str, text: str = "") -> None:
         """Press a key."""
         code = {"Enter": 13, "ArrowDown": 40, "ArrowRight": 39, "Escape": 27, "Tab": 9}
-        facts = {"key": key, "text": text or ("\r" if key == "Enter" else "")}
+        facts: dict[str, Any] = {"key": key, "text": text or ("\r" if key == "Enter" else "")}
         if key in code:
             facts["windowsVirtualKeyCode"] = code[key]
         self.call("Input.dispatchKeyEvent", type="keyDown", **facts)
