@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -71,13 +72,13 @@ def onnxruntime_nodes(path: Path, feeds: Feeds, threads: int) -> dict[str, float
 
 
 def _seconds(events: list[dict[str, Any]]) -> Mapping[str, float]:
-    """Return the mean seconds of each of ONNX Runtime's nodes; the first run does not count."""
+    """Return the median seconds of each of ONNX Runtime's nodes; the first run does not count."""
     found: dict[str, list[float]] = defaultdict(list)
     for event in events:
         name = str(event.get("name", ""))
         if event.get("cat") == "Node" and name.endswith(_SUFFIX):
             found[name.removesuffix(_SUFFIX)].append(event["dur"] * 1e-6)
-    return {name: sum(times[1:]) / max(1, len(times) - 1) for name, times in found.items()}
+    return {name: median(times[1:] or times) for name, times in found.items()}
 
 
 def _makers(path: Path) -> Mapping[str, str]:

@@ -20,6 +20,19 @@ def test_a_page(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert 300_000 < len(page) < 3_000_000
 
 
+def test_a_size_of_a_dynamic_dimension(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSELLA_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "open.json"
+    size = [str(models / "open.onnx"), "--shape", "x=7x4"]
+    assert main(["run", *size]) == 0  # keeps the signature on disk, which the report must not use
+    assert main(["report", *size, "--json", "-o", str(path)]) == 0
+    found = json.loads(path.read_text())
+    assert found["steps"][0]["type"] == "f32 7x4 nchw"
+    assert found["totals"]["runs"] > 0
+
+
 def test_json_with_all_parts(model: str) -> None:
     pytest.importorskip("onnxruntime")
     command = ["report", model, "--json", "-o", "a.json", "--against", "onnxruntime"]

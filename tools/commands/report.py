@@ -109,11 +109,11 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> Report:
-    source = open_source(args.model)
-    feeds = feeds_of(source.inputs, args)
     name = Path(args.model).stem
     # without the caches, the times of all passes are known
     with shown(wanted=not args.verbose) as progress, disk.off():
+        source = open_source(args.model)
+        feeds = feeds_of(source.inputs, args)
         model = Model(source, options_of(args), progress, openness_of(args))
         model.run(None, feeds)
         progress("the report")

@@ -42,6 +42,9 @@ function titleOf(step, ops) {
   return ops.map((op) => op.op.replace(/^nn\./, "")).join(" + ");
 }
 
+// The first node of the model that a step computes, if any.
+const nodeOf = (step) => step.nodes.find((node) => !node.startsWith("place."));
+
 function workOf(calls) {
   const sum = (key) => {
     const known = calls.map((call) => call[key]).filter((each) => each !== null);

@@ -189,7 +189,7 @@ function boxTexts(node) {
   const right = node.x + node.width / 2 - 11;
   const time = node.step.seconds === null ? "" : timeText(node.step.seconds);
   const room = Math.floor(26 - time.length);
-  const names = node.step.nodes.find((each) => !each.startsWith("place.")) ?? node.step.type;
+  const names = nodeOf(node.step) ?? node.step.type;
   box.append("text").attr("class", "name").attr("x", left).attr("y", node.y - 4).text(shortened(node.step.title, room));
   box.append("text").attr("class", "time").attr("x", right).attr("y", node.y - 4).text(time);
   box.append("text").attr("class", "sub").attr("x", left).attr("y", node.y + 13).text(shortened(names, 30 - (node.step.ops.length > 1 ? 5 : 0)));

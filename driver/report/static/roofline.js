@@ -72,7 +72,7 @@ function drawPoints(svg, x, y, steps, intensity) {
     .attr("cx", (step) => x(intensity(step)))
     .attr("cy", (step) => y(step.work.flops))
     .attr("r", (step) => radius(step.share));
-  choosable(points, (step) => `${step.title}\n${rateText(step.work.flops, "FLOP/s")}, ${rateText(step.work.bandwidth, "B/s")}\n${shareText(step.work.ofRoof)} of the roof\n${timeText(step.seconds)}, ${shareText(step.share)} of the time`);
+  choosable(points, (step) => `${step.title}\n${step.nodes.join(", ")}\n${rateText(step.work.flops, "FLOP/s")}, ${rateText(step.work.bandwidth, "B/s")}\n${shareText(step.work.ofRoof)} of the roof\n${timeText(step.seconds)}, ${shareText(step.share)} of the time`);
 }
 
 // Let shapes of steps be chosen with the pointer and the keyboard.
@@ -102,11 +102,11 @@ function drawShares(place, steps) {
   const groups = svg.append("g").selectAll("g").data(rows).join("g").attr("class", "share-row").attr("data-step", (step) => step.id);
   groups.attr("transform", (step, i) => `translate(0,${i * ROW + 4})`);
   groups.append("rect").attr("class", "back").attr("width", width).attr("height", ROW - 2).attr("rx", 4);
-  groups.append("text").attr("x", left - 10).attr("y", 15).attr("text-anchor", "end").text((step) => shortened(step.title, 26));
+  groups.append("text").attr("x", left - 10).attr("y", 15).attr("text-anchor", "end").text((step) => shortened(nodeOf(step) ?? step.title, 26));
   groups.append("rect").attr("class", "roof").attr("x", left).attr("y", 5).attr("width", x(1) - left).attr("height", ROW - 12).attr("rx", 3);
   groups.append("rect").attr("class", "fill").attr("x", left).attr("y", 5).attr("width", (step) => x(step.work.ofRoof) - left).attr("height", ROW - 12).attr("rx", 3);
   groups.append("text").attr("class", "value").attr("x", width - 6).attr("y", 15).attr("text-anchor", "end").text((step) => shareText(step.work.ofRoof));
-  choosable(groups, (step) => `${step.title}: ${shareText(step.work.ofRoof)} of the roof, ${timeText(step.seconds)}`);
+  choosable(groups, (step) => `${step.title}\n${step.nodes.join(", ")}\n${shareText(step.work.ofRoof)} of the roof, ${timeText(step.seconds)}`);
 }
 
 function markPoints() {
