@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -260,13 +261,20 @@ def _machine(target: Target) -> MachineFacts:
 
 
 def _options(options: CheckedOptions) -> Mapping[str, str]:
-    given = {each.name: getattr(options, each.name) for each in fields(options)}
-    values = {**given, "places": ", ".join(options.places)}
-    return {
-        name: str(value)
-        for name, value in values.items()
-        if name not in _NOT_TEXT and value not in (None, "")
-    }
+    values = {each.name: _shown(getattr(options, each.name)) for each in fields(options)}
+    return {name: text for name, text in values.items() if text and name not in _NOT_TEXT}
+
+
+def _shown(value: Any) -> str:
+    """Return the value of an option as text; empty for an option that says nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, str], value).items()
+        return ", ".join(f"{name}={each}" for name, each in pairs)
+    if isinstance(value, tuple | list):
+        return ", ".join(str(getattr(each, "name", each)) for each in cast(list[Any], value))
+    return str(value)
 
 
 def _hashes(stages: Mapping[str, ModuleOp]) -> Mapping[str, str]:

@@ -51,6 +51,16 @@ def test_steps_are_the_calls_of_the_program(report: Report) -> None:
             assert step.kernel in kernels
 
 
+def test_options_are_texts() -> None:
+    rare = tessella.Options(pin={"conv": "x86/f32/nchw"}, kernels="-winograd")
+    model = tessella.compile(classifier().SerializeToString(), options=rare, target="avx2")
+    options = model.report().options
+    assert options["pin"] == "conv=x86/f32/nchw"
+    assert options["kernels"] == "-winograd"
+    assert options["places"].startswith("x86/f32/nhwc, ")
+    assert {"passes", "database", "timeout", "several", "arch"}.isdisjoint(options)
+
+
 def test_edges_lead_from_each_input_to_an_output(report: Report) -> None:
     reached = {0}
     for edge in sorted(report.edges, key=lambda edge: edge.target):
