@@ -22,8 +22,9 @@ from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import emit_segment
 from tessella.codegen.emit_vector import VECTOR
 from tessella.codegen.lltypes import I64, Value, quote
-from tessella.codegen.module_text import module_text
+from tessella.codegen.module_text import HEADER, module_text
 from tessella.codegen.symbols import BODY
+from tessella.codegen.traced import TracedLine, TracingWriter
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.dialects.sizes import symbols_in
@@ -71,7 +72,24 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     The exported function only loads the pointers. The body is its own function, to be inlined,
     because only the parameters of a function can be `noalias`.
     """
-    w = Writer(target, KERNEL_HANDLERS, symbols=_symbols(kernel))
+    return module_text(target, _kernel_lines(kernel, Writer(target, KERNEL_HANDLERS)))
+
+
+def traced_kernel(kernel: rt.KernelOp, target: Target) -> tuple[str, list[Operation | None]]:
+    """Return the LLVM module of one kernel, and for each of its lines the op that it was written
+    for; None for lines of the module's frame."""
+    lines = _kernel_lines(kernel, TracingWriter(target, KERNEL_HANDLERS))
+    ops: list[Operation | None] = [None] * HEADER
+    for line in lines:
+        op = line.op if isinstance(line, TracedLine) else None
+        ops += [op] * (line.count("\n") + 1)
+    text = module_text(target, lines)
+    return text, [*ops, *[None] * (text.count("\n") + 1 - len(ops))]
+
+
+def _kernel_lines(kernel: rt.KernelOp, w: Writer) -> list[str]:
+    """Return the lines of a kernel's functions, which the writer ``w`` writes."""
+    w.symbols = _symbols(kernel)
     w.values[kernel.thread] = Value(I64, "%thread")
     w.values[kernel.threads] = Value(I64, "%threads")
     for index, argument in enumerate(kernel.buffers):
@@ -84,23 +102,20 @@ def emit_kernel(kernel: rt.KernelOp, target: Target) -> str:
     listed = ", ".join(f"ptr {p}" for p in names)
     restricted = ", ".join(f"ptr noalias noundef {p}" for p in names)
     threads = "i64 %thread, i64 %threads"
-    return module_text(
-        target,
-        [
-            f"define void @{quote(name)}({_KERNEL_PARAMETERS}) #0 {{",
-            *_load_pointers(names),
-            f"  call void @{quote(name + BODY)}({listed}, {threads})",
-            "  ret void",
-            "}",
-            f"define internal void @{quote(name + BODY)}({restricted}, {threads}) #1 {{",
-            "entry:",
-            *w.lines,
-            "  ret void",
-            "}",
-            *w.helpers.values(),
-            *w.metadata,
-        ],
-    )
+    return [
+        f"define void @{quote(name)}({_KERNEL_PARAMETERS}) #0 {{",
+        *_load_pointers(names),
+        f"  call void @{quote(name + BODY)}({listed}, {threads})",
+        "  ret void",
+        "}",
+        f"define internal void @{quote(name + BODY)}({restricted}, {threads}) #1 {{",
+        "entry:",
+        *w.lines,
+        "  ret void",
+        "}",
+        *w.helpers.values(),
+        *w.metadata,
+    ]
 
 
 def _symbols(op: Operation) -> tuple[str, ...]:

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from tessella.targets import Target
 from tessella.targets.table import family_of
 
+HEADER = 2
+"""The number of lines before the functions of a module."""
+
 
 def module_text(target: Target, functions: Sequence[str]) -> str:
-    """Return a module with these functions.
+    """Return a module with these functions; ``HEADER`` lines precede them.
 
     Functions marked `#0` may use every feature of the target; `#1` are also inlined, `#2` are never
     inlined and cold.

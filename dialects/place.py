@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from html import escape
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -145,6 +146,10 @@ class PlaceAttr(ParametrizedAttribute):
 
     def __str__(self) -> str:
         return f"{self.device.data}/{self.precision.data}/{self.layout}"
+
+    def _repr_html_(self) -> str:
+        """Return the text as HTML, which notebooks show."""
+        return f"<code>{escape(str(self))}</code>"
 
 
 @lru_cache(maxsize=1024)

@@ -30,7 +30,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=,) |(?<![:=,]) (?=->|:|[a-z])|->|[\[
 """Strings, brackets, and the spaces where a line may break: after commas, before words."""
 
 _MARK = "\0"
+_OP_MARK = "\1"
 _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
+_OP_MARKED = re.compile(f"{_OP_MARK}(\\d+){_OP_MARK}")
 
 
 def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
@@ -39,14 +41,24 @@ def to_text(op: Operation, *, generic: bool = False, wrap: bool = True) -> str:
     Lines are at most ``WIDTH`` columns wide if possible. If ``wrap`` is False, each op is one line,
     as FileCheck needs it.
     """
-    stream = StringIO()
-    printer = _Printer(stream=stream, print_generic_format=generic)
+    printer = _Printer(stream=StringIO(), print_generic_format=generic)
     printer.print_op(op)
-    names = _names(list(printer.places))
-    text = _MARKED.sub(lambda mark: f"#{names[int(mark[1])]}", stream.getvalue())
-    lines = (f"#{name} = {place}" for name, place in zip(names, printer.spelled(), strict=True))
+    lines, text = printer.finished()
     body = map(wrapped, text.split("\n")) if wrap else [text]
-    return "\n".join((*sorted(lines), *body))
+    return "\n".join((*lines, *body))
+
+
+def lines_of(op: Operation) -> Iterator[tuple[str, Operation | None]]:
+    """Yield the lines of `to_text`, each with the op that it shows, which is ``op`` itself or
+    inside it; None for a line that shows no op, such as a closing bracket."""
+    printer = _OpPrinter(stream=StringIO())
+    printer.print_op(op)
+    lines, text = printer.finished()
+    yield from ((line, None) for line in lines)
+    for line in text.split("\n"):
+        mark = _OP_MARKED.search(line)
+        shown = printer.ops[int(mark[1])] if mark is not None else None
+        yield from ((each, shown) for each in wrapped(_OP_MARKED.sub("", line)).split("\n"))
 
 
 def wrapped(line: str) -> str:
@@ -95,9 +107,25 @@ class _Printer(Printer):
         else:
             super().print_attribute(attribute)
 
-    def spelled(self) -> list[str]:
-        """Return the places in full, without aliases, in the order of their numbers."""
-        return list(map(str_of, self.places))
+    def finished(self) -> tuple[list[str], str]:
+        """Return the lines that define aliases, and the printed text with aliases for places."""
+        names = _names(list(self.places))
+        assert isinstance(self.stream, StringIO)
+        text = _MARKED.sub(lambda mark: f"#{names[int(mark[1])]}", self.stream.getvalue())
+        places = map(str_of, self.places)
+        return sorted(f"#{n} = {place}" for n, place in zip(names, places, strict=True)), text
+
+
+@dataclass(eq=False, repr=False)
+class _OpPrinter(_Printer):
+    """A printer that also prints a numbered mark before each op."""
+
+    ops: list[Operation] = field(default_factory=list[Operation], init=False)
+
+    def print_op(self, op: Operation) -> None:
+        self.print_string(f"{_OP_MARK}{len(self.ops)}{_OP_MARK}")
+        self.ops.append(op)
+        super().print_op(op)
 
 
 def str_of(place: PlaceAttr) -> str:

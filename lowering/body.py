@@ -149,9 +149,11 @@ class Bodies:
             self._fused[block] = fused_products(block)
         fused = self._fused[block]
         products = set(fused.values())
+        statement = self.e.location
         for op in block.ops:
             if isinstance(op, YieldOp) or op in left_out or op in products:
                 continue
+            self.e.location = op.location
             if (product := fused.get(op)) is not None:
                 (added,) = (x for x in op.operands if x is not product.result)
                 value = self._fma([values[x] for x in (*product.operands, added)])
@@ -168,6 +170,7 @@ class Bodies:
             else:
                 value = self._clone(op, [values[v] for v in op.operands])
             values[op.results[0]] = value
+        self.e.location = statement
         return values
 
     def _fma(self, operands: Sequence[Val]) -> Val:

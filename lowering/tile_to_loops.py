@@ -205,6 +205,7 @@ class _Statements:
             if loop.extent % loop.step != 0:
                 step = e.op(arith.MinSIOp(step, e.index(loop.extent - loop.step)))
             self._inside(ops, (*steps, step))
+            e.location = self.kernel.location
             return ()
 
         e.loop(first, stop, loop.step, (), body)
@@ -267,6 +268,7 @@ class _Statements:
                     self._select(op)
 
     def _select(self, op: SelectionOp) -> None:
+        self.emitter.location = op.location
         whole = self.emitter.index(0), self.emitter.index(op.units)
         share = whole if op.parallel is None else self._share(rt.Share(op.units, op.parallel))
         emit_selection(self.emitter, op, self.buffers, self.scratch[op], share)
@@ -282,6 +284,7 @@ class _Statements:
         ahead = asked(parts, nest, buffers, emitter)
         for part in parts:
             op, flat, step = part.op, part.flat, part.step
+            emitter.location = op.location
             schedule = _schedule(op, flat)
             asks = ahead.get(op) or streamed(op, flat, schedule, buffers)
             if schedule.parallel is not None:

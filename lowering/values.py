@@ -15,6 +15,8 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
+    UnknownLoc,
     VectorType,
     i64,
 )
@@ -73,6 +75,8 @@ class Emitter:
 
     entry: Block
     lanes: int = 1
+    location: LocationAttr = field(default_factory=UnknownLoc)
+    """The location of the op that is being lowered, which the appended ops get."""
     block: Block = field(init=False)
     _constants: dict[tuple[Attribute, Attribute], SSAValue] = field(
         default_factory=dict[tuple[Attribute, Attribute], SSAValue]
@@ -90,11 +94,13 @@ class Emitter:
 
     def op(self, op: Operation) -> SSAValue:
         """Append an op and return its first result."""
+        op.location = self.location
         self.block.add_op(op)
         return op.results[0]
 
     def effect(self, op: Operation) -> None:
-        """Append an op without results."""
+        """Append an op."""
+        op.location = self.location
         self.block.add_op(op)
 
     def add(
@@ -252,7 +258,7 @@ class Emitter:
         )
         if unroll != 1:
             op.attributes[UNROLL] = IntegerAttr(unroll, i64)
-        self.block.add_op(op)
+        self.effect(op)
         return list(op.results)
 
     def when(self, condition: SSAValue, body: Callable[[], None]) -> None:
@@ -280,7 +286,7 @@ class Emitter:
         self.block, self._local = self._outer.pop()
         types = [value.type for value in otherwise]
         op = scf.IfOp(condition, types, Region(inner), Region(other))
-        self.block.add_op(op)
+        self.effect(op)
         return list(op.results)
 
     def vector_type(self, element: Attribute) -> VectorType[Any]:

@@ -178,6 +178,11 @@ def _html_cells(row: Iterable[str], details: Sequence[str] = ()) -> str:
     return "".join(cells)
 
 
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts as HTML."""
+    return _html_table(header, [_html_cells(row) for row in rows])
+
+
 def _html_table(header: Sequence[str], rows: Sequence[str]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{row}</tr>" for row in rows)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from tessella.runtime.elements import (
     element_of,
     widened,
 )
+from tessella.runtime.explain_table import html_table
 from tessella.runtime.profile import Activity, Profile
 from tessella.runtime.profiler import ProfiledProgram, profile, traced
 from tessella.runtime.program import Program
@@ -220,6 +222,17 @@ class Model(ABC):
     @abstractmethod
     def _parts(self) -> Iterator[ProfiledProgram]:
         """Yield the existing programs, subprograms included, and their work."""
+
+    def _repr_html_(self) -> str:
+        """Return the signature as a table, which notebooks show."""
+        rows = [
+            (kind, info.name, info.dtype, " x ".join(map(str, info.shape)))
+            for kind, infos in (("input", self.inputs), ("output", self.outputs))
+            for info in infos
+        ]
+        plural = "s" * (self.threads != 1)
+        title = f"a model for {self.target}, on {self.threads} thread{plural}"
+        return f"<p>{escape(title)}</p>{html_table(('', 'name', 'element', 'shape'), rows)}"
 
     def profile(
         self,

@@ -9,11 +9,13 @@ _PACKAGES = ("tessella", "xdsl", "llvmlite", "numpy", "onnx")
 
 def versions() -> str:
     """Return the versions of tessella and of its dependencies, in one line."""
-    return ", ".join(map(_version, _PACKAGES))
+    found = {name: installed(name) for name in _PACKAGES}
+    return ", ".join(f"{name} {known}" if known else f"no {name}" for name, known in found.items())
 
 
-def _version(package: str) -> str:
+def installed(package: str) -> str:
+    """Return the version of a package; empty if it is not installed."""
     try:
-        return f"{package} {version(package)}"
+        return version(package)
     except PackageNotFoundError:
-        return f"no {package}"
+        return ""

@@ -104,6 +104,13 @@ def processor() -> str:
     return "\n".join(lines) or f"{platform.machine()} {platform.processor()}"
 
 
+def processor_name() -> str:
+    """Return the processor's name, or the machine's architecture if the system does not tell it."""
+    named = (line.partition(":") for line in _cpu_lines())
+    names = {key.strip(): value.strip() for key, _, value in named}
+    return names.get("model name") or platform.processor() or platform.machine()
+
+
 @functools.cache
 def _cpu_lines() -> list[str]:
     """Return the lines of /proc/cpuinfo for the first core."""

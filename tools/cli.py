@@ -31,6 +31,7 @@ COMMANDS = {
     "reduce": "make a model smaller as long as a command fails on it",
     "compile": "write a model at a stage of compilation",
     "bench": "measure a model, kernel by kernel if asked to, beside other runtimes",
+    "report": "write a page to look at: graph, kernels, code, times, passes and memory",
     "quantize": "write a model with 8 bits, and what each op loses and gains by it",
     "tune": "measure the kernels that a model could run, for the pick to choose from",
     "targets": "list the machines that code can be made for",

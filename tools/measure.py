@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tessella.support.versions import installed
 from tessella.targets import threads
+from tessella.targets.machine import processor_name
 
 Array = npt.NDArray[Any]
 
@@ -130,28 +131,13 @@ def machine() -> dict[str, Any]:
     """Return the facts that measurements depend on: the processor, its load, and versions."""
     packages = ("numpy", "onnxruntime", "openvino", "ncnn", "jax", "numba", "llvmlite", "tessella")
     return {
-        "cpu": _cpu_name(),
+        "cpu": processor_name(),
         "cpus": threads.cores(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
         "python": platform.python_version(),
-        **{name: version for name in packages if (version := _version(name))},
+        **{name: version for name in packages if (version := installed(name))},
     }
-
-
-def _cpu_name() -> str:
-    """Return the processor's name: from ``/proc/cpuinfo`` on Linux, otherwise from Python."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def peak_memory() -> int:

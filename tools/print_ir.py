@@ -13,8 +13,8 @@ from tessella.dialects.graph import Graph
 from tessella.dialects.printing import to_text
 from tessella.driver.build.run_passes import PassObserver
 from tessella.support.errors import OptionError
+from tessella.support.ir_diff import ir_diff
 from tessella.support.names import did_you_mean
-from tessella.tools.ir_diff import ir_diff
 
 _WHEN = ("before", "after")
 

@@ -101,21 +101,28 @@ def _conversions(explainer: Explainer) -> Iterator[Conversion]:
             }
 
 
-def _name(value: SSAValue) -> str:
-    """Return the node that produces a value, ignoring conversions and groups, or the value's
-    name."""
+def producer(value: SSAValue) -> NnOp | SSAValue:
+    """Return the op that produces a value, ignoring conversions and groups; the value itself if no
+    op of a model does."""
     value = outside(value)
     match value.owner:
         case CopyOp() | CastOp() | RelayoutOp() as op:
-            return _name(op.source)
+            return producer(op.source)
         case NnOp() as op if is_conversion(op):
-            return _name(op.x)
+            return producer(op.x)
         case FusedOp() as op if isinstance(value, OpResult):
-            return _name(op.yielded.values[value.index])
+            return producer(op.yielded.values[value.index])
         case NnOp() as op:
-            return op.node
+            return op
         case _:
-            return value.name_hint or ""
+            return value
+
+
+def _name(value: SSAValue) -> str:
+    """Return the node that produces a value, ignoring conversions and groups, or the value's
+    name."""
+    found = producer(value)
+    return found.node if isinstance(found, NnOp) else found.name_hint or ""
 
 
 def _readers(value: SSAValue) -> Iterator[str]:

@@ -40,6 +40,7 @@ from tessella.support.sizes import symbols_of
 if TYPE_CHECKING:
     from tessella.dialects.graph import Graph, Source
     from tessella.driver.build.build import StagedProgram
+    from tessella.driver.build.run_passes import PassObserver
     from tessella.runtime.events import Work
     from tessella.runtime.explanation import Explanation
 
@@ -117,13 +118,14 @@ class ProgramCompilation(Generic[S]):
         with memory_to_compile():
             return self.source.graph({i.name: shape for i, shape in shapes}, self.key.known)
 
-    def _lowered(self) -> StagedProgram:
-        """Lower the graph again, and return the stages without weights."""
+    def _lowered(self, observer: PassObserver | None = None) -> StagedProgram:
+        """Lower the graph again, and return the stages without weights. The observer sees the
+        passes."""
         from tessella.driver.build.build import lower
 
         with memory_to_compile():
             graph = self._graph()
-            lowered = lower(graph, self.options, start=graph.stage)
+            lowered = lower(graph, self.options, start=graph.stage, observer=observer)
         lowered.weights.keep(set())
         return lowered
 
@@ -208,7 +210,7 @@ class ProgramCompilation(Generic[S]):
             self.key,
             program,
             timings,
-            self._lowered if self.forgets or lowered is None else lambda: lowered,
+            self._lowered if self.forgets or lowered is None else lambda _: lowered,
             lowered,
             self._rest(after, sources(graph)),
             structure=graph.structure,

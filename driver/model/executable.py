@@ -21,6 +21,7 @@ from tessella.support.errors import UnknownValueError
 
 if TYPE_CHECKING:
     from tessella.driver.build.build import StagedProgram
+    from tessella.driver.build.run_passes import PassObserver
     from tessella.runtime.events import Work
     from tessella.runtime.explain_types import PythonStep
     from tessella.runtime.explanation import Explanation
@@ -38,8 +39,9 @@ class Executable(Generic[S]):
     program: Program
     timings: Mapping[str, float]
     """Seconds of each compilation step."""
-    lower: Callable[[], StagedProgram]
-    """A function that recreates the stages of the compilation."""
+    lower: Callable[[PassObserver | None], StagedProgram]
+    """A function that recreates the stages of the compilation, under the eyes of an observer; one
+    of a program without a source returns the stages that are known."""
     known: StagedProgram | None = None
     """The stages of the compilation; None if they are not cached."""
     rest: RunningRest[S] | None = None
@@ -56,7 +58,12 @@ class Executable(Generic[S]):
     def lowered(self) -> StagedProgram:
         """The stages of the compilation, recreated if they are not cached."""
         if self.known is None:
-            self.known = self.lower()
+            self.known = self.lower(None)
+        return self.known
+
+    def lowered_again(self, observer: PassObserver) -> StagedProgram:
+        """Lower the program again, and return its stages. The observer sees the passes."""
+        self.known = self.lower(observer)
         return self.known
 
     @cached_property

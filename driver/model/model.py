@@ -49,6 +49,7 @@ from tessella.support.sizes import symbols_of
 
 if TYPE_CHECKING:
     from tessella.dialects.graph import Source
+    from tessella.driver.report.data import Report
     from tessella.runtime.explanation import Explanation
 
 Array = npt.NDArray[Any]
@@ -325,6 +326,63 @@ class Model(runnable.Model, Compiled):
             If there is no program yet: call the model once.
         """
         return self._latest().full_explanation
+
+    def report(
+        self,
+        inputs: Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike] | Array | None = None,
+        *,
+        name: str = "model",
+        runs: int | None = None,
+    ) -> Report:
+        """Report on the program that ran last: its steps, kernels, code, passes and memory.
+
+        The program is lowered again, and its code is generated again as text, which takes about as
+        long as compiling it.
+
+        Parameters
+        ----------
+        inputs : dict of array_like, sequence of array_like, or ndarray, optional
+            The inputs by name, or in order, to measure runs with; without them, all times are
+            estimates.
+        name : str
+            The title of the report.
+        runs : int, optional
+            The number of runs that count; by default, as many as fit into half a second, 10 at
+            least.
+
+        Returns
+        -------
+        Report
+            The report, which ``save`` writes as a page or as JSON.
+
+        Raises
+        ------
+        ShapeError
+            If there is no program yet: call the model once.
+        InputError
+            If names, shapes or element types of inputs are wrong.
+        OptionError
+            If there are no runs.
+        """
+        from tessella.driver.report.collect import Subject, collect
+        from tessella.driver.report.passes import PassRecorder
+
+        profile = None if inputs is None else self.profile(inputs, runs=runs)
+        latest, recorder = self._latest(), PassRecorder()
+        lowered = latest.lowered_again(recorder)
+        subject = Subject(
+            name=name,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            weight_bytes=self.weight_bytes,
+            threads=self.threads,
+            lowered=lowered,
+            explanation=latest.full_explanation,
+            passes=recorder.passes,
+            timings={**lowered.timings, **latest.timings},
+            profile=profile,
+        )
+        return collect(subject)
 
     @property
     def timings(self) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ import pytest
 from tessella.tools.cli import COMMANDS, main
 
 Out = pytest.CaptureFixture[str]
-COMPILING = ("run", "check", "explain", "diff", "bisect", "compile", "bench", "tune")
+COMPILING = ("run", "check", "explain", "diff", "bisect", "compile", "bench", "report", "tune")
 
 
 @pytest.mark.parametrize("name", COMPILING)

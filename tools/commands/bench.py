@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--against",
-        type=_names,
+        type=peer_names,
         default=[],
         metavar="A,B",
         help=f"other runtimes to compare with, in turn: {', '.join(OTHERS)}",
@@ -117,6 +117,11 @@ def _check(args: argparse.Namespace) -> None:
     compiled."""
     if args.repeat < 1:
         raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
+    check_peers(args)
+
+
+def check_peers(args: argparse.Namespace) -> None:
+    """Raise OptionError if a runtime of ``--against`` cannot run the model or is not installed."""
     if args.against and Path(args.model).suffix != ".onnx":
         raise OptionError(
             "other runtimes cannot read this model", expected="an .onnx file", found=args.model
@@ -195,7 +200,8 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def _names(text: str) -> list[str]:
+def peer_names(text: str) -> list[str]:
+    """Parse the names of other runtimes."""
     names = text.split(",")
     wrong = [name for name in names if name not in OTHERS]
     if wrong:

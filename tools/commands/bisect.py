@@ -22,6 +22,7 @@ from tessella.driver.stages.stage_file import save_stage
 from tessella.driver.tune.single_kernels import WrongKernel, wrong_kernel
 from tessella.frontends.compile import open_source
 from tessella.support.errors import OptionError
+from tessella.support.ir_diff import ir_diff
 from tessella.tools.commands.compare import add_tolerance, beyond_rounding
 from tessella.tools.commands.dims import check_one_size
 from tessella.tools.commands.inputs import add_inputs, feeds_of
@@ -33,7 +34,6 @@ from tessella.tools.commands.shared import (
     options_of,
 )
 from tessella.tools.commands.useless import Useless
-from tessella.tools.ir_diff import ir_diff
 
 EPILOG = """\
 The program is run in NumPy after each pass that halving the list asks for: ops by their NumPy

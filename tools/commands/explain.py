@@ -9,6 +9,8 @@ from pathlib import Path
 from tessella.driver.build.build import lower
 from tessella.driver.explain.explain import explain
 from tessella.driver.explain.explain_tiles import explain_tiles
+from tessella.driver.report.collect import program_graph
+from tessella.driver.report.dot import dot_lines
 from tessella.driver.stages.stages import ARTIFACT, IR_STAGES
 from tessella.runtime import loaded
 from tessella.runtime.explanation import Explanation
@@ -26,10 +28,16 @@ USELESS = (
     COMPILED,
     SAME_CODE,
     Useless(
-        ("shape", "value", "tiles", "barriers"),
+        ("shape", "value", "tiles", "barriers", "dot"),
         is_artifact,
         "an artifact tells what was known of its programs when they were compiled",
         "`tessella explain MODEL` tells more of the model that it was made of",
+    ),
+    Useless(
+        ("barriers",),
+        lambda args: args.dot,
+        "the graph is shown without the threads that divide its steps",
+        "give --barriers without --dot",
     ),
     Useless(
         ("barriers",),
@@ -50,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--why", action="store_true", help="print too why other kernels were not picked"
     )
     what.add_argument("--json", action="store_true", help="print JSON")
+    what.add_argument(
+        "--dot", action="store_true", help="print the graph of the program's steps, for graphviz"
+    )
     what.add_argument(
         "--tiles",
         nargs="?",
@@ -73,9 +84,14 @@ def run(args: argparse.Namespace) -> int:
         for line in explain_tiles(graph, options_of(args), args.tiles):
             print(line)
         return 0
-    stop = max("loops" if args.barriers else "placed", graph.stage, key=IR_STAGES.index)
+    wanted = "loops" if args.barriers else "tile" if args.dot else "placed"
+    stop = max(wanted, graph.stage, key=IR_STAGES.index)
     lowered = lower(graph, options_of(args), start=graph.stage, stop=stop)
-    print(_text(explain(lowered.stages), args))
+    explanation = explain(lowered.stages)
+    if args.dot:
+        print(*dot_lines(program_graph(lowered.stages, explanation)), sep="\n")
+    else:
+        print(_text(explanation, args))
     return 0
 
 

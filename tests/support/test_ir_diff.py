@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from tessella.tools.ir_diff import ir_diff
+from tessella.support.ir_diff import ir_diff
 
 BEFORE = "\n".join(f"%{i} = op {i // 2}" for i in range(20))
 

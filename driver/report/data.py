@@ -1,0 +1,340 @@
+"""The content of a report, as JSON has it: docs/report.md describes each field.
+
+All times are in seconds, all sizes in bytes. A name that a model gives is any text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+
+from tessella.runtime.explain_table import html_table
+from tessella.runtime.explain_types import duration
+
+_SHOWN = 10
+"""The number of steps that a notebook shows."""
+VERSION = 1
+"""The version of the schema. A field that is added leaves it as it is; any other change raises
+it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output of the model."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The model that was compiled."""
+
+    name: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """A level of the memory hierarchy, by what one core reads from it."""
+
+    level: str
+    capacity: int | None
+    """The bytes that it holds; None for memory."""
+    rate: float
+    """Bytes per second."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most arithmetic operations per second of one core."""
+
+    name: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """The machine that measured, and the target that the code was compiled for."""
+
+    processor: str
+    cores: int
+    system: str
+    target: str
+    features: Sequence[str]
+    vector_bits: int
+    ghz: float
+    peaks: Sequence[Peak]
+    bandwidths: Sequence[Bandwidth]
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A run as a whole; None where nothing was measured."""
+
+    threads: int
+    seconds: float | None
+    """The median of the measured runs."""
+    runs: int
+    operations: int
+    """Arithmetic operations of all kernels."""
+    of_peak: float | None
+    """Operations per second, relative to the peak of the threads."""
+    in_numpy: float | None
+    waiting: float | None
+    """Seconds that a thread waits for others, averaged over the threads."""
+    other: float | None
+    """Seconds outside all steps: the call from Python."""
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A kernel at a place that was not picked, and why."""
+
+    kernel: str
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op of the graph after fusions, with the kernel that was picked for it."""
+
+    op: str
+    node: str
+    kernel: str
+    place: str
+    native: bool
+    storage: str
+    arithmetic: str
+    estimate: float | None
+    fallback: str | None
+    pattern: str | None
+    """The fusion that made it; None for an op of the model."""
+    consumed: Sequence[str]
+    """The ops that the fusion replaced, each as ``nn.erf@node``."""
+    rejected: Sequence[Rejected]
+
+
+@dataclass(frozen=True)
+class Call:
+    """The measured calls of one step, per run."""
+
+    kernel: str
+    calls: int
+    seconds: float
+    busy: Sequence[float]
+    operations: int | None
+    bytes: int | None
+    roof: float | None
+    """The least time, by the roofline."""
+    estimate: float | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the program: what runs at once, as one call of a kernel or of NumPy."""
+
+    id: int
+    kind: str
+    """``kernel``, ``numpy``, ``conversion``, ``loop``, ``input`` or ``output``."""
+    label: str
+    kernel: str
+    """The kernel in ``kernels``, or the function in NumPy."""
+    nodes: Sequence[str]
+    """The nodes of the model that it computes."""
+    where: str
+    """The segment, or the body of a loop, that it belongs to."""
+    type: str
+    """The type of its first result."""
+    ops: Sequence[int]
+    """Indices into the report's ``ops``."""
+    inner: Sequence[tuple[int, int]]
+    """The values that its ops pass to each other: pairs of such indices."""
+    calls: Sequence[Call]
+    others: Mapping[str, float]
+    """Seconds that other runtimes take for its nodes, by runtime."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds in a run; None if it was not measured."""
+        return sum(call.seconds for call in self.calls) if self.calls else None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value that one step passes to another."""
+
+    source: int
+    target: int
+    type: str
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class Pane:
+    """The text of a kernel at a stage."""
+
+    text: str
+    heads: Sequence[int]
+    """For each line, the number of the first line of the op that it shows; -1 for a line that shows
+    no op. Lines are numbered from 0."""
+    origins: Sequence[int]
+    """For each line, the number of the head in the pane before that it was made of; -1 for none.
+    Empty in the first pane."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel, at the stages ``tile``, ``loops``, ``llvm`` and ``asm``."""
+
+    name: str
+    nodes: Sequence[str]
+    panes: Mapping[str, Pane]
+    note: str = ""
+    """Why a pane is missing; empty if none is."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A cast, a change of layout or a copy between places."""
+
+    op: str
+    value: str
+    source: str
+    target: str
+    bytes: int
+    estimate: float
+    readers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass of the compilation."""
+
+    name: str
+    stage: str
+    seconds: float
+    changed: bool | None
+    """None if the program is too long to be compared."""
+    added: int
+    removed: int
+    diff: Sequence[str]
+    """The changed lines, in the style of ``diff -u``; only the first ones if there are many."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer in the arena."""
+
+    name: str
+    offset: int
+    bytes: int
+    first: int
+    """The number of the call that writes it first."""
+    last: int
+    """The number of the call that uses it last."""
+    private: bool
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The arena of a segment over its calls."""
+
+    segment: str
+    bytes: int
+    calls: Sequence[str]
+    """The kernels, in the order of their calls."""
+    buffers: Sequence[Buffer]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The activity of a thread in the run nearest to the median."""
+
+    name: str
+    kind: str
+    nodes: Sequence[str]
+    thread: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class OtherRuntime:
+    """Another runtime, on the same inputs and the same number of threads."""
+
+    name: str
+    version: str
+    seconds: float
+    nodes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds that it takes for nodes of the model, where it tells them."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report on a compiled model."""
+
+    version: int
+    tessella: str
+    model: ModelFacts
+    machine: MachineFacts
+    options: Mapping[str, str]
+    hashes: Mapping[str, str]
+    """SHA-256 of the model's file, if it is one, and of the program at stages."""
+    totals: Totals
+    steps: Sequence[Step]
+    edges: Sequence[Edge]
+    ops: Sequence[Op]
+    kernels: Sequence[Kernel]
+    conversions: Sequence[Conversion]
+    passes: Sequence[Pass]
+    compilation: Mapping[str, float]
+    """Seconds of each step of the compilation by name."""
+    arenas: Sequence[Arena]
+    spans: Sequence[Span]
+    others: Sequence[OtherRuntime]
+    notes: Sequence[str]
+
+    def json(self) -> str:
+        """Return the report as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    def html(self) -> str:
+        """Return the report as a page: one HTML file that needs no network."""
+        from tessella.driver.report.page import page
+
+        return page([json.loads(self.json())])
+
+    def _repr_html_(self) -> str:
+        """Return the longest steps as a table, which notebooks show."""
+        steps = sorted(self.steps, key=lambda step: -(step.seconds or 0.0))[:_SHOWN]
+        header = ("nodes", "kernel", "time")
+        rows = [(", ".join(step.nodes), step.kernel, duration(step.seconds)) for step in steps]
+        total = duration(self.totals.seconds) or "not measured"
+        return f"<p>{escape(self.model.name)}: {total}</p>{html_table(header, rows)}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: as JSON if the file's name ends in `.json`, otherwise as a page.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+
+        Raises
+        ------
+        OptionError
+            If the file cannot be written.
+        """
+        from tessella.driver.report.files import write
+
+        write(path, self.json() if os.fspath(path).endswith(".json") else self.html())

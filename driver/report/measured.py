@@ -1,0 +1,62 @@
+"""The measured times of a program's steps, and the facts about a run as a whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tessella.driver.report.data import Call, Span, Step
+from tessella.runtime.profile import Profile, ProfileRow
+
+Key = tuple[str, tuple[str, ...]]
+"""A kernel and the nodes that its call computes."""
+
+
+class Rows:
+    """The rows of a profile, of which each step takes its own, in the order of the program."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._rows: dict[Key, deque[ProfileRow]] = defaultdict(deque)
+        for row in profile.rows:
+            if row.kind != "barrier":
+                self._rows[row.kernel, row.nodes].append(row)
+
+    def taken(self, step: Step) -> Step:
+        """Return a step with its calls. A kernel may be called in several pieces, `k`, `k.1`."""
+        nodes = tuple(dict.fromkeys(step.nodes))
+        names = [
+            name for name, known in self._rows if known == nodes and is_piece(name, step.kernel)
+        ]
+        found = [self._rows[name, nodes] for name in sorted(names, key=lambda n: (len(n), n))]
+        return replace(step, calls=[_call(rows.popleft()) for rows in found if rows])
+
+    def left(self, first: int) -> Iterator[Step]:
+        """Yield a step for each row that no step took: copies, and what runs after a graph break.
+        ``first`` is the number of the first one."""
+        rows = (row for rows in self._rows.values() for row in rows)
+        for number, row in enumerate(rows, first):
+            kind = {"numpy": "numpy", "copy": "conversion"}.get(row.kind, "kernel")
+            label = ", ".join(row.nodes) or row.kernel or row.kind
+            calls = [_call(row)]
+            nodes, where = list(row.nodes), row.where
+            yield Step(number, kind, label, row.kernel, nodes, where, "", (), (), calls, {})
+
+
+def is_piece(name: str, kernel: str) -> bool:
+    """Return whether a kernel on buffers is ``kernel`` or a piece of it, such as `k.1`."""
+    base, _, number = name.partition(".")
+    return name == kernel or (base == kernel and number.isdigit())
+
+
+def _call(row: ProfileRow) -> Call:
+    work = row.operations, row.bytes, row.roof, row.estimate
+    return Call(row.kernel, row.calls, row.seconds, list(row.busy), *work)
+
+
+def spans_of(profile: Profile) -> Sequence[Span]:
+    """Return what each thread did in the run nearest to the median."""
+    return [
+        Span(each.name, each.kind, list(each.nodes), each.thread, each.start, each.end)
+        for each in profile.spans
+    ]
