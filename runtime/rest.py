@@ -16,6 +16,7 @@ from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
+from tessella.runtime.images import IMAGES
 from tessella.runtime.ngrams import NGRAMS
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
@@ -134,6 +135,7 @@ class Rest(Generic[P]):
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **FINDING,
+    **IMAGES,
     **TRIMMING,
     **SEQUENCES,
     **STRINGS,
@@ -145,7 +147,7 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, "coordinates"})
 """The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
 """The names of functions that return new arrays, or views of operands: each result views another

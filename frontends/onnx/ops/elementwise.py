@@ -8,14 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import element_type
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.casts import converted
 from tessella.frontends.onnx.model import DTYPES
-from tessella.frontends.onnx.registry import Converter, Rule, converts
+from tessella.frontends.onnx.registry import Converter, Rule, converts, known_type
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
 from tessella.runtime.host.elementwise import ROWS
+from tessella.support.errors import ShapeError
 
 
 def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
@@ -115,6 +117,9 @@ def cast_like(call: Call) -> Value:
     return converted(call, call.x, call.operand(1).dtype)
 
 
+
+
+
 def _target(to: int | str) -> str:
     if isinstance(to, int):
         return element_name(to)
@@ -126,20 +131,28 @@ def _foreign(to: int | str) -> str | None:
     return None if name in DTYPES else f"type {name} is not supported"
 
 
-@converts("Dropout", 1, 22, note="inference only")
+@converts("Dropout", 1, 22, note="in training mode with a seed, and the same mask in each call")
 def dropout(call: Call) -> tuple[Value, Value]:
-    """Emit Dropout for inference: the operand itself, and a mask of true elements."""
-    call.meaningless("seed")
-    if _trains(call):
-        call.unsupported("dropout in training mode, which is random")
-    return call.x, call.build.splat(True, call.x.shape, np.bool_)
+    """Emit Dropout, with its mask: the operand itself for inference; for training, the elements
+    that the draws of NumPy's ``RandomState`` keep, divided by their share."""
+    x, seed, ratio = call.x, call.attribute("seed"), _dropped(call)
+    if ratio == 0:
+        return x, call.build.splat(True, x.shape, np.bool_)
+    if seed is None:
+        call.unsupported("dropout in training mode without a seed, which is random")
+    draws = np.random.RandomState(seed % (1 << 32)).uniform(size=call.build.limited(*x.shape))
+    mask = call.constant(draws >= ratio)
+    return where(mask, x / (1 - ratio) if ratio < 1 else x, 0), mask
 
 
-def _trains(call: Call) -> bool:
+def _dropped(call: Call) -> float:
+    """Return the share of elements that Dropout drops, which is 0 for inference."""
     if call.optional(2) is None or not call.static(2, "training_mode").any():
-        return False
-    ratio = call.static(1, "ratio") if call.optional(1) is not None else np.float32(0.5)
-    return bool(np.any(ratio != 0))
+        return 0.0
+    ratio = 0.5 if call.optional(1) is None else float(call.static_number(1, "ratio"))
+    if not 0 <= ratio <= 1:
+        raise ShapeError("the ratio is no share", expected="0 to 1", found=str(ratio))
+    return ratio
 
 
 @converts("Where", 9, 16)
