@@ -117,7 +117,10 @@ def cast_like(call: Call) -> Value:
     return converted(call, call.x, call.operand(1).dtype)
 
 
-
+@converts("BitCast", 26, 26, known_type("to"))
+def bit_cast(call: Call) -> Value:
+    """Emit a reinterpretation of the bits as the type that the attribute ``to`` names."""
+    return call.x.op(nn.BitcastOp, to=element_type(DTYPES[element_name(call.integer("to"))]))
 
 
 def _target(to: int | str) -> str:
