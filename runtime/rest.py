@@ -14,6 +14,7 @@ import numpy as np
 
 from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
+from tessella.runtime.drawing import DRAWING
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
 from tessella.runtime.images import IMAGES
@@ -135,6 +136,7 @@ class Rest(Generic[P]):
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **FINDING,
+    **DRAWING,
     **IMAGES,
     **TRIMMING,
     **SEQUENCES,
@@ -147,7 +149,7 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, *DRAWING, "coordinates"})
 """The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
 """The names of functions that return new arrays, or views of operands: each result views another

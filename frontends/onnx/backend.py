@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper
@@ -23,8 +22,9 @@ from tessella.frontends.compile import compile as compile_model
 from tessella.frontends.onnx.schemas import newest_opset, since_versions
 from tessella.frontends.onnx.tensors import element_code
 from tessella.frontends.onnx.unsupported import check
-from tessella.runtime.elements import as_own, dtype_name, element_of
+from tessella.runtime.elements import as_own, public
 from tessella.runtime.model import Model
+from tessella.runtime.texts import STRING
 from tessella.runtime.values import Value
 from tessella.support.errors import InputError, OptionError
 
@@ -203,12 +203,9 @@ def _public(value: Value) -> Value:
     lacks them, and strings as objects."""
     if isinstance(value, list):
         return [_public(item) for item in cast("list[Any]", value)]
-    element = None if value is None else element_of(value.dtype)
-    if element is not None and element.kind == "string":
-        return value.astype(object)
-    if element is None or not element.is_tagged:
-        return value
-    return value.view(getattr(ml_dtypes, dtype_name(value.dtype)))
+    if value is None:
+        return None
+    return value.astype(object) if value.dtype == STRING else public(value)
 
 
 is_compatible = TessellaBackend.is_compatible

@@ -17,7 +17,6 @@ from tessella.frontends.onnx.registry import Converter, Rule, converts, known_ty
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
 from tessella.runtime.host.elementwise import ROWS
-from tessella.support.errors import ShapeError
 
 
 def _unary(op: type[nn.NnOp], names: Mapping[str, str]) -> Converter:
@@ -132,30 +131,6 @@ def _target(to: int | str) -> str:
 def _foreign(to: int | str) -> str | None:
     name = _target(to)
     return None if name in DTYPES else f"type {name} is not supported"
-
-
-@converts("Dropout", 1, 22, note="in training mode with a seed, and the same mask in each call")
-def dropout(call: Call) -> tuple[Value, Value]:
-    """Emit Dropout, with its mask: the operand itself for inference; for training, the elements
-    that the draws of NumPy's ``RandomState`` keep, divided by their share."""
-    x, seed, ratio = call.x, call.attribute("seed"), _dropped(call)
-    if ratio == 0:
-        return x, call.build.splat(True, x.shape, np.bool_)
-    if seed is None:
-        call.unsupported("dropout in training mode without a seed, which is random")
-    draws = np.random.RandomState(seed % (1 << 32)).uniform(size=call.build.limited(*x.shape))
-    mask = call.constant(draws >= ratio)
-    return where(mask, x / (1 - ratio) if ratio < 1 else x, 0), mask
-
-
-def _dropped(call: Call) -> float:
-    """Return the share of elements that Dropout drops, which is 0 for inference."""
-    if call.optional(2) is None or not call.static(2, "training_mode").any():
-        return 0.0
-    ratio = 0.5 if call.optional(1) is None else float(call.static_number(1, "ratio"))
-    if not 0 <= ratio <= 1:
-        raise ShapeError("the ratio is no share", expected="0 to 1", found=str(ratio))
-    return ratio
 
 
 @converts("Where", 9, 16)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import tessella
-from tessella.support.errors import InvalidModelError, ShapeError, TessellaError, UnsupportedError
+from tessella.support.errors import InvalidModelError, ShapeError, TessellaError
 from tests.frontends.onnx.models import model, run, same, value
 from tests.native import normal
 
@@ -113,6 +113,8 @@ CASES = [
         outputs=2,
         attributes={"seed": 7},
     ),
+    Case("RandomUniform", [], attributes={"shape": [3, 4], "low": -2.0, "seed": 3.0}),
+    Case("RandomNormalLike", [normal(2, 3)], attributes={"mean": 1.0, "seed": 5.0, "dtype": 11}),
     mel(8, 64, 8192, 20, 4000),
     mel(3, 9, 100, 0, 10),
 ]
@@ -146,8 +148,10 @@ def test_a_diagonal_leaves_out_other_elements() -> None:
         (Case("FlexAttention", [normal(1, 3, 2, 4), *[normal(1, 2, 2, 4)] * 2], PREVIEW),
          ShapeError, "3 by 2"),
         (Case("Einsum", [normal(3, 2)], attributes={"equation": "ii"}), ShapeError, "3 and 2"),
-        (Case("Dropout", [normal(3), np.array(0.5, np.float32), np.array(True)]),
-         UnsupportedError, "without a seed"),
+        (Case("Dropout", [normal(3), np.array(2, np.float32), np.array(True)]),
+         ShapeError, "no share"),
+        (Case("RandomNormal", [], attributes={"shape": [2, -1]}), InvalidModelError, "a shape"),
+        (Case("Multinomial", [normal(3, 0)]), ShapeError, "no classes"),
         (mel(8, 64, 8192, 4000, 20), ShapeError, "not a mel scale"),
     ],
     ids=lambda x: x.op if isinstance(x, Case) else "",

@@ -28,13 +28,12 @@ ROWS: Sequence[Row] = (
 )
 
 _OF_SEQUENCES = "tests/frontends/onnx/test_sequences.py has some"
-
 _OF_STRINGS = "tests/frontends/onnx/test_strings.py has some"
-
+_RANDOM = "tests/frontends/onnx/test_drawing.py has some"
 _OF_REFERENCE = "tests/frontends/onnx/test_reference.py has some"
 
 LEFT_OUT = {
-    "Bernoulli": "random",
+    "Bernoulli": _RANDOM,
     "BitCast": "tests/kernels/test_elements.py has each pair of elements",
     "CausalConvWithState": "no oracle has it",
     "ConcatFromSequence": _OF_SEQUENCES,
@@ -48,12 +47,17 @@ LEFT_OUT = {
     "LinearAttention": "no oracle has it",
     "Loop": "it has a graph of its own; tests/frontends/onnx/test_loop.py has some",
     "MelWeightMatrix": _OF_REFERENCE,
+    "Multinomial": _RANDOM,
     "NonMaxSuppression": "its size varies; tests/kernels/test_detection.py draws some",
     "NonZero": "the size of its result varies; tests/driver/test_subprograms.py has some",
     "Optional": _OF_SEQUENCES,
     "OptionalGetElement": _OF_SEQUENCES,
     "OptionalHasElement": _OF_SEQUENCES,
     "RegexFullMatch": _OF_STRINGS,
+    "RandomNormal": _RANDOM,
+    "RandomNormalLike": _RANDOM,
+    "RandomUniform": _RANDOM,
+    "RandomUniformLike": _RANDOM,
     "RoiAlign": "its values jump at borders; tests/kernels/test_detection.py draws some",
     "Scan": "it has a graph of its own; tests/frontends/onnx/test_scan.py draws some",
     "Scatter": "another name of ScatterElements",
