@@ -62,6 +62,10 @@ class Scalars:
         """Convert an element to another type, as `nn.cast` does."""
         return x if x.type == to else self.op(_conversion(self, x, to))
 
+    def bits(self, x: SSAValue, to: Attribute) -> SSAValue:
+        """Read the bits of an element as another type of the same width."""
+        return x if x.type == to else self.op(CASTS["arith.bitcast"](x, to))
+
     def like(self, value: float, other: SSAValue) -> SSAValue:
         """Add a constant of the type of ``other``."""
         return self.constant(value, other.type)

@@ -22,7 +22,7 @@ from tessella.dialects.elements import element_of, is_unsigned
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import dtype_of, is_float, tensor_type
 from tessella.kernels.builder import F32, KernelBuilder, Scalars
-from tessella.kernels.elements import FLOATS, INTEGERS, NATIVE, T, Table, has_code, rows
+from tessella.kernels.elements import FLOATS, INTEGERS, NATIVE, Elements, T, Table, has_code, rows
 from tessella.kernels.registry import native
 from tessella.kernels.remainder import REMAINDERS, floored, integer_power, truncated
 from tessella.runtime.host.elementwise import (
@@ -314,3 +314,27 @@ def cast(k: KernelBuilder, op: ew.CastOp, x: SSAValue) -> SSAValue:
     """Convert an element to another type."""
     to = tensor_type(op.res).element_type
     return k.elementwise([x], op, lambda s, values: s.cast(values[0], to))
+
+
+def _reinterpreted(start: str, end: str) -> bool:
+    """Return whether native code reads the bits of one element as another one."""
+    pair = ELEMENTS[start], ELEMENTS[end]
+    return pair[0].bits == pair[1].bits and not any(element.narrow for element in pair)
+
+
+@native(
+    ew.BitcastOp,
+    "bitcast",
+    elements=tuple(
+        Elements((start,), start, (end,))
+        for start in NATIVE
+        for end in NATIVE
+        if _reinterpreted(start, end)
+    ),
+)
+def bitcast(k: KernelBuilder, op: ew.BitcastOp, x: SSAValue) -> SSAValue:
+    """Read the bits of an element as another type."""
+    to = tensor_type(op.res).element_type
+    if not is_float(x.type) and not is_float(to):
+        return k.elementwise([x], op, lambda s, values: s.cast(values[0], to))
+    return k.elementwise([x], op, lambda s, values: s.bits(values[0], to))

@@ -14,8 +14,10 @@ import numpy as np
 
 from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
+from tessella.runtime.drawing import DRAWING
 from tessella.runtime.events import Call
 from tessella.runtime.finding import FINDING
+from tessella.runtime.images import IMAGES
 from tessella.runtime.ngrams import NGRAMS
 from tessella.runtime.sequences import SEQUENCES
 from tessella.runtime.signature import Dimensions, ValueInfo
@@ -134,6 +136,8 @@ class Rest(Generic[P]):
 
 FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
     **FINDING,
+    **DRAWING,
+    **IMAGES,
     **TRIMMING,
     **SEQUENCES,
     **STRINGS,
@@ -145,7 +149,7 @@ FUNCTIONS: Mapping[str, Callable[..., Sequence[Value]]] = {
 functions of `CONTROL` also take functions that run bodies."""
 
 
-NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, "coordinates"})
+NEW = frozenset({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS, *IMAGES, *DRAWING, "coordinates"})
 """The names of functions that return new arrays."""
 VIEWS = frozenset({"first"})
 """The names of functions that return new arrays, or views of operands: each result views another

@@ -405,6 +405,26 @@ class CastOp(ElementwiseOp):
         return [tensor(self.to, self.shape())]
 
 
+@irdl_op_definition
+class BitcastOp(ElementwiseOp):
+    """Elementwise reinterpretation of the bits as the element type `to`, which has as many bits."""
+
+    name = "nn.bitcast"
+    x = operand_def(base(TensorType))
+    to = prop_def(TypeAttribute)
+    traits = traits_def(IdentityByType())
+
+    def infer(self) -> Sequence[Tensor]:
+        start, end = element_of(tensor_type(self.x).element_type), element_of(self.to)
+        if start.bits != end.bits:
+            raise ShapeError(
+                "nn.bitcast: the elements differ in their bits",
+                expected=f"an element of {start.bits} bits, as {start.name} has",
+                found=f"{end.name}, which has {end.bits}",
+            )
+        return [tensor(self.to, self.shape())]
+
+
 CONVERSION = "nn.conversion"
 """The name of the attribute that marks an `nn.cast` as a conversion between places within a group.
 A cast without it is an op of the program."""

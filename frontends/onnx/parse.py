@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import onnx
 
+from tessella.frontends.onnx.differentiated import with_graphs
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import (
     AttributeReference,
@@ -110,7 +111,7 @@ class _ModelParser:
         )
 
     def _nodes(self, protos: Iterable[onnx.NodeProto]) -> tuple[Node, ...]:
-        return tuple(self._node(proto, index) for index, proto in enumerate(protos))
+        return with_graphs(self._node(proto, index) for index, proto in enumerate(protos))
 
     def _node(self, proto: onnx.NodeProto, index: int) -> Node:
         name = checked_name(proto.name) or f"{proto.op_type}_{index}"

@@ -47,6 +47,8 @@ class VersionedConverter:
     rules: tuple[Rule, ...]
     note: str
     """The restrictions of the converter, for the documentation."""
+    runs: str
+    """How the op runs, for the documentation."""
 
 
 _ENTRIES: dict[str, list[VersionedConverter]] = {}
@@ -106,14 +108,20 @@ def refused_ops() -> Mapping[str, str]:
     return dict(sorted(_REFUSED.items()))
 
 
-def converts(op: str, first: int, last: int, *rules: Rule, note: str = "") -> Callable[[_C], _C]:
+def converts(
+    op: str, first: int, last: int, *rules: Rule, note: str = "", runs: str = "native"
+) -> Callable[[_C], _C]:
     """Return a decorator that registers the converter of an ONNX op for the versions ``first`` to
-    ``last``. An op of another domain than ``ai.onnx`` is named with its domain."""
+    ``last``.
+
+    An op of another domain than ``ai.onnx`` is named with its domain. ``note`` and ``runs`` are for
+    the documentation: restrictions, and how the op runs.
+    """
 
     def register(function: _C) -> _C:
         told = "; ".join(filter(None, [note, *(rule.note for rule in rules)]))
         _ENTRIES.setdefault(op, []).append(
-            VersionedConverter(op, first, last, function, rules, told)
+            VersionedConverter(op, first, last, function, rules, told, runs)
         )
         return function
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -9,6 +10,8 @@ from typing import Any, cast
 
 import onnx
 from onnx import defs, helper
+
+from tessella.frontends.onnx.tensors import element_name
 
 
 def newest_opset() -> int:
@@ -94,6 +97,21 @@ def op_names() -> list[str]:
     """Return the names of the ops that are not deprecated, those of ``ai.onnx`` first."""
     names = (_title(s) for s in defs.get_all_schemas() if not s.deprecated)
     return sorted(names, key=lambda name: ("." in name, name))
+
+
+def element_types(op: str) -> frozenset[str]:
+    """Return the element types that the newest definition of an op allows for its first input, or
+    else for its first output."""
+    domain, _, name = op.rpartition(".")
+    raw = defs.get_schema(name, domain=domain)
+    first = [*raw.inputs, *raw.outputs][0].type_str
+    allowed = {c.type_param_str: c.allowed_type_strs for c in raw.type_constraints}
+    return frozenset(_element(text) for text in allowed.get(first, [first]))
+
+
+def _element(text: str) -> str:
+    """Return the element type in a type: ``float32`` of ``seq(tensor(float))``."""
+    return element_name(onnx.TensorProto.DataType.Value(re.findall(r"\w+", text)[-1].upper()))
 
 
 def since_versions(op: str) -> list[int]:

@@ -13,15 +13,19 @@ from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.fused import FusedOp
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import fixed_body
-from tessella.frontends.onnx.model import Node
+from tessella.frontends.onnx.model import DTYPES, Node
+from tessella.frontends.onnx.official import CASES, FAILING, VERSION
 from tessella.frontends.onnx.registry import VersionedConverter
-from tessella.frontends.onnx.schemas import newest_opset, op_names, schema, since_versions
+from tessella.frontends.onnx.schemas import (
+    element_types,
+    newest_opset,
+    op_names,
+    schema,
+    since_versions,
+)
 from tessella.frontends.onnx.unsupported import called_nodes, reasons
 from tessella.kernels.registry import native_elements
-from tessella.runtime.categories import CATEGORIES
-from tessella.runtime.finding import FINDING
-from tessella.runtime.ngrams import NGRAMS
-from tessella.runtime.strings import STRINGS
+from tessella.runtime.rest import NEW
 from tessella.support.elements import ELEMENTS, Element
 
 _HEAD = """\
@@ -53,10 +57,15 @@ where it can stay open; else what follows is compiled for this value. Branches a
 code where they can be (see If, Loop and Scan); elsewhere their bodies are subprograms too, called
 from Python. `model.explain()` tells of the subprograms that ran last.
 
-## Ops that are converted
+## Ops
 
-| op | versions | restrictions |
-|---|---|---|
+The column `runs` says what runs an op on elements with native code: native code, NumPy or Python
+between native programs, or nothing, where import determines the result. Elements are those of the
+first operand; `narrow` are all without native code but `string`. The column `tests` has the number
+of ONNX's own tests that pass, of all that test the op ([official tests](#official-tests)).
+
+| op | versions | runs | elements | tests | restrictions |
+|---|---|---|---|---|---|
 """
 
 _ELEMENT_TYPES = """
@@ -106,13 +115,19 @@ Other ops of this domain are not supported, some for a particular reason:
 ONNX Runtime writes layouts of one machine at the level `ORT_ENABLE_ALL`: optimize models at
 `ORT_ENABLE_EXTENDED` at most.
 
-## Ops that are functions
+## Functions
 
-ONNX defines these in terms of other ops, which are imported instead if they are supported:
-{functions}.
+ONNX defines some ops in terms of other ops, which are imported instead. So are the functions that a
+model defines.
 
-So are the functions that a model defines.
+## Official tests
 
+{passed} of the {total} tests of the runner in onnx {version} (`onnx.backend.test`) pass on
+`tessella.frontends.onnx.backend`. `frontends/onnx/official.py` names the others:
+
+| op | tests | reason |
+|---|---|---|
+{failing}
 ## Where results differ
 
 ONNX leaves some results undefined. In these cases, ONNX Runtime and `onnx.reference` differ from
@@ -161,16 +176,20 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 def page() -> str:
     """Return the text of the page `docs/operators.md`."""
-    rows = [_row(op, entries) for op, entries in ops.entries().items()]
-    others = [op for op in op_names() if not ops.covers(op)]
     functions = function_ops()
+    names = sorted({*ops.entries(), *functions}, key=lambda op: ("." in op, op))
+    rows = [_row(op, ops.entries().get(op, ())) for op in names]
+    total = sum(CASES.values())
     tail = _TAIL.format(
         **_runs(),
-        steps=" ".join(f"`{name}`" for name in sorted({*FINDING, *STRINGS, *CATEGORIES, *NGRAMS})),
-        functions=_listed(functions),
+        steps=" ".join(f"`{name}`" for name in sorted(NEW - {"coordinates"})),
         contributed=_listed(ops.contributed_ops()),
         refused=_reasons(),
-        missing=_listed([op for op in others if op not in functions]),
+        passed=total - sum(map(_failing, FAILING)),
+        total=total,
+        version=VERSION,
+        failing="".join(map(_failures, FAILING)),
+        missing=_listed([op for op in op_names() if op not in names]),
     )
     elements = _ELEMENT_TYPES + "".join(map(_element, ELEMENTS.values()))
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + elements + tail
@@ -181,6 +200,17 @@ def _element(element: Element) -> str:
     native = "native" if element.is_native else "NumPy"
     cells = f"`{element.public}`", f"`{element.name}`", str(element.bits), native
     return f"| {' | '.join(cells)} | `{element.arithmetic}` |\n"
+
+
+def _failing(op: str) -> int:
+    """Return the number of official tests of an op that do not pass."""
+    return sum(len(names.split()) for names in FAILING.get(op, {}).values())
+
+
+def _failures(op: str) -> str:
+    """Return the rows of the official tests of an op that do not pass."""
+    rows = ((len(names.split()), sentence) for sentence, names in FAILING[op].items())
+    return "".join(f"| {op or 'several ops'} | {count} | {text} |\n" for count, text in rows)
 
 
 def _runs() -> dict[str, str]:
@@ -215,9 +245,51 @@ def function_ops() -> list[str]:
 
 
 def _row(op: str, entries: Sequence[VersionedConverter]) -> str:
-    covered = (v for v in since_versions(op) if any(e.first <= v <= e.last for e in entries))
+    """Return the row of an op, which is a function of other ops if it has no entries."""
+    versions = since_versions(op)
+    covered = [v for v in versions if any(e.first <= v <= e.last for e in entries)]
     notes = dict.fromkeys(entry.note for entry in entries if entry.note)
-    return f"| {op} | {' '.join(map(str, covered))} | {'; '.join(notes)} |\n"
+    runs = dict.fromkeys(entry.runs for entry in entries)
+    total = CASES.get(op, 0)
+    cells = (
+        op,
+        " ".join(map(str, covered or versions)),
+        ", ".join(runs) or "native",
+        _elements(op),
+        f"{total - _failing(op)}/{total}" if total else "",
+        "; ".join(notes) if entries else "a function of other ops",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+_FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
+_SIGNED = frozenset({"int64", "int32", "int16", "int8"})
+_UNSIGNED = frozenset(f"u{name}" for name in _SIGNED)
+_GROUPS = {
+    "all": _FLOATS | _SIGNED | _UNSIGNED | {"bool"},
+    "numbers": _FLOATS | _SIGNED | _UNSIGNED,
+    "floats": _FLOATS,
+    "integers": _SIGNED | _UNSIGNED,
+    "signed integers": _SIGNED,
+    "unsigned integers": _UNSIGNED,
+    "narrow": frozenset(
+        element.public
+        for element in ELEMENTS.values()
+        if not element.is_native and element.kind != "string"
+    ),
+}
+"""Names of groups of elements, larger groups first."""
+
+
+def _elements(op: str) -> str:
+    """Return the elements that ONNX allows for the first operand of an op and tessella has."""
+    allowed = element_types(op) & DTYPES.keys()
+    told: list[str] = []
+    for group, names in _GROUPS.items():
+        if names <= allowed:
+            told.append(group)
+            allowed -= names
+    return ", ".join([*told, *(name for name in DTYPES if name in allowed)])
 
 
 def _is_function(op: str) -> bool:

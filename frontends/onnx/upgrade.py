@@ -237,13 +237,6 @@ def _first_resize(call: Call) -> Call:
 # ** training **
 
 
-def _dropout(call: Call) -> Call:
-    """Rewrite a Dropout with the attribute ``is_test`` to one with an input for the training
-    mode."""
-    trains = np.array(not call.flag("is_test"))
-    return call.replaced({2: call.constant(trains)}, is_test=None)
-
-
 def _mask(old: Call, value: Value) -> Value:
     """Return the mask of a Dropout in the element type of the data, as old versions have it."""
     return value.cast(old.x.dtype)
@@ -290,7 +283,7 @@ _UPGRADES = dict(
         *_each("DFT", Upgrade(20, _integers(axis=2))),
         *_each(
             "Dropout",
-            Upgrade(7, _dropout),
+            Upgrade(7, _tested),
             Upgrade(10, lambda call: call, {1: _mask}),
             Upgrade(12, _numbers(ratio=1)),
         ),

@@ -458,7 +458,7 @@ _ROWS = (
 ROWS: Mapping[str, Row] = {row.name: row for row in _ROWS}
 """The ops by name, without the dialect: `exp`.
 
-Only `nn.where` and `nn.cast` have no row, as their operands and results differ.
+Only `nn.where`, `nn.cast` and `nn.bitcast` have no row, as their operands and results differ.
 """
 
 
@@ -491,6 +491,13 @@ def cast(x: Array, *, to: npt.DTypeLike) -> Array:
     if x.dtype.kind == "f" and element.is_integer:
         x = _whole(x, element)
     return converted(x, to)
+
+
+@kernel("bitcast")
+def bitcast(x: Array, *, to: npt.DTypeLike) -> Array:
+    """Return the bits of elements as elements of another type. Any byte but 0 is a true boolean."""
+    bits = x.view(np.uint8) if x.dtype == np.bool_ else x
+    return bits != 0 if np.dtype(to) == np.bool_ else bits.view(to)
 
 
 def _whole(x: Array, element: Element) -> Array:

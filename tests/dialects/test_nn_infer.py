@@ -155,6 +155,7 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("boolean condition", nn.WhereOp, floats((2,), (2,), (2,)), {}),
     ("floating-point", nn.ExpOp, operands((i32, (2,))), {}),
     ("no tensor is made of", nn.CastOp, floats((2,)), {"to": StringAttr("x")}),
+    ("differ in their bits", nn.BitcastOp, floats((2,)), {"to": f64}),
     ("an element type", nn.CastOp, floats((2,)), {"to": TensorType(f32, [2])}),
     ("inner sizes differ", nn.MatmulOp, floats((2, 3), (2, 3)), {"transpose_b": False}),
     ("takes matrices", nn.MatmulOp, floats((3,), (3, 2)), {"transpose_b": False}),

@@ -89,6 +89,7 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.IsInfOp: Example((np.asarray([np.nan, np.inf, 0], np.float32),)),
     nn.NotOp: Example((flags(3, 5),)),
     nn.CastOp: Example((9 * X,), {"to": np.int32}),
+    nn.BitcastOp: Example((X,), {"to": np.int32}),
     nn.ClipOp: Example((X,), {"low": -0.5, "high": 0.75}),
     nn.HardSigmoidOp: Example((X,), {"alpha": 0.3, "beta": 0.4}),
     nn.OPS["selu"]: Example((X,), {"alpha": 1.5, "beta": 1.25}),

@@ -69,6 +69,19 @@ def test_casts(start: str, to: str) -> None:
     check(nn.CastOp, x, to=attribute_of(to))
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "start, to",
+    [
+        (start, to)
+        for start, to in itertools.permutations(NATIVE, 2)
+        if ELEMENTS[start].bits == ELEMENTS[to].bits and not {start, to} & {*HALVES}
+    ],
+)
+def test_bits_as_another_element(start: str, to: str) -> None:
+    check(nn.BitcastOp, sample(start, 3, 37), to=attribute_of(to))
+
+
 HARD = np.array(
     [
         *(0.0, -0.0, 1e300, -1e300, np.inf, -np.inf, np.nan, 1 + 2**-8 + 2**-40),

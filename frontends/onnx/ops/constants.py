@@ -31,7 +31,7 @@ _VALUES = {
 }
 
 
-@converts("Constant", 1, 25)
+@converts("Constant", 1, 25, runs="at import")
 def constant(call: Call) -> Value:
     """Emit the constant in the node's attributes: a tensor, a sparse tensor, a number, a string, or
     a list of these."""
@@ -60,7 +60,7 @@ def constant_of_shape(call: Call) -> Value:
     return call.build.splat(number, shape, value.array.dtype)
 
 
-@converts("EyeLike", 9, 22, known_type("dtype"))
+@converts("EyeLike", 9, 22, known_type("dtype"), runs="at import")
 def eye_like(call: Call) -> Value:
     """Emit a matrix with ones on a diagonal and zeros elsewhere, with the operand's shape."""
     shape, code = call.x.shape, call.attribute("dtype")
@@ -72,7 +72,7 @@ def eye_like(call: Call) -> Value:
     return call.constant(converted(offset == 0, dtype))
 
 
-@converts("Range", 11, 27, note="operands known at import")
+@converts("Range", 11, 27, note="operands known at import", runs="at import")
 def range_(call: Call) -> Value:
     """Emit the numbers from ``start`` up to ``limit``, which is excluded, in steps of ``delta``."""
     if not is_static([call.static_element(i, name) for i, name in enumerate(_BOUNDS)]):

@@ -35,6 +35,7 @@ _BRANCHES = {"then_branch": True, "else_branch": False}
     25,
     note="a program of its own for each branch where they give different types, more than 1 MiB, "
     "or sequences",
+    runs="native or Python",
 )
 def branch(call: Call) -> Sequence[Known | None]:
     """Emit a branch: the nodes of the taken graph if the condition is known, otherwise native code
@@ -71,6 +72,7 @@ ENDLESS = 1 << 62
     25,
     note="steps in Python where its body reads a state that grows, it carries sequences or reads "
     "some and returns elements, or its body is cut",
+    runs="native or Python",
 )
 def loop(call: Call) -> Sequence[Value | None]:
     """Emit a loop that runs the body as long as the trip count and the condition allow.
@@ -225,7 +227,13 @@ def scan_of_batch(call: Call) -> Sequence[Value]:
     return loops.scan(call.build, "scan_batch", (), values, of_one)
 
 
-@converts("Scan", 9, 25, note="steps in Python where sizes in its body are not known at import")
+@converts(
+    "Scan",
+    9,
+    25,
+    note="steps in Python where sizes in its body are not known at import",
+    runs="native or Python",
+)
 def scan(call: Call) -> Sequence[Value]:
     """Emit a Scan: a loop that runs the body for each element of the input sequences along their
     axes."""

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tessella.frontends.emitter import Value
+from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
-from tessella.frontends.onnx.model import Node
-from tessella.frontends.onnx.registry import Rule, converts
+from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
 
@@ -22,17 +21,12 @@ class _Term:
     letters: str
 
 
-def _diagonal(node: Node) -> str | None:
-    inputs = node.attributes.get("equation", "").replace(" ", "").partition("->")[0].split(",")
-    repeated = any(term.count(letter) > 1 for term in inputs for letter in term if letter.isalpha())
-    return "a letter twice in one operand" if repeated else None
-
-
-@converts("Einsum", 12, 28, Rule("no letter twice in one operand", _diagonal))
+@converts("Einsum", 12, 28)
 def einsum(call: Call) -> Value:
     """Emit an Einsum, contracting two operands at a time from left to right."""
     inputs, output = _letters(call)
-    terms = [_Term(value, letters) for value, letters in zip(call.operands(), inputs, strict=True)]
+    pairs = zip(call.operands(), inputs, strict=True)
+    terms = [_diagonal(call, value, letters) for value, letters in pairs]
     _check_sizes(terms)
     while len(terms) > 1:
         left, right, *rest = terms
@@ -71,6 +65,24 @@ def _letters(call: Call) -> tuple[list[str], str]:
     if len(set(output)) != len(output) or not set(output) <= set("".join(full)):
         raise ShapeError("the equation's result is malformed", found=repr(equation))
     return full, output
+
+
+def _diagonal(call: Call, value: Value, letters: str) -> _Term:
+    """Return an operand as a term: of dimensions with the same letter, the elements at equal
+    positions. Raises ShapeError if these dimensions differ in size."""
+    for axis, letter in reversed([*enumerate(letters)]):
+        first = letters.index(letter)
+        if first == axis:
+            continue
+        size, rank = value.shape[axis], value.rank
+        if value.shape[first] != size:
+            raise ShapeError(
+                "a letter stands for two sizes", found=f"{value.shape[first]} and {size}"
+            )
+        is_equal = call.positions(size, first, rank).equals(call.positions(size, axis, rank))
+        value = where(is_equal, value, 0).sum([axis])
+        letters = letters[:axis] + letters[axis + 1 :]
+    return _Term(value, letters)
 
 
 def _check_sizes(terms: Sequence[_Term]) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from tessella.dialects import nn
+from tessella.dialects.nn.core import element_type
 from tessella.frontends.emitter import Value, where
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.casts import converted
 from tessella.frontends.onnx.model import DTYPES
-from tessella.frontends.onnx.registry import Converter, Rule, converts
+from tessella.frontends.onnx.registry import Converter, Rule, converts, known_type
 from tessella.frontends.onnx.tensors import element_name
 from tessella.runtime.elements import widened
 from tessella.runtime.host.elementwise import ROWS
@@ -115,6 +116,12 @@ def cast_like(call: Call) -> Value:
     return converted(call, call.x, call.operand(1).dtype)
 
 
+@converts("BitCast", 26, 26, known_type("to"))
+def bit_cast(call: Call) -> Value:
+    """Emit a reinterpretation of the bits as the type that the attribute ``to`` names."""
+    return call.x.op(nn.BitcastOp, to=element_type(DTYPES[element_name(call.integer("to"))]))
+
+
 def _target(to: int | str) -> str:
     if isinstance(to, int):
         return element_name(to)
@@ -124,22 +131,6 @@ def _target(to: int | str) -> str:
 def _foreign(to: int | str) -> str | None:
     name = _target(to)
     return None if name in DTYPES else f"type {name} is not supported"
-
-
-@converts("Dropout", 1, 22, note="inference only")
-def dropout(call: Call) -> tuple[Value, Value]:
-    """Emit Dropout for inference: the operand itself, and a mask of true elements."""
-    call.meaningless("seed")
-    if _trains(call):
-        call.unsupported("dropout in training mode, which is random")
-    return call.x, call.build.splat(True, call.x.shape, np.bool_)
-
-
-def _trains(call: Call) -> bool:
-    if call.optional(2) is None or not call.static(2, "training_mode").any():
-        return False
-    ratio = call.static(1, "ratio") if call.optional(1) is not None else np.float32(0.5)
-    return bool(np.any(ratio != 0))
 
 
 @converts("Where", 9, 16)

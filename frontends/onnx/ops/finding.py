@@ -19,6 +19,7 @@ from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.ops.compaction import Chosen, by_place, by_value
 from tessella.frontends.onnx.registry import converts
 from tessella.runtime.elements import element_of
+from tessella.runtime.images import CHANNELS
 from tessella.support.conditions import always
 from tessella.support.decisions import are_ordered, decided_min
 from tessella.support.errors import InvalidModelError, ShapeError
@@ -28,7 +29,7 @@ _INDEX = np.dtype(np.int64)
 _CUT = "the program is cut there"
 
 
-@converts("NonZero", 9, 13, note=_CUT)
+@converts("NonZero", 9, 13, note=_CUT, runs="native or NumPy")
 def non_zero(call: Call) -> Sequence[Value]:
     """Emit the positions of nonzero elements, a row for each dimension. Raises CutError if they are
     not known at import."""
@@ -41,7 +42,7 @@ def non_zero(call: Call) -> Sequence[Value]:
     raise CutError(call.node, Find("coordinates", types=types, computed=computed))
 
 
-@converts("Unique", 11, 28, note=f"slices along an axis in NumPy; {_CUT}")
+@converts("Unique", 11, 28, note=f"slices along an axis in NumPy; {_CUT}", runs="native or NumPy")
 def unique(call: Call) -> Sequence[Value]:
     """Emit the distinct elements, or slices along an axis, sorted or in order of first occurrence.
     Raises CutError if they are not known at import."""
@@ -66,7 +67,16 @@ def unique(call: Call) -> Sequence[Value]:
     raise _cut(call, groups.count, results, types, (0, 0, None, 0))
 
 
-@converts("Compress", 9, 28, note=_CUT)
+@converts("ImageDecoder", 20, 20, note="by Pillow; the program is cut there", runs="Python")
+def image_decoder(call: Call) -> Value:
+    """Emit the pixels of an encoded image. Raises CutError if its bytes are not known at import."""
+    call.check_ranks(1)
+    pixel_format = call.choice("pixel_format", *CHANNELS)
+    types = [(np.dtype(np.uint8), ["height", "width", CHANNELS[pixel_format]])]
+    return call.found(Find("decode_image", {"pixel_format": pixel_format}, types))[0]
+
+
+@converts("Compress", 9, 28, note=_CUT, runs="native or NumPy")
 def compress(call: Call) -> Value:
     """Emit the slices along an axis, or the elements, for which a condition is true. Raises
     CutError if the condition is not known at import."""

@@ -134,7 +134,14 @@ def stft(call: Call) -> Value:
 _EDGES = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
 
 
-@converts("MelWeightMatrix", 17, 17, known_type("output_datatype"), note="operands known at import")
+@converts(
+    "MelWeightMatrix",
+    17,
+    17,
+    known_type("output_datatype"),
+    note="operands known at import",
+    runs="at import",
+)
 def mel_weight_matrix(call: Call) -> Value:
     """Emit the weights [frequencies, bins] that turn a spectrum into one on the mel scale: a
     triangle for each bin, between the centers of its neighbours."""

@@ -21,22 +21,23 @@ from tessella.support.decisions import known
 from tessella.support.errors import InvalidModelError, ShapeError
 
 _LATE = "a step where it is not known at import"
+_LISTED = "at import or in Python"
 
 
-@converts("SequenceEmpty", 11, 11)
+@converts("SequenceEmpty", 11, 11, runs=_LISTED)
 def sequence_empty(call: Call) -> Listed:
     """Return an empty sequence."""
     call.meaningless("dtype")
     return Listed(())
 
 
-@converts("SequenceConstruct", 11, 11)
+@converts("SequenceConstruct", 11, 11, runs=_LISTED)
 def sequence_construct(call: Call) -> Listed:
     """Return the sequence of the operands."""
     return Listed(tuple(call.operands()))
 
 
-@converts("SequenceInsert", 11, 11, note=_LATE)
+@converts("SequenceInsert", 11, 11, note=_LATE, runs=_LISTED)
 def sequence_insert(call: Call) -> Listed:
     """Return a sequence with one more element, inserted before a position or at the end."""
     find = Find("sequence_insert")
@@ -45,7 +46,7 @@ def sequence_insert(call: Call) -> Listed:
     return Listed((*items[:at], call.operand(1), *items[at:]))
 
 
-@converts("SequenceErase", 11, 11, note=_LATE)
+@converts("SequenceErase", 11, 11, note=_LATE, runs=_LISTED)
 def sequence_erase(call: Call) -> Listed:
     """Return a sequence without the element at a position."""
     find = Find("sequence_erase")
@@ -54,7 +55,7 @@ def sequence_erase(call: Call) -> Listed:
     return Listed((*items[:at], *items[at + 1 :]))
 
 
-@converts("SequenceAt", 11, 11, note=_LATE)
+@converts("SequenceAt", 11, 11, note=_LATE, runs=_LISTED)
 def sequence_at(call: Call) -> Value:
     """Return the element of a sequence at a position."""
     find = Find("sequence_at")
@@ -62,13 +63,13 @@ def sequence_at(call: Call) -> Value:
     return items[_position(call, 1, len(items), find)]
 
 
-@converts("SequenceLength", 11, 11, note=_LATE)
+@converts("SequenceLength", 11, 11, note=_LATE, runs=_LISTED)
 def sequence_length(call: Call) -> Value:
     """Return the number of elements of a sequence."""
     return call.constant(np.array(len(_items(call, Find("sequence_length"))), np.int64))
 
 
-@converts("ConcatFromSequence", 11, 11, note=_LATE)
+@converts("ConcatFromSequence", 11, 11, note=_LATE, runs=_LISTED)
 def concat_from_sequence(call: Call) -> Value:
     """Emit a concatenation of the elements of a sequence along an axis, which may be a new one."""
     axis, is_new = call.integer("axis"), call.flag("new_axis")
@@ -86,7 +87,7 @@ def _with_axis(x: Value, axis: int) -> Value:
     return x.reshape((*x.shape[:axis], 1, *x.shape[axis:]))
 
 
-@converts("SplitToSequence", 11, 24, note=_LATE)
+@converts("SplitToSequence", 11, 24, note=_LATE, runs=_LISTED)
 def split_to_sequence(call: Call) -> Listed:
     """Return the sequence of the parts of a tensor along an axis: of one size, of listed sizes, or
     single elements."""
@@ -104,7 +105,7 @@ def split_to_sequence(call: Call) -> Listed:
     return Listed(tuple(parts if keeps else (part.reshape(shape) for part in parts)))
 
 
-@converts("SequenceMap", 17, 17, note=_LATE)
+@converts("SequenceMap", 17, 17, note=_LATE, runs="native or Python")
 def sequence_map(call: Call) -> Sequence[Listed]:
     """Emit the body once for each element of the sequences, and return the sequences of its
     results."""
@@ -122,7 +123,7 @@ def sequence_map(call: Call) -> Sequence[Listed]:
     return [Listed(tuple(row[i] for row in rows)) for i in range(len(graph.outputs))]
 
 
-@converts("Optional", 15, 28)
+@converts("Optional", 15, 28, runs=_LISTED)
 def optional(call: Call) -> Known:
     """Return an optional that has the operand as its element, or an empty one if there is no
     operand."""
@@ -133,7 +134,7 @@ def optional(call: Call) -> Known:
     return Missing() if value is None else value
 
 
-@converts("OptionalHasElement", 15, 28, note=_LATE)
+@converts("OptionalHasElement", 15, 28, note=_LATE, runs=_LISTED)
 def optional_has_element(call: Call) -> Value:
     """Return whether an optional has an element."""
     value = call.inputs[0] if call.inputs else None
@@ -142,7 +143,7 @@ def optional_has_element(call: Call) -> Value:
     return call.constant(np.array(value is not None and not isinstance(value, Missing)))
 
 
-@converts("OptionalGetElement", 15, 28, note=_LATE)
+@converts("OptionalGetElement", 15, 28, note=_LATE, runs=_LISTED)
 def optional_get_element(call: Call) -> Known:
     """Return the element of an optional. Raises ShapeError if it has none."""
     value = call.inputs[0] if call.inputs else None

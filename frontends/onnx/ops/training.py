@@ -1,13 +1,17 @@
-"""Converters of optimizers (domain ``ai.onnx.preview.training``): updates of tensors by their
-gradients."""
+"""Converters of gradients and optimizers (domain ``ai.onnx.preview.training``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.ir import Operation
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, Values, where
+from tessella.frontends.gradients import NoGradientError, gradients
 from tessella.frontends.onnx.call import Call
+from tessella.frontends.onnx.differentiated import GRAPH, TITLE
+from tessella.frontends.onnx.loop_body import converted
 from tessella.frontends.onnx.registry import converts
 from tessella.support.errors import InvalidModelError
 
@@ -68,6 +72,30 @@ def adam(call: Call) -> Values:
         return moved * kept, v, h
 
     return _updated(call, 4, update)
+
+
+@converts(TITLE, 1, 1, note="of elementwise ops, products, reductions and moves of elements")
+def gradient(call: Call) -> Values:
+    """Emit the gradients of a value, at operands that stand for the values that ``xs`` and ``zs``
+    name, with respect to those of ``xs``."""
+    call.meaningless("zs", "y")
+    values, block = call.operands(), call.build.block
+    if len({value.ssa for value in values}) < len(values):
+        call.unsupported("a gradient with respect to one value as two variables")
+    last = block.last_op
+    [y] = converted(call, call.graph(GRAPH), values, 1)
+    inside = block.ops if last is None else _after(last)
+    try:
+        return gradients(y, values[: len(call.attribute("xs"))], [*inside])
+    except NoGradientError as error:
+        call.unsupported(f"the gradient of {error}")
+
+
+def _after(op: Operation) -> Iterator[Operation]:
+    """Yield the ops that follow an op in its block."""
+    while (following := op.next_op) is not None:
+        yield following
+        op = following
 
 
 def _rate(call: Call) -> Value:

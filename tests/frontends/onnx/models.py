@@ -104,6 +104,8 @@ class Interpreted:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.inputs = source.inputs
+        self.outputs = source.outputs
 
     def run(self, output_names: object, feeds: Mapping[str, Any]) -> list[Array]:
         """All outputs, for inputs by name."""

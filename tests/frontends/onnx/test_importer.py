@@ -185,13 +185,13 @@ def test_everything_unsupported_is_listed_at_once() -> None:
 
 def test_what_depends_on_shapes_is_listed_at_once_too() -> None:
     nodes = [
-        node("Dropout", ["x", "", "on"], ["a"], name="first"),
+        node("Resize", ["x", "", "s"], ["a"], name="first", exclude_outside=1),
         node("Relu", ["a"], ["b"]),
-        node("Dropout", ["b", "", "on"], ["c"], name="hidden behind the first"),
-        node("Dropout", ["x", "", "on"], ["d"], name="second"),
+        node("Resize", ["b", "", "s"], ["c"], name="hidden behind the first", exclude_outside=1),
+        node("Resize", ["x", "", "s"], ["d"], name="second", exclude_outside=1),
         node("Add", ["c", "d"], ["y"]),
     ]
-    proto = model(nodes, [value("x", [2])], [value("y", [2])], weights={"on": np.array(True)})
+    proto = model(nodes, [value("x", [2])], [value("y", [2])], weights={"s": np.float32([2])})
     assert check(proto) == []
     with pytest.raises(UnsupportedError) as caught:
         OnnxSource(proto).graph({"x": (2,)})

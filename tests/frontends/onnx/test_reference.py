@@ -90,7 +90,7 @@ def attention(*, heads: int, **attributes: Any) -> Case:
 
 
 def mel(*numbers: float) -> Case:
-    """A case of a mel scale: its numbers of bins, elements and samples per second, and its edges."""
+    """A case of a mel scale: its bins, elements, samples per second, and its edges."""
     operands = [np.array(n, np.int64 if i < 3 else np.float32) for i, n in enumerate(numbers)]
     return Case("MelWeightMatrix", operands)
 
@@ -104,6 +104,17 @@ CASES = [
     attention(heads=1, score_mod=scores_graph("Mul", 3), prob_mod=scores_graph("Add", 0.5)),
     attention(heads=4, softmax_precision=TensorProto.DOUBLE),
     *(Case("Det", [normal(*shape)]) for shape in ((1, 1), (5, 5), (2, 3, 4, 4), (0, 2, 2))),
+    Case("Einsum", [normal(3, 3, 4), normal(5, 4, 5)], attributes={"equation": "iij,kjk->ik"}),
+    Case("Einsum", [normal(2, 3, 2, 3)], attributes={"equation": "ijij->ji"}),
+    Case("Einsum", [normal(4, 3, 3)], attributes={"equation": "...ii"}),
+    Case(
+        "Dropout",
+        [normal(3, 5), np.array(0.25, np.float32), np.array(True)],
+        outputs=2,
+        attributes={"seed": 7},
+    ),
+    Case("RandomUniform", [], attributes={"shape": [3, 4], "low": -2.0, "seed": 3.0}),
+    Case("RandomNormalLike", [normal(2, 3)], attributes={"mean": 1.0, "seed": 5.0, "dtype": 11}),
     mel(8, 64, 8192, 20, 4000),
     mel(3, 9, 100, 0, 10),
 ]
@@ -122,14 +133,25 @@ def test_a_determinant_needs_pivots() -> None:
     np.testing.assert_array_equal(found, np.array([-6, 0, np.nan], np.float32))
 
 
+def test_a_diagonal_leaves_out_other_elements() -> None:
+    x = np.array([[1, np.nan], [np.inf, 2]], np.float32)
+    [found] = run(Case("Einsum", [x], attributes={"equation": "ii->i"}).model()[0], {"x0": x})
+    np.testing.assert_array_equal(found, np.array([1, 2], np.float32))
+
+
 @pytest.mark.parametrize(
-    ("case", "error", "text"),
+    "case, error, text",
     [
         (Case("Momentum", updates(3, "f4", 0)[:-1], TRAINING, 4, {**DECAYS, "mode": "standard"}),
          InvalidModelError, "a multiple of 3"),
         (Case("Det", [normal(2, 3)]), ShapeError, "square"),
         (Case("FlexAttention", [normal(1, 3, 2, 4), *[normal(1, 2, 2, 4)] * 2], PREVIEW),
          ShapeError, "3 by 2"),
+        (Case("Einsum", [normal(3, 2)], attributes={"equation": "ii"}), ShapeError, "3 and 2"),
+        (Case("Dropout", [normal(3), np.array(2, np.float32), np.array(True)]),
+         ShapeError, "no share"),
+        (Case("RandomNormal", [], attributes={"shape": [2, -1]}), InvalidModelError, "a shape"),
+        (Case("Multinomial", [normal(3, 0)]), ShapeError, "no classes"),
         (mel(8, 64, 8192, 4000, 20), ShapeError, "not a mel scale"),
     ],
     ids=lambda x: x.op if isinstance(x, Case) else "",

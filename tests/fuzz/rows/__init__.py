@@ -28,13 +28,13 @@ ROWS: Sequence[Row] = (
 )
 
 _OF_SEQUENCES = "tests/frontends/onnx/test_sequences.py has some"
-
 _OF_STRINGS = "tests/frontends/onnx/test_strings.py has some"
-
+_RANDOM = "tests/frontends/onnx/test_drawing.py has some"
 _OF_REFERENCE = "tests/frontends/onnx/test_reference.py has some"
 
 LEFT_OUT = {
-    "Bernoulli": "random",
+    "Bernoulli": _RANDOM,
+    "BitCast": "tests/kernels/test_elements.py has each pair of elements",
     "CausalConvWithState": "no oracle has it",
     "ConcatFromSequence": _OF_SEQUENCES,
     "Constant": "weights are initializers, which are imported alike",
@@ -42,16 +42,22 @@ LEFT_OUT = {
     "DeformConv": "onnx.reference takes seconds; tests/frontends/onnx/test_deform.py has some",
     "GlobalLpPool": "onnx.reference has none",
     "If": "it has graphs of its own; tests/driver/test_subprograms.py has some",
+    "ImageDecoder": "tests/runtime/test_images.py has some",
     "LRN": "onnx.reference leaves out the last channel of a window",
     "LinearAttention": "no oracle has it",
     "Loop": "it has a graph of its own; tests/frontends/onnx/test_loop.py has some",
     "MelWeightMatrix": _OF_REFERENCE,
+    "Multinomial": _RANDOM,
     "NonMaxSuppression": "its size varies; tests/kernels/test_detection.py draws some",
     "NonZero": "the size of its result varies; tests/driver/test_subprograms.py has some",
     "Optional": _OF_SEQUENCES,
     "OptionalGetElement": _OF_SEQUENCES,
     "OptionalHasElement": _OF_SEQUENCES,
     "RegexFullMatch": _OF_STRINGS,
+    "RandomNormal": _RANDOM,
+    "RandomNormalLike": _RANDOM,
+    "RandomUniform": _RANDOM,
+    "RandomUniformLike": _RANDOM,
     "RoiAlign": "its values jump at borders; tests/kernels/test_detection.py draws some",
     "Scan": "it has a graph of its own; tests/frontends/onnx/test_scan.py draws some",
     "Scatter": "another name of ScatterElements",
@@ -71,6 +77,7 @@ LEFT_OUT = {
     "ai.onnx.preview.FlexAttention": _OF_REFERENCE,
     "ai.onnx.preview.training.Adagrad": _OF_REFERENCE,
     "ai.onnx.preview.training.Adam": _OF_REFERENCE,
+    "ai.onnx.preview.training.Gradient": "tests/frontends/onnx/test_gradient.py has some",
     "ai.onnx.preview.training.Momentum": _OF_REFERENCE,
 }
 """Ops that are supported and have no row, each with the reason."""

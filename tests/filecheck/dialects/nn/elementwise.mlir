@@ -89,6 +89,7 @@ func.func @unary(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) {
 // CHECK-NEXT:    %7 = nn.clip %i : tensor<2x3xi64>
 // CHECK-NEXT:    %8 = nn.cast %x to i64 : tensor<2x3xi64>
 // CHECK-NEXT:    %9 = nn.cast %i to i1 : tensor<2x3xi1>
+// CHECK-NEXT:    %10 = nn.bitcast %i to f64 : tensor<2x3xf64>
 // CHECK-NEXT:    func.return
 func.func @parametric(%x: tensor<2x3xf32>, %i: tensor<2x3xi64>) {
   %0 = nn.leaky_relu %x alpha 0.1 : tensor<2x3xf32>
@@ -101,6 +102,7 @@ func.func @parametric(%x: tensor<2x3xf32>, %i: tensor<2x3xi64>) {
   %7 = nn.clip %i : tensor<2x3xi64>
   %8 = nn.cast %x to i64 : tensor<2x3xi64>
   %9 = nn.cast %i to i1 : tensor<2x3xi1>
+  %10 = nn.bitcast %i to f64 : tensor<2x3xf64>
   func.return
 }
 

@@ -1,0 +1,243 @@
+"""Gradients of values of a program under construction, by reverse-mode differentiation.
+
+    y = exp (x * w)    ->    g = 1;  g = g * y;  dx = sum (g * w);  dw = sum (g * x)
+
+The sum is over the dimensions that the op has broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Value, Values, where
+
+
+@dataclass(frozen=True)
+class Applied:
+    """An op with its operands and its result, and the gradient of its result."""
+
+    op: nn.NnOp
+    operands: Values
+    result: Value
+    gradient: Value
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.operands[0]
+
+
+Rule = Callable[[Applied], Sequence[Value | None]]
+"""The gradients of an op's operands; None for an operand that the result does not depend on
+differentiably."""
+
+
+class NoGradientError(Exception):
+    """An op without a gradient, by its name."""
+
+
+def gradients(y: Value, xs: Values, inside: Sequence[Operation]) -> Values:
+    """Emit the gradients of the sum of a value's elements with respect to each of ``xs``.
+    ``inside`` are the ops from ``xs`` to ``y``, in execution order.
+
+    Raises NoGradientError for an op that depends on ``xs`` and has no gradient.
+    """
+    depends = {x.ssa for x in xs}
+    reached: list[Operation] = []
+    for op in inside:
+        if not depends.isdisjoint(op.operands):
+            depends.update(op.results)
+            reached.append(op)
+    found: dict[SSAValue, Value] = {y.ssa: y.emitter.splat(1, y.shape, y.dtype)}
+    for op in reversed(reached):
+        if len(op.results) == 1 and op.results[0] in found and isinstance(op, nn.NnOp):
+            _propagate(op, found, depends, y)
+    zero = (y.emitter.splat(0, x.shape, x.dtype) for x in xs)
+    return [found.get(x.ssa, none) for x, none in zip(xs, zero, strict=True)]
+
+
+def _propagate(op: nn.NnOp, found: dict[SSAValue, Value], depends: set[SSAValue], y: Value) -> None:
+    """Add the gradients of an op's operands to those found so far."""
+    rule = RULES.get(type(op))
+    if rule is None:
+        raise NoGradientError(op.name)
+    operands = y.emitter.values(op.operands)
+    [result] = y.emitter.values(op.results)
+    made = rule(Applied(op, operands, result, found[op.results[0]]))
+    for operand, gradient in zip(operands, made, strict=True):
+        if gradient is None or operand.ssa not in depends or not operand.is_float:
+            continue
+        gradient = _fitted(gradient, operand)
+        known = found.get(operand.ssa)
+        found[operand.ssa] = gradient if known is None else known + gradient
+
+
+def _fitted(gradient: Value, operand: Value) -> Value:
+    """Sum a gradient over the dimensions that its op has broadcast."""
+    added = gradient.rank - operand.rank
+    gradient = gradient.sum(range(added)) if added else gradient
+    pairs = enumerate(zip(gradient.shape, operand.shape, strict=True))
+    axes = [axis for axis, (wide, own) in pairs if wide != own]
+    return gradient.sum(axes, keepdims=True) if axes else gradient
+
+
+def _unary(derivative: Callable[[Value, Value], Value]) -> Rule:
+    """Return the rule of an elementwise op by its derivative, a function of the operand and the
+    result."""
+    return lambda a: [a.gradient * derivative(a.x, a.result)]
+
+
+def _binary(left: Callable[[Applied], Value], right: Callable[[Applied], Value]) -> Rule:
+    return lambda a: [left(a), right(a)]
+
+
+def _chosen(a: Applied) -> Sequence[Value]:
+    """Return the gradients of a maximum or minimum: the elements that are the result."""
+    first = a.x.equals(a.result)
+    return [where(first, a.gradient, 0), where(first, a.gradient.like(0), a.gradient)]
+
+
+def _clip(a: Applied) -> Sequence[Value]:
+    return [where(a.x.equals(a.result), a.gradient, 0)]
+
+
+def _cast(a: Applied) -> Sequence[Value | None]:
+    return [a.gradient.cast(a.x.dtype) if a.result.is_float else None]
+
+
+def _transposed(x: Value) -> Value:
+    return x.transpose((*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def _matmul(a: Applied) -> Sequence[Value]:
+    left, right = a.operands
+    if a.op.settings["transpose_b"]:
+        return [a.gradient @ right, _transposed(a.gradient) @ left]
+    return [a.gradient @ _transposed(right), _transposed(left) @ a.gradient]
+
+
+def _spread(a: Applied, value: Value) -> Value:
+    """Return a value with the shape of a reduction's result, expanded to the operand's shape."""
+    axes = a.op.settings["axes"]
+    kept = [1 if axis in axes else size for axis, size in enumerate(a.x.shape)]
+    return value.reshape(kept).expand(a.x.shape)
+
+
+def _extreme(a: Applied) -> Sequence[Value]:
+    """Return the gradient of a largest or least element, which equal elements share."""
+    among = a.x.equals(_spread(a, a.result)).cast(a.x.dtype)
+    count = among.sum(a.op.settings["axes"], keepdims=a.op.settings["keepdims"])
+    return [_spread(a, a.gradient / count) * among]
+
+
+def _mean(a: Applied) -> Sequence[Value]:
+    count = math.prod(a.x.shape[axis] for axis in a.op.settings["axes"])
+    return [_spread(a, a.gradient) / count]
+
+
+def _softmax(a: Applied) -> Sequence[Value]:
+    total = (a.gradient * a.result).sum([a.op.settings["axis"]], keepdims=True)
+    return [(a.gradient - total) * a.result]
+
+
+def _log_softmax(a: Applied) -> Sequence[Value]:
+    total = a.gradient.sum([a.op.settings["axis"]], keepdims=True)
+    return [a.gradient - a.result.op(nn.ExpOp) * total]
+
+
+def _transpose(a: Applied) -> Sequence[Value]:
+    perm: Sequence[int] = a.op.settings["perm"]
+    return [a.gradient.transpose([perm.index(axis) for axis in range(len(perm))])]
+
+
+def _concat(a: Applied) -> Sequence[Value]:
+    axis, start, parts = a.op.settings["axis"], 0, list[Value]()
+    for operand in a.operands:
+        parts.append(a.gradient.part(axis, start, operand.shape[axis]))
+        start = start + operand.shape[axis]
+    return parts
+
+
+def _slice(a: Applied) -> Sequence[Value | None]:
+    settings, x = a.op.settings, a.x
+    if any(step != 1 for step in settings["steps"]):
+        raise NoGradientError(f"{a.op.name} with steps")
+    low = settings["starts"]
+    ends = (start + size for start, size in zip(low, settings["sizes"], strict=True))
+    return [a.gradient.pad(low, [size - end for size, end in zip(x.shape, ends, strict=True)])]
+
+
+def _pad(a: Applied) -> Sequence[Value]:
+    if a.op.settings["mode"] != "constant":
+        raise NoGradientError(f"{a.op.name} with copied elements")
+    return [a.gradient.slice(a.op.settings["low"], a.x.shape)]
+
+
+_LOG_2, _LOG_10 = math.log(2), math.log(10)
+_ERF = 2 / math.sqrt(math.pi)
+
+RULES: Mapping[type[nn.NnOp], Rule] = {
+    # elementwise ops of one operand
+    nn.AbsOp: _unary(lambda x, _: x.op(nn.OPS["sign"])),
+    nn.NegOp: lambda a: [-a.gradient],
+    nn.OPS["relu"]: lambda a: [where(a.x > 0, a.gradient, 0)],
+    nn.ClipOp: _clip,
+    nn.ExpOp: _unary(lambda _, y: y),
+    nn.LogOp: _unary(lambda x, _: x.op(nn.OPS["reciprocal"])),
+    nn.OPS["log2"]: _unary(lambda x, _: 1 / (x * _LOG_2)),
+    nn.OPS["log10"]: _unary(lambda x, _: 1 / (x * _LOG_10)),
+    nn.SqrtOp: _unary(lambda _, y: 0.5 / y),
+    nn.OPS["reciprocal"]: _unary(lambda _, y: -(y * y)),
+    nn.OPS["sin"]: _unary(lambda x, _: x.op(nn.OPS["cos"])),
+    nn.OPS["cos"]: _unary(lambda x, _: -x.op(nn.OPS["sin"])),
+    nn.OPS["tan"]: _unary(lambda _, y: y * y + 1),
+    nn.OPS["sinh"]: _unary(lambda x, _: x.op(nn.OPS["cosh"])),
+    nn.OPS["cosh"]: _unary(lambda x, _: x.op(nn.OPS["sinh"])),
+    nn.OPS["tanh"]: _unary(lambda _, y: 1 - y * y),
+    nn.ErfOp: _unary(lambda x, _: (-(x * x)).op(nn.ExpOp) * _ERF),
+    nn.SigmoidOp: _unary(lambda _, y: y * (1 - y)),
+    nn.OPS["softplus"]: _unary(lambda x, _: x.op(nn.SigmoidOp)),
+    nn.OPS["softsign"]: _unary(lambda _, y: (1 - abs(y)) * (1 - abs(y))),
+    nn.CastOp: _cast,
+    # elementwise ops of several operands
+    nn.AddOp: lambda a: [a.gradient, a.gradient],
+    nn.SubOp: lambda a: [a.gradient, -a.gradient],
+    nn.MulOp: lambda a: [a.gradient * a.operands[1], a.gradient * a.x],
+    nn.DivOp: _binary(
+        lambda a: a.gradient / a.operands[1],
+        lambda a: -(a.gradient * a.result / a.operands[1]),
+    ),
+    nn.PowOp: _binary(
+        lambda a: a.gradient * a.operands[1] * a.x ** (a.operands[1] - 1),
+        lambda a: where(a.x > 0, a.gradient * a.result * a.x.op(nn.LogOp), 0),
+    ),
+    nn.MaxOp: _chosen,
+    nn.MinOp: _chosen,
+    nn.WhereOp: lambda a: [
+        None,
+        where(a.x, a.gradient, 0),
+        where(a.x, a.gradient.like(0), a.gradient),
+    ],
+    # sums of products
+    nn.MatmulOp: _matmul,
+    # reductions
+    nn.ReduceSumOp: lambda a: [_spread(a, a.gradient)],
+    nn.ReduceMeanOp: _mean,
+    nn.ReduceMaxOp: _extreme,
+    nn.ReduceMinOp: _extreme,
+    nn.SoftmaxOp: _softmax,
+    nn.LogSoftmaxOp: _log_softmax,
+    # moves of elements
+    nn.ReshapeOp: lambda a: [a.gradient.reshape(a.x.shape)],
+    nn.ExpandOp: lambda a: [a.gradient],
+    nn.TransposeOp: _transpose,
+    nn.ConcatOp: _concat,
+    nn.SliceOp: _slice,
+    nn.PadOp: _pad,
+}
+"""The rule of each op that has a gradient."""

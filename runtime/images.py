@@ -1,0 +1,43 @@
+"""Decoding of images by the package Pillow: a step after a graph break."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from tessella.runtime.values import Array, Value
+from tessella.support.errors import ExecutionError
+from tessella.support.foreign import is_of_handler
+
+CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
+"""The number of channels of an image, by pixel format."""
+
+
+def decode_image(inputs: Sequence[Value], *, pixel_format: str) -> Sequence[Array]:
+    """Return the image [height, width, channels] in the bytes of a file; an image without pixels
+    if they cannot be decoded. Raises ExecutionError if Pillow is missing."""
+    try:
+        # imported here, as no other model needs Pillow
+        from PIL import Image
+    except ImportError as error:
+        raise ExecutionError(
+            "decoding images needs the package Pillow", hint="pip install tessella[images]"
+        ) from error
+    try:
+        with Image.open(io.BytesIO(inputs[0].tobytes())) as image:
+            pixels = np.array(image.convert("L" if pixel_format == "Grayscale" else "RGB"))
+    except MemoryError:
+        raise
+    except Exception as error:
+        # decoders raise exceptions of many types
+        if is_of_handler(error):
+            raise
+        return [np.zeros((0, 0, CHANNELS[pixel_format]), np.uint8)]
+    if pixel_format == "BGR":
+        pixels = np.ascontiguousarray(pixels[:, :, ::-1])
+    return [pixels.reshape(*pixels.shape[:2], CHANNELS[pixel_format])]
+
+
+IMAGES: Mapping[str, Callable[..., Sequence[Value]]] = {"decode_image": decode_image}
