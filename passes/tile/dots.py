@@ -15,7 +15,7 @@ from tessella.kernels.cost import CALL
 from tessella.passes.tile.blocks import block_index, scale_indices
 from tessella.passes.tile.conversions import WIDENED_GROUP
 from tessella.passes.tile.cycles import copy_cycles
-from tessella.passes.tile.packing import argument_of, can_relayout, packed_as
+from tessella.passes.tile.packing import argument_of, can_relayout, is_decoded, packed_as
 from tessella.passes.tile.problem import Problem
 from tessella.targets.instructions import of_product
 
@@ -69,7 +69,7 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
         argument = argument_of(problem.op, problem.kernel, i)
         if argument is None or a.lane_stride(vector) or not a.lane_stride(dot.index):
             continue
-        if not dot.row.widens(a.element.name):
+        if not dot.row.widens(a.element.name) or is_decoded(problem.op, i):
             continue
         reads = steps(problem.op) * points / width / dot.row.k
         widening = reads * WIDENED_GROUP / target.shuffle_ports
