@@ -180,7 +180,8 @@ def _packed_product(rows: int, level: int) -> Made:
         numpy_helper.from_array(rng.integers(0, 256, (_WIDE, blocks, _BLOCK // 2), np.uint8), "w"),
         numpy_helper.from_array(rng.uniform(0.01, 0.1, (_WIDE, blocks)).astype(np.float32), "s"),
     ]
-    settings = {"K": _WIDE, "N": _WIDE, "bits": 4, "block_size": _BLOCK, "accuracy_level": level}
+    settings: dict[str, Any] = {"K": _WIDE, "N": _WIDE, "bits": 4, "block_size": _BLOCK}
+    settings["accuracy_level"] = level
     names = ["x", "w", "s"]
     node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **settings)
     shape = (TensorProto.FLOAT, [rows, _WIDE])

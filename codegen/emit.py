@@ -17,6 +17,7 @@ from tessella.codegen.emit_arith import ARITH
 from tessella.codegen.emit_cast import CASTS
 from tessella.codegen.emit_control import CONTROL
 from tessella.codegen.emit_dot import DOT
+from tessella.codegen.emit_lookup import LOOKUP
 from tessella.codegen.emit_math import MATH
 from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import emit_segment
@@ -32,7 +33,7 @@ from tessella.targets import Target
 
 KERNEL_HANDLERS: dict[str, Handler] = {
     op.name: handler
-    for table in (ARITH, CASTS, CONTROL, DOT, MATH, MEMORY, VECTOR)
+    for table in (ARITH, CASTS, CONTROL, DOT, LOOKUP, MATH, MEMORY, VECTOR)
     for op, handler in table.items()
 }
 """The functions that write each op of a kernel, by op name and not by class: a class that only

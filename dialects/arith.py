@@ -3,7 +3,7 @@
 The vector forms are ``arith.select`` with a vector of conditions, ``arith.cmpi`` and ``arith.cmpf``
 on vectors, and the integer and float casts on vectors. The classes have the same op names and print
 as MLIR does; ``Arith`` replaces xDSL's dialect of that name. ``Arith`` also has MLIR's
-``arith.remf``, and a further cast, ``arith.nearest``.
+``arith.remf``, and two further ops, ``arith.nearest`` and ``arith.lookup``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any, ClassVar, Self
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     VectorType,
+    f64,
     i1,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -278,6 +281,35 @@ class NearestOp(CastOp):
     name = "arith.nearest"
 
 
+@irdl_op_definition
+class LookupOp(IRDLOperation):
+    """The float of a table at an integer's lowest bits, of which there are as many as number the
+    table: `arith.lookup %code {table = array<f64: ..>} : i32 to f32`."""
+
+    name = "arith.lookup"
+    code = operand_def()
+    table = prop_def(DenseArrayBase)
+    result = result_def()
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$code attr-dict `:` type($code) `to` type($result)"
+
+    def __init__(self, code: SSAValue | Operation, table: Sequence[float], type: Attribute) -> None:
+        numbers = DenseArrayBase.from_list(f64, list(table))
+        super().__init__(operands=[code], result_types=[type], properties={"table": numbers})
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The floats of the table."""
+        return tuple(float(x) for x in self.table.get_values())
+
+    def verify_(self) -> None:
+        _check_same_shape(self, self.code.type, self.result.type)
+        size = len(self.table)
+        if size < 2 or size & (size - 1):
+            raise VerifyException(f"{self.name}: expected a power of two of floats, found {size}")
+
+
 CASTS: dict[str, type[CastOp]] = {
     **{cast.name: _cast(cast) for cast in _CASTS},
     NearestOp.name: NearestOp,
@@ -295,6 +327,11 @@ VECTOR_FORMS: dict[str, type[Operation]] = {
 
 Arith = Dialect(
     "arith",
-    [NearestOp, RemFOp, *(VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations)],
+    [
+        LookupOp,
+        NearestOp,
+        RemFOp,
+        *(VECTOR_FORMS.get(op.name, op) for op in arith.Arith.operations),
+    ],
     list(arith.Arith.attributes),
 )

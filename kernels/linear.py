@@ -7,9 +7,10 @@ from functools import reduce
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from tessella.dialects.elements import element_of
+from tessella.dialects.arith import LookupOp
+from tessella.dialects.elements import attribute_of, element_of
 from tessella.dialects.layout import BLOCKED, NCHW, NHWC
 from tessella.dialects.nn import linear
 from tessella.dialects.nn.core import is_float, shape_of, tensor_type
@@ -109,21 +110,30 @@ def packed_matmul(
 ) -> SSAValue:
     """Emit R[m.., n] = +(X[m.., k] * value(W[n, b, q, i], t) * S[n, b]), where value t of word i of
     group q in block b is number k of its column. The products of integers are scaled by
-    S[n, b] * steps[m.., b]."""
-    type, each = k.result_type(op), op.each
+    S[n, b] * steps[m.., b]. A value is a signed integer, or that of a table."""
+    type, each, bits, table = k.result_type(op), op.each, op.settings["bits"], op.settings["table"]
     *outer, n = shape_of(type)
     _, blocks, words, group = shape_of(w)
     free = {**{f"m{i}": extent for i, extent in enumerate(outer)}, "n": n}
-    row: list[Form] = list(free)[:-1]
+    row: list[Form] = [name for name in free if name != "n"]
     count = known(group) * each
     along = Linear.of("b", known(words) * count) + Linear.of("q", count)
     along += Linear.of("t", known(group)) + Linear.of("i")
     integers = [] if steps is None else [(steps, [*row, "b"])]
 
+    def field(s: Scalars, word: SSAValue, wide: Attribute) -> SSAValue:
+        if not table:
+            return s.cast(signed_field(s, word, "t", bits), wide)
+        below = s.op(
+            arith.MuliOp(s.op(arith.IndexCastOp(s.index("t"), word.type)), s.like(bits, word))
+        )
+        code = s.op(arith.ShRUIOp(word, below))
+        return s.cast(s.op(LookupOp(code, table, attribute_of("f32"))), wide)
+
     def scaled(s: Scalars, args: Sequence[SSAValue]) -> SSAValue:
         a, word, *scales = args
         wide = scales[0].type if steps is None else i32
-        value = s.cast(signed_field(s, word, "t", op.settings["bits"]), wide)
+        value = field(s, word, wide)
         product = s.cast(multiply(s, (s.cast(a, wide), value)), scales[0].type)
         return multiply(s, (product, reduce(lambda x, y: multiply(s, (x, y)), scales)))
 

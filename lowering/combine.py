@@ -169,9 +169,7 @@ class Combine:
         self, product: SummedProduct, point: Point, row: int, u: int, old: SSAValue
     ) -> SSAValue:
         """Return the accumulator of a block's products after a point."""
-        args = {
-            product.block.args[n]: self.loads.load(n, point, row, u, None) for n in product.operands
-        }
+        args = self._loaded(product, product.operands, point, row, u)
         place, others = (point.indices, row, u, point.tail_of(u)), product.others
         values = self.bodies.values(product.block, args, *place, left_out=others)
         a, b = (values[x] for x in product.op.operands)
@@ -180,13 +178,20 @@ class Combine:
         both = self.e.op(arith.MuliOp(self.e.spread(a), self.e.spread(b)))
         return accumulate(self.e, self.op.aggregation.data, old, both)
 
+    def _loaded(
+        self, product: SummedProduct, operands: Sequence[int], point: Point, row: int, u: int
+    ) -> dict[SSAValue, Val]:
+        """Return loaded operands, by their arguments of the body."""
+        arguments = product.block.args
+        return {arguments[n]: self.loads.load(n, point, row, u, None) for n in operands}
+
     def total(self, point: Point, row: int, u: int, part: SSAValue, old: SSAValue) -> SSAValue:
         """Return the accumulator of a vector after a partial sum."""
         kind, product = self.op.aggregation.data, self.blocks
         if product is None:
             return accumulate(self.e, kind, old, part)
         block, place = product.block, (point.indices, row, u, point.tail_of(u))
-        args = {block.args[n]: self.loads.load(n, point, row, u, None) for n in product.scales}
+        args = self._loaded(product, product.scales, point, row, u)
         args[product.op.results[0]] = Val(part, self._varies)
         last = yielded(block).owner
         if not isinstance(last, arith.MulfOp):

@@ -64,7 +64,7 @@ class Dots:
         argument = product.block.args[product.operands[number]]
         others = {op for op in product.block.ops if op not in product.decoding(number)}
         self.e.lanes = groups.type.get_shape()[0]
-        args = {argument: Val(groups, varying=True)}
+        args: dict[SSAValue, Val] = {argument: Val(groups, varying=True)}
         values = self.bodies.values(product.block, args, point.indices, row, u, 0, others)
         self.e.lanes = lanes
         return values[product.factors[number]]

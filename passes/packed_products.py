@@ -204,7 +204,7 @@ class _Rewriter:
         floats = element_of((x.x if x.steps is None else x.steps).type).name
         scale = w.cast(self._weight(w, f"{matrix.symbol}.scale", matrix.scale), floats)
         operands = [x.x, packed, scale, *([] if x.steps is None else [x.steps])]
-        return w.op(PackedMatmulOp, *operands, bits=matrix.bits)
+        return w.op(PackedMatmulOp, *operands, bits=matrix.bits, table=())
 
     def _corrected(self, w: OpWriter, total: SSAValue, x: _Factor, matrix: _Matrix) -> SSAValue:
         """Emit a product less the part of zero points, if there are any."""

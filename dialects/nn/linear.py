@@ -224,16 +224,19 @@ class PackedMatmulOp(NnOp):
 
     w[N, blocks, words, group] holds the K signed integers of each column, `bits` bits each: a
     group of words has the first of each in its lowest bits, then the second of each, and so on.
+    With a `table`, the integers are unsigned, and stand for the table's numbers.
     scale[N, blocks] has a factor for each block. If x holds integers, steps[.., blocks] has the
     factors of its blocks.
     """
 
     name = "nn.packed_matmul"
+    DEFAULTS: ClassVar[Defaults] = {"table": ()}
     x = operand_def(base(TensorType))
     w = operand_def(base(TensorType))
     scale = operand_def(base(TensorType))
     steps = opt_operand_def(base(TensorType))
     bits = prop_def(IntegerAttr[I64])
+    table = prop_def(DenseArrayBase)
     res = result_def(base(TensorType))
     traits = traits_def(Pure(), SumsProducts())
 
@@ -255,6 +258,13 @@ class PackedMatmulOp(NnOp):
             raise ShapeError(
                 f"{self.name} takes x[.., K], w[N, blocks, words, group] and scale[N, blocks]",
                 found=f"{self.x.type}, {self.w.type}, {self.scale.type}",
+            )
+        table = self.settings["table"]
+        if table and (len(table) != 1 << bits or self.steps is not None):
+            raise ShapeError(
+                f"{self.name}: a table does not fit",
+                expected=f"{1 << bits} numbers, and no steps",
+                found=f"{len(table)} numbers",
             )
         length = math.prod(w[1:]) * self.each
         if differs(x[-1], length):

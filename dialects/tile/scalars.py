@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
-from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, ConstantOp
+from tessella.dialects.arith import CASTS, CmpfOp, CmpiOp, ConstantOp, LookupOp
 from tessella.dialects.elements import dtype_of
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import converted, widened
@@ -35,6 +35,9 @@ def evaluate(op: Operation, operands: list[Array]) -> Array:
         return _COMPARISONS[op.name, _PREDICATES[op.name][predicate.value.data]](*operands)
     if op.name in CASTS:
         return _CASTS[op.name](operands[0], scalar_dtype(op.results[0].type))
+    if isinstance(op, LookupOp):
+        table = np.asarray(op.numbers).astype(scalar_dtype(op.result.type))
+        return table[operands[0] & (len(table) - 1)]
     if op.name not in _FUNCTIONS:
         raise InternalError(f"no interpretation of {op.name}")
     return _FUNCTIONS[op.name](*operands)

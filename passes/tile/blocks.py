@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tessella.dialects.tile import ContractOp, Schedule
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.summed import SummedProduct
+from tessella.passes.tile.plan import AccessPlan
 
 
 def block_sums(op: ContractOp, flat: Flat, s: Schedule) -> SummedProduct | None:
@@ -39,3 +40,25 @@ def scale_indices(product: SummedProduct, flat: Flat) -> set[str]:
     """Return the reduced indices along which the scales of a product move."""
     scales = [a for i, a in enumerate(flat.accesses[: flat.inputs]) if i not in product.operands]
     return {name for name in flat.reduced if any(a.lane_stride(name) for a in scales)}
+
+
+def sums_blocks(op: ContractOp, product: SummedProduct, flat: Flat) -> bool:
+    """Return whether blocks can be summed before they are scaled, in some order of the loops."""
+    blocks = scale_indices(product, flat)
+    order = sorted(flat.reduced, key=lambda name: name not in blocks)
+    return block_index(op, product, flat, order) is not None
+
+
+def decoding_ops(
+    product: SummedProduct | None, plan: AccessPlan[int], s: Schedule, rows: int, vectors: int
+) -> float:
+    """Return the operations that compute the factors of a product from its operands, at a point of
+    a register tile. An instruction widens factors itself."""
+    if product is None:
+        return 0.0
+    ops = 0.0
+    for number, operand in enumerate(product.operands):
+        found = product.decoding(number) if s.dot is not None else product.widening(number)
+        o, each = plan.read[operand], sum(product.reads(op) for op in found)
+        ops += each * (vectors if o.by_vector else 1) * (rows if o.by_row else 1)
+    return ops

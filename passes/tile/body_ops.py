@@ -13,6 +13,7 @@ EXPENSIVE = {
     "math": 12.0,
     "math.powf": 128.0,
     "arith.remf": 24.0,
+    "arith.lookup": 4.0,
     **{f"math.{f}": 1.0 for f in _INSTRUCTIONS},
 }
 """Cycles of an op on a vector, by name, otherwise by dialect; other ops take one."""

@@ -12,10 +12,10 @@ from tessella.dialects.tile.bodies import yielded
 from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.summed import SummedProduct
 from tessella.kernels.cost import CALL
-from tessella.passes.tile.blocks import block_index, scale_indices
+from tessella.passes.tile.blocks import sums_blocks
 from tessella.passes.tile.conversions import WIDENED_GROUP
 from tessella.passes.tile.cycles import copy_cycles
-from tessella.passes.tile.packing import argument_of, can_relayout, packed_as
+from tessella.passes.tile.packing import argument_of, can_relayout, is_decoded, packed_as
 from tessella.passes.tile.problem import Problem
 from tessella.targets.instructions import of_product
 
@@ -36,7 +36,9 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
         if _runs_over_lanes(problem, vector, index)
     ]
     for row in of_product(a, b, accumulated, problem.target):
-        if not _sums_all(problem, product) and (row.m > 1 or not _sums_blocks(problem, product)):
+        if not _sums_all(problem, product) and (
+            row.m > 1 or not sums_blocks(problem.op, product, problem.plain)
+        ):
             continue
         for vector, index in pairs:
             if not found.accumulated.is_float or _is_padded(problem, vector, index, row.k):
@@ -46,14 +48,6 @@ def dots(problem: Problem) -> Iterator[tuple[str, Dot]]:
 def _sums_all(problem: Problem, product: SummedProduct) -> bool:
     """Return whether a statement sums its products as they are."""
     return yielded(problem.op.combine.block) == product.op.results[0]
-
-
-def _sums_blocks(problem: Problem, product: SummedProduct) -> bool:
-    """Return whether the sums of blocks can be scaled, after instructions have computed them."""
-    flat = problem.plain
-    blocks = scale_indices(product, flat)
-    order = sorted(flat.reduced, key=lambda name: name not in blocks)
-    return block_index(problem.op, product, flat, order) is not None
 
 
 def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, PlaceAttr]:
@@ -69,7 +63,7 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
         argument = argument_of(problem.op, problem.kernel, i)
         if argument is None or a.lane_stride(vector) or not a.lane_stride(dot.index):
             continue
-        if not dot.row.widens(a.element.name):
+        if not dot.row.widens(a.element.name) or is_decoded(problem.op, i):
             continue
         reads = steps(problem.op) * points / width / dot.row.k
         widening = reads * WIDENED_GROUP / target.shuffle_ports

@@ -28,7 +28,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.flat import Flat, FlatAccess, flatten
 from tessella.dialects.tile.limits import usual
 from tessella.dialects.tile.summed import SummedProduct
-from tessella.passes.tile.blocks import block_index, scale_indices
+from tessella.passes.tile.blocks import decoding_ops, sums_blocks
 from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import (
     FREE,
@@ -323,10 +323,16 @@ class Model:
         """
         if s.dot is not None:
             products = round_up(rows, s.height) * vectors / s.dot.row.rate_on(self.target)
-            ops = products + self._joined_groups(s, rows) + self._decoding(s, rows, vectors)
+            ops = (
+                products
+                + self._joined_groups(s, rows)
+                + decoding_ops(self.product, self.plan(s), s, rows, vectors)
+            )
             return ops / self.target.fma_ports + self._widened_groups(s, s.dot, rows, vectors)
         if self._blocks is not None:
-            return (rows * vectors + self._decoding(s, rows, vectors)) / self.target.fma_ports
+            return (
+                rows * vectors + decoding_ops(self.product, self.plan(s), s, rows, vectors)
+            ) / self.target.fma_ports
         ops = rows * vectors * self.ops + self._extracting(s, rows, vectors)
         if self.plan(s).runs_over_lanes:  # a shuffle, a blend and an addition for each halving
             ops += rows * vectors * (1 + 3 * math.log2(s.lanes))
@@ -342,31 +348,13 @@ class Model:
     @cached_property
     def _blocks(self) -> SummedProduct | None:
         """The product that is summed in blocks before it is scaled; None if there are none."""
-        product, reduced = self.product, self.flat.reduced
-        if product is None:
-            return None
-        inside = scale_indices(product, self.flat)
-        order = sorted(reduced, key=lambda name: name not in inside)
-        return product if block_index(self.op, product, self.flat, order) is not None else None
+        product = self.product
+        return product if product is not None and sums_blocks(self.op, product, self.flat) else None
 
     @cached_property
     def _scales(self) -> frozenset[int]:
         """The operands that are read once for each block, by number."""
         return frozenset(() if self._blocks is None else self._blocks.scales)
-
-    def _decoding(self, s: Schedule, rows: int, vectors: int) -> float:
-        """Return the operations that compute the factors of a product from its operands, at a
-        point. An instruction widens factors itself."""
-        product, ops = self.product, 0.0
-        if product is None:
-            return ops
-        plans = self.plan(s).read
-        for number, operand in enumerate(product.operands):
-            found = product.decoding(number) if s.dot is not None else product.widening(number)
-            each = sum(product.reads(op) for op in found)
-            o = plans[operand]
-            ops += each * (vectors if o.by_vector else 1) * (rows if o.by_row else 1)
-        return ops
 
     def _joined_groups(self, s: Schedule, rows: int) -> int:
         """Return the operations that join the groups of rows that an instruction computes

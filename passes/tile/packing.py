@@ -57,7 +57,7 @@ def packed_places(
     a copy anyway, or with ``copying``. Other operands that need a copy get the vector index
     innermost, as do all of them if ``width`` is None. For an instruction that sums groups of
     products, every operand that moves with the lanes is packed in panels of groups; if rows share
-    them, they are stored in the instruction's element.
+    them, they are stored in the instruction's element, unless the body decodes them.
     """
     places: dict[int, PlaceAttr] = {}
     if op.is_map:
@@ -73,7 +73,7 @@ def packed_places(
         constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
         if dot is not None and dot.row.k > 1 and a.lane_stride(dot.index):
             often = rows is not None and not moves_by_row
-            element = dot.row.takes if often else ""
+            element = dot.row.takes if often and not is_decoded(op, i) else ""
             places[i] = packed_as(_panels(op, i, dim, width or 0, dot), element)
         elif width is not None and not moves_by_row and (constant or copying or not contiguous):
             places[i] = packed_as(_panels(op, i, dim, width))
@@ -81,6 +81,15 @@ def packed_places(
             order = [*(d for d in range(len(forms)) if d != dim), dim]
             places[i] = packed_as(Layout("packed", tuple(Piece(d) for d in order)))
     return places
+
+
+def is_decoded(op: ContractOp, operand: int) -> bool:
+    """Return whether the body computes a factor of the product from an operand, which is then read
+    in its own element."""
+    product = op.summed
+    if product is None or operand not in product.operands:
+        return False
+    return bool(product.decoding(product.operands.index(operand)))
 
 
 def packed_as(layout: Layout = ANY_LAYOUT, element: str = "") -> PlaceAttr:

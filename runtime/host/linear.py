@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,13 +37,21 @@ def fc(
 
 @kernel("packed_matmul")
 def packed_matmul(
-    x: Array, w: Array, scale: Array, steps: Array | None = None, *, bits: int
+    x: Array,
+    w: Array,
+    scale: Array,
+    steps: Array | None = None,
+    *,
+    bits: int,
+    table: Sequence[float],
 ) -> Array:
     """Return x[.., K] * (scale * value)[K, N] for the signed integers of ``bits`` bits in the words
-    w[N, blocks, words, group]; ``steps`` are the factors of each block of integers x. The product
-    is computed in f32 or wider."""
-    wide = np.result_type(scale.dtype, np.float32)
-    factors = signed_fields(w, bits).astype(wide) * scale[..., None].astype(wide)
+    w[N, blocks, words, group], or for the numbers of a table at unsigned ones; ``steps`` are the
+    factors of each block of integers x. The product is computed in f32 or wider."""
+    wide, values = np.result_type(scale.dtype, np.float32), signed_fields(w, bits)
+    if table:
+        values = np.array(table)[values & (len(table) - 1)]
+    factors = values.astype(wide) * scale[..., None].astype(wide)
     if steps is not None:
         blocks = x.reshape(*steps.shape, -1).astype(wide)
         x = (blocks * steps[..., None].astype(wide)).reshape(x.shape)

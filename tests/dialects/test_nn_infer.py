@@ -57,6 +57,9 @@ def floats(*shapes: Shape) -> list[SSAValue]:
     return operands(*((f32, shape) for shape in shapes))
 
 
+PACKED: dict[str, Any] = {"bits": 4, "table": ()}
+
+
 def packed(
     columns: int,
     x: Attribute = f32,
@@ -162,11 +165,12 @@ MALFORMED: list[tuple[str, type[NnOp], list[SSAValue], dict[str, Any]]] = [
     ("do not broadcast", nn.MatmulOp, floats((2, 1, 1), (3, 1, 1)), {"transpose_b": False}),
     ("sizes differ", nn.FcOp, floats((2, 3), (3, 4), (3,)), {"transpose_w": False}),
     ("takes x", nn.FcOp, floats((), (3, 4), (3,)), {"transpose_w": False}),
-    ("do not divide", nn.PackedMatmulOp, packed(48), {"bits": 5}),
-    ("inner sizes differ", nn.PackedMatmulOp, packed(40), {"bits": 4}),
-    ("scale.N, blocks.", nn.PackedMatmulOp, packed(48, scale=(9, 3)), {"bits": 4}),
-    ("steps of each row", nn.PackedMatmulOp, packed(48, x=i32, steps=(5, 3)), {"bits": 4}),
-    ("element types differ", nn.PackedMatmulOp, packed(48, x=i64, steps=(5, 2)), {"bits": 4}),
+    ("do not divide", nn.PackedMatmulOp, packed(48), {**PACKED, "bits": 5}),
+    ("inner sizes differ", nn.PackedMatmulOp, packed(40), PACKED),
+    ("scale.N, blocks.", nn.PackedMatmulOp, packed(48, scale=(9, 3)), PACKED),
+    ("steps of each row", nn.PackedMatmulOp, packed(48, x=i32, steps=(5, 3)), PACKED),
+    ("element types differ", nn.PackedMatmulOp, packed(48, x=i64, steps=(5, 2)), PACKED),
+    ("table does not fit", nn.PackedMatmulOp, packed(48), {**PACKED, "table": (0.5, 1.0)}),
     ("rank is too small", nn.AttentionOp, floats((4,), (7, 4), (7, 4)), ATTENTION),
     ("inner sizes differ", nn.AttentionOp, floats((5, 4), (4, 7), (7, 4)), ATTENTION),
     ("v does not have a row", nn.AttentionOp, floats((5, 4), (7, 4), (6, 4)), ATTENTION),

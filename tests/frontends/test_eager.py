@@ -103,7 +103,7 @@ SPECIAL: dict[type[NnOp], Example] = {
     nn.FcOp: Example((normal(5, 7), normal(7, 9), normal(9)), {"transpose_w": False}),
     nn.PackedMatmulOp: Example(
         (normal(5, 48), np.arange(54, dtype=np.int32).reshape(9, 2, 3, 1), normal(9, 2)),
-        {"bits": 4},
+        {"bits": 4, "table": ()},
     ),
     nn.AttentionOp: Example((normal(2, 5, 4), normal(2, 7, 4), normal(2, 7, 3)), ATTENTION),
     nn.ConvOp: Example((X, normal(6, 3, 3, 2), normal(6)), CONV),

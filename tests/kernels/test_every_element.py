@@ -66,7 +66,7 @@ Case = tuple[type[NnOp], Sequence[tuple[Any, ...]], Mapping[str, Any]]
 CASES: Sequence[Case] = (
     (nn.MatmulOp, [("T", 5, 37), ("T", 37, 6)], {"transpose_b": False}),
     (nn.FcOp, [("T", 5, 37), ("T", 37, 6), ("T", 6)], {"transpose_w": False}),
-    (nn.PackedMatmulOp, [("T", 5, 48), ("i32", 6, 2, 3, 1), ("T", 6, 2)], {"bits": 4}),
+    (nn.PackedMatmulOp, [("T", 5, 48), ("i32", 6, 2, 3, 1), ("T", 6, 2)], {"bits": 4, "table": ()}),
     (nn.ConvOp, [IMAGE, ("T", 8, 4, 3, 3)], {**WINDOW, "groups": 1}),
     (
         nn.ConvTransposeOp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,13 @@ def words_of(values: Array, bits: int, element: str, group: int) -> Array:
 
 
 def product(
-    x: Array, values: Array, scale: Array, bits: int, target: str, steps: Array | None = None
+    x: Array,
+    values: Array,
+    scale: Array,
+    bits: int,
+    target: str,
+    steps: Array | None = None,
+    table: Sequence[float] = (),
 ) -> tuple[Model, Array]:
     """The model of a product, and its result, which equals the interpreter's."""
     group = 1 if steps is None else 4 // x.dtype.itemsize
@@ -48,7 +55,7 @@ def product(
         g = GraphBuilder(**feeds)
         given = [g.inputs["steps"]] if steps is not None else []
         operands = [g.inputs["x"], g.weight(words), g.weight(scale, "s"), *given]
-        return g.graph(g.op(nn.PackedMatmulOp, operands, bits=bits))
+        return g.graph(g.op(nn.PackedMatmulOp, operands, bits=bits, table=table))
 
     model = build(make, target)
     (found,), (wanted,) = model.run(None, feeds), interpret(make(), feeds)
@@ -85,6 +92,17 @@ def test_integers(element: str, bits: int, rows: int, target: str) -> None:
     _, found = product(x, values, scale, bits, target, steps)
     wide = (x.reshape(rows, 3, 64) * steps[..., None].astype(np.float64)).reshape(rows, -1)
     wanted = expected(wide, values, scale)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+@widths
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("bits", [4, 2])
+def test_tables(bits: int, rows: int, target: str) -> None:
+    codes, scale, x = integers(bits, 19, 3, 32), draw(19, 3), draw(rows, 96)
+    table = tuple(float(v) for v in draw(1 << bits))
+    _, found = product(x, codes, scale, bits, target, table=table)
+    wanted = expected(x, np.array(table)[codes & ((1 << bits) - 1)], scale)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 

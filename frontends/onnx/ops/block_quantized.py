@@ -2,12 +2,14 @@
 
     MatMulNBits x w s z           ->  matmul x (reshape (dequantize w s z)), transposed
     GatherBlockQuantized w i s z  ->  dequantize (gather w i) (gather s i) (gather z i)
-    MatMulBnb4 x w s              ->  matmul x (a constant matrix of floats)
+    MatMulBnb4 x w s              ->  packed_matmul x w s, with a table
 
 ``passes/packed_products.py`` makes products of this form multiply packed integers.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -202,14 +204,15 @@ NF4 = (
     *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
     *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
-TABLES = ((*FP4, *(-x for x in FP4)), NF4)
+TABLES: Sequence[tuple[float, ...]] = ((*FP4, *(-x for x in FP4)), NF4)
 """The values of codes by the attribute ``quant_type``: floats with three bits and a sign, and
 quantiles of the normal distribution (bitsandbytes)."""
 
 
 @contributed("MatMulBnb4", quant_type=1, training_mode=0, transB=1)
 def matmul_bnb4(call: Call) -> Value:
-    """Emit a product with a matrix of floats of four bits, which becomes a matrix of floats."""
+    """Emit a product with a matrix of floats of four bits. It becomes a matrix of floats if it is
+    not transposed, or if blocks do not end with its rows."""
     n, k, length = call.integer("N"), call.integer("K"), _length(call)
     call.meaningless("training_mode")
     kind = call.integer("quant_type")
@@ -224,7 +227,20 @@ def matmul_bnb4(call: Call) -> Value:
             found=f"{packed.size} and {largest.size}",
         )
     codes = np.stack([packed.reshape(-1) >> 4, packed.reshape(-1) & 15], axis=1).reshape(-1)
+    if call.flag("transB") and k % length == 0 and call.x.rank:
+        return _looked_up(call, codes[:count].reshape(n, k // length, length), largest, kind)
     values = np.array(TABLES[kind], np.float32)[codes[:count]]
     factors = np.repeat(largest.reshape(-1).astype(np.float32), length)[:count]
     matrix = call.constant((values * factors).reshape(n, k)).cast(call.x.dtype)
     return product(call.x, matrix.transpose((1, 0)) if call.flag("transB") else matrix)
+
+
+def _looked_up(call: Call, codes: Array, largest: Array, kind: int) -> Value:
+    """Emit a product with the numbers of a table at codes [N, blocks, length], which stay packed in
+    words."""
+    n, blocks, length = codes.shape
+    parts = codes.reshape(n, blocks, length // 8, 8).astype(np.uint32)
+    words = np.bitwise_or.reduce(parts << np.arange(0, 32, 4, dtype=np.uint32), axis=-1)
+    packed = call.constant(words.view(np.int32).reshape(n, blocks, -1, 1))
+    scale = call.constant(largest.reshape(n, blocks).astype(call.x.dtype))
+    return call.x.op(nn.PackedMatmulOp, packed, scale, bits=4, table=TABLES[kind])

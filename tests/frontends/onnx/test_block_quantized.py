@@ -51,9 +51,14 @@ def product(case: Case, **attributes: int) -> onnx.ModelProto:
     if case.bias:
         weights["c"] = draw.normal(size=n).astype(case.dtype)
         names += ["", "c"]
-    attributes = {"K": case.k, "N": n, "bits": case.bits, "block_size": case.block} | attributes
+    settings: dict[str, Any] = {"K": case.k, "N": n, "bits": case.bits, "block_size": case.block}
     node = helper.make_node(
-        "MatMulNBits", names, ["y"], domain="com.microsoft", accuracy_level=case.level, **attributes
+        "MatMulNBits",
+        names,
+        ["y"],
+        domain="com.microsoft",
+        accuracy_level=case.level,
+        **settings | attributes,
     )
     element = helper.np_dtype_to_tensor_dtype(np.dtype(case.dtype))
     graph = helper.make_graph(
@@ -232,7 +237,8 @@ def bnb4(kind: int, transposed: int) -> onnx.ModelProto:
         "w": draw.integers(0, 256, n * k // 2, np.uint8),
         "s": draw.uniform(0.1, 0.2, n * k // block).astype(np.float32),
     }
-    settings = {"N": n, "K": k, "block_size": block, "quant_type": kind, "transB": transposed}
+    settings: dict[str, Any] = {"N": n, "K": k, "block_size": block}
+    settings |= {"quant_type": kind, "transB": transposed}
     names = ["x", "w", "s"]
     node = helper.make_node("MatMulBnb4", names, ["y"], domain="com.microsoft", **settings)
     columns = k if transposed else n
@@ -247,7 +253,9 @@ def test_matmul_bnb4(kind: int, transposed: int) -> None:
     whole = bnb4(kind, 1)
     (matrix,) = run_onnxruntime(whole, {"x": np.eye(64, dtype=np.float32)})
     x = np.random.default_rng(2).normal(size=(3, 64 if transposed else 9)).astype(np.float32)
-    (found,) = tessella.compile(bnb4(kind, transposed)).run(None, {"x": x})
+    model = tessella.compile(bnb4(kind, transposed))
+    (found,) = model.run(None, {"x": x})
+    assert ("nn.packed_matmul" in model.as_text("placed")) == bool(transposed)
     expected = x @ (matrix if transposed else matrix.T)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 

@@ -12,6 +12,18 @@ func.func @products(%a: tensor<2x3x4xf32>, %b: tensor<4x5xf32>, %c: tensor<5x4xf
   func.return
 }
 
+// CHECK-LABEL: func.func @packed(
+// CHECK-NEXT:    %0 = nn.packed_matmul %x, %w, %s bits 4 : tensor<5x9xf32>
+// CHECK-NEXT:    %1 = nn.packed_matmul %y, %w, %s bits 2 table [0.0, 0.5, 1.0, -2.0] : tensor<5x9xf32>
+// CHECK-NEXT:    %2 = nn.packed_matmul %i, %v, %s, %t bits 4 : tensor<5x9xf32>
+// CHECK-NEXT:    func.return
+func.func @packed(%x: tensor<5x48xf32>, %y: tensor<5x96xf32>, %w: tensor<9x2x3x1xi32>, %s: tensor<9x2xf32>, %i: tensor<5x48xi16>, %v: tensor<9x2x3x2xi16>, %t: tensor<5x2xf32>) {
+  %0 = nn.packed_matmul %x, %w, %s bits 4 : tensor<5x9xf32>
+  %1 = nn.packed_matmul %y, %w, %s bits 2 table [0.0, 0.5, 1.0, -2.0] : tensor<5x9xf32>
+  %2 = nn.packed_matmul %i, %v, %s, %t bits 4 : tensor<5x9xf32>
+  func.return
+}
+
 // CHECK-LABEL: func.func @convolutions(
 // CHECK-NEXT:    %0 = nn.conv %x, %w strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
 // CHECK-NEXT:    %1 = nn.conv %x, %w, %b strides [1, 2] pads [1, 0, 1, 0] groups 2 : tensor<1x6x8x3xf32>
