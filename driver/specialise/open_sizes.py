@@ -115,7 +115,7 @@ class OpenSizes:
         self._is_auto = openness == "auto" and not made_for
         """True if all dimensions are numbers until they vary."""
         learnt: Set[str] = names.keys() if self._is_auto else unnamed
-        self._learnt = frozenset[str]() if self._is_fixed else learnt
+        self._learnt: Set[str] = frozenset[str]() if self._is_fixed else learnt
         """The dimensions that are numbers until they vary."""
         self._derived = {
             name: size for name in names if (size := _derived(name, self._names)) is not None
@@ -128,7 +128,6 @@ class OpenSizes:
         self.keys: dict[Asked, Key] = {}
         """The keys of programs, by the shapes and values that they serve. The table is cleared when
         another program may serve shapes in it."""
-        self._known: dict[tuple[Shapes, tuple[int, ...]], ProgramShapes] = {}
         self._versions: dict[tuple[Size, ...], ProgramShapes] = {}
         """The shapes that programs are compiled for, by the ranges of dimensions."""
         self._own: set[ProgramShapes] = set()
@@ -147,9 +146,8 @@ class OpenSizes:
         programs and the least size of the range."""
 
     def forget(self) -> None:
-        """Clear the caches of which program serves which shapes."""
+        """Clear the cache of which program serves which shapes."""
         self.keys.clear()
-        self._known.clear()
 
     @property
     def names(self) -> Sequence[str]:
@@ -165,10 +163,6 @@ class OpenSizes:
         result. ``by_value`` has the indices of other shape-determining inputs, which keep their
         sizes. Raises InputError for a size out of bounds.
         """
-        key = shapes, by_value
-        return remembered(self._known, key, MAX_KNOWN, lambda: self._made(shapes, by_value))
-
-    def _made(self, shapes: Shapes, by_value: tuple[int, ...]) -> ProgramShapes:
         sizes = self._sizes(shapes)
         if self._learnt:
             self._look_at(shapes, sizes)
@@ -301,7 +295,7 @@ class OpenSizes:
                 hint="compile for fewer sizes with `dims`; model.prepare({name: shape, ..}, "
                 "values) compiles one program",
             )
-        self._is_auto, self._learnt, self._open = False, frozenset(), set(self._names)
+        self._is_auto, self._learnt, self._open = False, frozenset[str](), set(self._names)
         self._own.clear()
         self.forget()
         served = (self._shapes(choice) for choice in product(*choices))

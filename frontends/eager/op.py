@@ -12,10 +12,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tessella.dialects.graph import Graph, finish_main, make_main
 from tessella.dialects.nn.core import NnOp, PyValue
+from tessella.dialects.sizes import declare_symbols
 from tessella.driver.build.compile_graph import compile_graph
 from tessella.driver.build.compiling import memory_to_compile
 from tessella.driver.options import CheckedOptions
+from tessella.driver.specialise.open_sizes import OF_ARRAYS
 from tessella.driver.specialise.programs import ProgramTable
+from tessella.driver.specialise.specialisations import Specialisations
 from tessella.frontends.eager.operands import (
     DType,
     Operand,
@@ -26,21 +29,26 @@ from tessella.frontends.eager.operands import (
 )
 from tessella.frontends.eager.settings import Settings
 from tessella.frontends.emitter import Emitter
-from tessella.frontends.programs import FixedProgram, Lowered
+from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.runtime.elements import public
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.program import Program
+from tessella.runtime.signature import ValueInfo
 from tessella.support import deadline
+from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ShapeError
+from tessella.support.sizes import Size, symbols_of
+
+Shapes = Sequence[tuple[Size, ...]]
 
 MAX_OPS = 256
-"""The maximum number of cached programs, over all ops. The least recently used program is
-dropped."""
+"""The maximum number of tables of programs, one for each op and set of settings, element types and
+ranks. The least recently used table is dropped."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The compiled program of an op, for one set of operand shapes, dtypes and settings."""
+    """The compiled program of an op."""
 
     op: type[NnOp]
     program: Program
@@ -55,7 +63,7 @@ class _Prepared:
         return results[0] if len(results) == 1 else tuple(results)
 
 
-_PREPARED: ProgramTable[_Prepared] = ProgramTable(MAX_OPS)
+_TABLES: ProgramTable[Specialisations[_Prepared]] = ProgramTable(MAX_OPS)
 
 
 class EagerOp:
@@ -81,11 +89,13 @@ class EagerOp:
     def __call__(self, *operands: Any, **settings: Any) -> Any:
         """Run the op on operands; return its result, or a tuple of its results."""
         values = self._bound(operands, settings)
-        arrays, key = self._operands.read(values)
+        arrays, types = self._operands.read(values)
         given = self._settings.convert(settings)
-        prepared = _PREPARED.get(
-            (self._kind, self._options, tuple(key), str(given)),
-            lambda: self._prepare(values, arrays, given),
+        kind = self._kind, self._options, tuple(types), str(given)
+        table = _TABLES.get(kind, lambda: _table(arrays))
+        shapes = tuple([x.shape if isinstance(x, np.ndarray) else () for x in arrays])
+        prepared = table.find(shapes, ()) or table.get(
+            shapes, (), lambda key, _: self._prepare(values, arrays, given, key.made)
         )
         return prepared.run(arrays, self._options.threads)
 
@@ -93,7 +103,8 @@ class EagerOp:
         """Return the program for these arguments, to be inspected at any stage. It is not run."""
         values = self._bound(operands, settings)
         arrays, _ = self._operands.read(values)
-        graph, _ = self._graph(values, arrays, self._settings.convert(settings))
+        shapes = [np.shape(x) for x in arrays]
+        graph, _ = self._graph(values, arrays, self._settings.convert(settings), shapes)
         return Lowered(FixedProgram(graph), self._options)
 
     def explain(self, *operands: Any, **settings: Any) -> Explanation:
@@ -111,9 +122,13 @@ class EagerOp:
         return self._operands.bind(operands, named)
 
     def _prepare(
-        self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
+        self,
+        values: Sequence[Any],
+        operands: Sequence[Operand],
+        given: dict[str, PyValue],
+        shapes: Shapes,
     ) -> _Prepared:
-        graph, dtypes = self._graph(values, operands, given)
+        graph, dtypes = self._graph(values, operands, given, shapes)
         converted = [
             (i, dtype)
             for i, (x, dtype) in enumerate(zip(operands, dtypes, strict=True))
@@ -124,17 +139,25 @@ class EagerOp:
         return _Prepared(self._kind, program, converted)
 
     def _graph(
-        self, values: Sequence[Any], operands: Sequence[Operand], given: dict[str, PyValue]
+        self,
+        values: Sequence[Any],
+        operands: Sequence[Operand],
+        given: dict[str, PyValue],
+        shapes: Shapes,
     ) -> tuple[Graph, Sequence[DType]]:
-        """Return a program that consists of this op, and the dtypes of its inputs."""
+        """Return a program that consists of this op, for operands of these shapes, and the dtypes
+        of its inputs."""
         self._operands.check(values)
         failed: ShapeError | None = None
         for dtypes in readings(operands):
             try:
-                return self._typed_graph(operands, dtypes, given), dtypes
+                return self._typed_graph(shapes, dtypes, given), dtypes
             except ShapeError as error:
                 failed = failed or error
         assert failed is not None
+        if symbols := symbols_of(size for shape in shapes for size in shape):
+            # shapes that do not fit with symbols may fit with numbers
+            raise UndecidedSizeError(failed.what, (symbol.name for symbol in symbols))
         raise ShapeError(
             failed.what,
             where=failed.where or repr(self),
@@ -144,14 +167,26 @@ class EagerOp:
         )
 
     def _typed_graph(
-        self, operands: Sequence[Operand], dtypes: Sequence[DType], given: dict[str, PyValue]
+        self, shapes: Shapes, dtypes: Sequence[DType], given: dict[str, PyValue]
     ) -> Graph:
-        columns = zip(operands, dtypes, strict=True)
-        types = [tensor_type_of(self._kind, x, dtype) for x, dtype in columns]
+        columns = zip(shapes, dtypes, strict=True)
+        types = [tensor_type_of(self._kind, shape, dtype) for shape, dtype in columns]
         rank = len(types[0].get_shape()) if types else 0
         main = make_main([f"x{i}" for i in range(len(types))], types)
         settings = self._settings.properties(given, rank)
         emitter = Emitter(main.body.block)
         results = emitter.emit(self._kind, *emitter.values(main.body.block.args), **settings)
         finish_main(main, [f"y{i}" for i in range(len(results))], [y.ssa for y in results])
-        return Graph(ModuleOp([main]), emitter.weights)
+        module = ModuleOp([main])
+        declare_symbols(module, sorted(symbols_of(size for shape in shapes for size in shape)))
+        return Graph(module, emitter.weights)
+
+
+def _table(operands: Sequence[Operand]) -> Specialisations[_Prepared]:
+    """Return a table of programs for operands like these, of any sizes."""
+    inputs = [
+        ValueInfo(f"x{i}", "", tuple(f"x{i}:{axis}" for axis in range(np.ndim(x))))
+        for i, x in enumerate(operands)
+    ]
+    unnamed = {str(dim) for info in inputs for dim in info.shape}
+    return Specialisations(inputs, {}, unnamed=unnamed, starts=OF_ARRAYS, most=MAX_PROGRAMS)

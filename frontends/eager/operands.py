@@ -14,6 +14,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 from tessella.dialects.nn.core import NnOp, Tensor, element_type, tensor
 from tessella.frontends.arrays import as_array
 from tessella.support.errors import InputError, ShapeError
+from tessella.support.sizes import Size
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -76,8 +77,8 @@ class Operands:
             )
 
     def read(self, values: Sequence[Any]) -> tuple[list[Operand], list[Hashable]]:
-        """Return the operands that are not None as contiguous arrays and numbers, and the part of a
-        program's cache key that depends on them.
+        """Return the operands that are not None as contiguous arrays and numbers, and the types of
+        all operands, by which programs are cached.
 
         Raises InputError for an operand that is not an array or a number.
         """
@@ -94,7 +95,7 @@ class Operands:
                 array = self._array(value, len(key))
             if not array.flags.carray:
                 array = np.require(array, requirements=["C", "A"])
-            key.append((array.shape, array.dtype))
+            key.append((array.ndim, array.dtype))
             operands.append(array)
         return operands, key
 
@@ -143,11 +144,10 @@ def convert(op: type[NnOp], value: Operand, dtype: DType) -> Array:
         raise InputError(f"{op.name}: {error}", found=str(value)) from None
 
 
-def tensor_type_of(op: type[NnOp], value: Operand, dtype: DType) -> Tensor:
-    """Return the tensor type of an operand converted to ``dtype``. Raises InputError for an
-    unsupported dtype."""
+def tensor_type_of(op: type[NnOp], shape: tuple[Size, ...], dtype: DType) -> Tensor:
+    """Return the type of an operand. Raises InputError for an unsupported dtype."""
     try:
-        return tensor(element_type(dtype), np.shape(value))
+        return tensor(element_type(dtype), shape)
     except ShapeError as error:
         raise InputError(
             f"{op.name}: {error.what}",

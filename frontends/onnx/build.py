@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
 
 from tessella.dialects import nn
 from tessella.dialects.nn.core import dtype_of, shape_of
@@ -19,7 +19,7 @@ from tessella.support.decisions import known_all
 from tessella.support.errors import ResourceError
 from tessella.support.sizes import Size, Symbol, bounds_of
 
-__all__ = ["Array", "Builder", "arguments_read", "check_size", "symbols_read"]
+__all__ = ["Array", "Builder", "check_size", "read_by"]
 
 _MOST_MADE = 1 << 26  # maximum number of elements of constants that are computed at import
 
@@ -108,28 +108,15 @@ def check_size(
         )
 
 
-def arguments_read(value: Value) -> list[BlockArgument]:
-    """Return the function arguments that a value depends on."""
-    return [found for found in _read(value.ssa) if isinstance(found, BlockArgument)]
-
-
-def symbols_read(value: Value) -> frozenset[Symbol]:
-    """Return the symbols that a value depends on."""
-    ops = (found.owner for found in _read(value.ssa))
-    return frozenset(symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
-
-
-def _read(value: SSAValue) -> list[SSAValue]:
-    """Return a value and all values that it depends on, directly or through other ops."""
-    seen: set[SSAValue] = set()
-    queue, found = [value], list[SSAValue]()
+def read_by(value: Value) -> tuple[Sequence[BlockArgument], frozenset[Symbol]]:
+    """Return the function arguments and the symbols that a value depends on."""
+    seen: dict[SSAValue, None] = {}
+    queue = [value.ssa]
     while queue:
-        value = queue.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        found.append(value)
-        if isinstance(value, OpResult):
-            owner: Operation = value.op
-            queue.extend(owner.operands)
-    return found
+        each = queue.pop()
+        if each not in seen:
+            seen[each] = None
+            queue.extend(each.op.operands if isinstance(each, OpResult) else ())
+    ops = (each.owner for each in seen)
+    symbols = (symbol for op in ops if isinstance(op, nn.NnOp) for symbol in op.symbols)
+    return [each for each in seen if isinstance(each, BlockArgument)], frozenset(symbols)

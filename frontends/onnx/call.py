@@ -14,8 +14,7 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.build import (
     Array,
     Builder,
-    arguments_read,
-    symbols_read,
+    read_by,
 )
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Held, Known
@@ -224,8 +223,7 @@ class Call:
 
         Raises UndecidedSizeError for a value that symbols alone determine.
         """
-        found = arguments_read(value)
-        symbols = symbols_read(value)
+        found, symbols = read_by(value)
         if symbols and not found:
             raise UndecidedSizeError(f"{what} depends on sizes", (s.name for s in symbols))
         read = [argument.index for argument in found if argument.block is self.build.root]

@@ -245,7 +245,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
 
     made = eager.compile_graph
     monkeypatch.setattr(eager, "compile_graph", load)
-    monkeypatch.setattr(eager, "_PREPARED", ProgramTable(eager.MAX_OPS))
+    monkeypatch.setattr(eager, "_TABLES", ProgramTable(eager.MAX_OPS))
     return programs
 
 
@@ -436,8 +436,8 @@ def test_errors(error: type[Exception], message: str, make: Callable[[], Any]) -
 
 def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = loaded(monkeypatch)
-    monkeypatch.setattr(eager, "_PREPARED", ProgramTable(2))
-    a, b, c = (np.ones(size, np.float32) for size in (1, 2, 3))
+    monkeypatch.setattr(eager, "_TABLES", ProgramTable(2))
+    a, b, c = (np.ones((1,) * rank, np.float32) for rank in (1, 2, 3))
     for x in (a, b, a, c, a, b):
         close([ops.add(x, x)], [x + x])
     assert len(programs) == 4  # b was dropped for c, as a was used later
@@ -463,7 +463,29 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    assert len(programs) == 2 * len(inputs)
+    assert len(programs) <= 2 * len(inputs)
+
+
+def test_few_programs_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = loaded(monkeypatch)
+    for n in (5, 20, 40, 50, 7, 5):
+        x = normal(n, 3)
+        close([ops.add(x, x), ops.softmax(x, axis=0)], [x + x, run(nn.SoftmaxOp, x, axis=0)[0]])
+    assert len(programs) == 2 * 3  # the first size, few rows and many
+
+
+def test_sizes_that_must_be_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded(monkeypatch)
+    for n in (6, 12, 24):
+        x = normal(n)
+        close(
+            [ops.reshape(x, shape=(2, n // 2)), ops.add(x[:, None], x)],
+            [x.reshape(2, -1), np.add.outer(x, x)],
+        )
+    for x, y in ((normal(20), normal(20)), (normal(30), normal(30)), (normal(30), normal(1))):
+        close([ops.add(x, y)], [x + y])
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        ops.add(normal(30), normal(31))
 
 
 def test_the_overhead_of_a_warm_call() -> None:
