@@ -16,7 +16,8 @@ from tessella.frontends.onnx.model import DTYPES, Node
 from tessella.frontends.onnx.ops.linear import convolution
 from tessella.frontends.onnx.registry import Rule, converts
 from tessella.frontends.onnx.tensors import element_name
-from tessella.runtime.elements import element_of
+from tessella.runtime.elements import computing, element_of
+from tessella.runtime.host.values import limits_of
 from tessella.support.conditions import always
 from tessella.support.decisions import known
 from tessella.support.errors import ShapeError
@@ -160,6 +161,12 @@ def _division(call: Call, scale: Value) -> DType:
 
 
 def _quantized(x: Value, scale: Value, zero: Value | None, dtype: DType) -> Value:
+    element = element_of(dtype)
+    if element is not None and element.bits < 8:
+        # bytes have native code, and saturate to the smaller range without another rounding
+        wide, (low, high) = computing(element), limits_of(element)
+        y = _quantized(x, scale, None if zero is None else zero.cast(wide), wide)
+        return y.op(nn.ClipOp, low=float(low), high=float(high)).cast(dtype)
     wide = _wide(x.dtype)
     if x.dtype != wide:
         # The quotient is rounded to its type, but the sum with the zero point is not. The cast

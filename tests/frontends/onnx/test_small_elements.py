@@ -219,3 +219,53 @@ def test_a_stage_file_gives_the_same(name: str, stage: str, tmp_path: Path) -> N
     save_stage(tmp_path / f"m.{stage}", graph.module, graph.weights)
     [found] = tessella.compile(tmp_path / f"m.{stage}").run(None, {"x": x})
     assert found.tolist() == np.concatenate([x, w], 1).tolist()
+
+
+@pytest.mark.parametrize("blocks", [0, 3])
+@pytest.mark.parametrize("name", [name for name in SMALL if ELEMENTS[name].signed])
+def test_quantization_by_axis_and_by_block(name: str, blocks: int) -> None:
+    element, dtype = ELEMENTS[name], foreign(name)
+    x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
+    x *= 2 * element_limit(name)
+    shape = (4, 6 // blocks) if blocks else (6,)
+    scale = np.linspace(0.5, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    zero = np.resize([0, 1] if element.is_integer else [0], shape).astype(dtype)
+    settings: dict[str, int] = {"axis": 1, **({"block_size": blocks} if blocks else {})}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], **settings),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], **settings),
+    ]
+    feeds = {"x": x, "scale": scale, "zero": zero}
+    q, y = tessella.compile(model(nodes, feeds, "q y")).run(None, feeds)
+    wide_scale, wide_zero = (
+        np.repeat(a.astype(np.float32), blocks or 1, 1) if blocks else a.astype(np.float32)
+        for a in (scale, zero)
+    )
+    exact = x / wide_scale
+    if element.is_integer:
+        low, high = ml_dtypes.iinfo(dtype).min, ml_dtypes.iinfo(dtype).max
+        wanted = np.clip(np.rint(exact) + wide_zero, low, high).astype(np.int64).astype(dtype)
+    else:
+        limit = np.float32(ml_dtypes.finfo(dtype).max)
+        wanted = np.clip(exact, -limit, limit).astype(dtype)
+    check([q, y], [wanted, (wanted.astype(np.float32) - wide_zero) * wide_scale])
+
+
+def element_limit(name: str) -> float:
+    """The largest number of an element."""
+    element = ELEMENTS[name]
+    return element.largest if element.is_float else float(ml_dtypes.iinfo(foreign(name)).max)
+
+
+@pytest.mark.parametrize("name", ["i4", "u4", "i2", "u2"])
+def test_small_integers_saturate_when_they_are_quantized(name: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1e9, -1e9, 0.5, 1.5], np.float32)
+    zero = np.ones((), foreign(name))
+    node = helper.make_node("QuantizeLinear", ["x", "s", "zero"], ["q"])
+    feeds = {"x": x, "s": np.ones((), np.float32), "zero": zero}
+    compiled = tessella.compile(model([node], feeds, "q"))
+    low, high = int(ml_dtypes.iinfo(zero.dtype).min), int(ml_dtypes.iinfo(zero.dtype).max)
+    wanted = [low, high, low, high, low, 1, min(3, high)]
+    assert compiled.run(None, feeds)[0].astype(int).tolist() == wanted
+    kernels = {op["op"]: op["kernel"] for op in compiled.explain().ops}
+    assert kernels["nn.quantize"] != "host"
