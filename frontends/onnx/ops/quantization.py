@@ -72,9 +72,10 @@ def _broadcasting(call: Call) -> tuple[Value, Value, Value | None]:
     If whole blocks have parameters, the axis becomes a dimension of blocks and one inside them.
     """
     x, scale, zero = call.x, call.operand(1), call.optional(2)
-    block, axis = call.attribute("block_size"), call.axis(x) if scale.rank else 0
-    is_blocked = block and scale.rank == x.rank
-    if is_blocked and always(x.shape[axis] == scale.shape[axis] * block):
+    block = call.attribute("block_size")
+    # the axis of a scale of one number may be out of range
+    axis = call.axis(x) if block and scale.rank == x.rank else None
+    if axis is not None and always(x.shape[axis] == scale.shape[axis] * block):
         return in_blocks(x, scale, zero, axis)
     return x, _along(call, scale, x), None if zero is None else _along(call, zero, x)
 
