@@ -86,7 +86,9 @@ def test_nothing_else_is_in_the_package() -> None:
 
 
 def test_version() -> None:
-    assert tessella.__version__ == project()["project"]["version"]
+    version = project()["project"]["version"]
+    assert tessella.__version__ == version
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_linters_read_every_folder() -> None:
