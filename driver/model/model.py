@@ -508,12 +508,12 @@ class Model(runnable.Model, Compiled):
         if source is None:
             raise InternalError(f"the model was compiled for other shapes than {key.made}")
         options = replace(self._options, several=sizes.is_one_of_several(key.made))
-        # A model with a single program drops its source, and keeps the stages.
-        varies = self._symbolic or key.values or key.sizes
         part = partial(part_of_model, in_calls=self._in_calls)
         types = source, self.inputs, self.outputs
+        # A model with a single program drops its source, and keeps the stages.
+        forgets = not self._table.has_one
         compilation = ProgramCompilation(
-            *types, key, options, part, forgets=bool(varies), in_call=in_call
+            *types, key, options, part, forgets=forgets, in_call=in_call
         )
         return compilation.run(self._progress)
 

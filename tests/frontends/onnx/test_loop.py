@@ -135,6 +135,18 @@ def test_the_trip_count_may_be_an_input(trips: int) -> None:
     compare(proto, {**feeds, "trips": np.array(trips)})
 
 
+@pytest.mark.parametrize("trips", [3, 0])
+def test_the_trip_count_of_a_state_that_doubles_may_be_an_input(trips: int) -> None:
+    """It is not appended to, and its size is known only at run time."""
+    proto, feeds = loop([*GO, *make(("Concat", "h h", "k"), axis=0)])
+    _without_sequence(proto)
+    del proto.graph.initializer[0]
+    proto.graph.input.append(value("trips", [], np.int64))
+    proto.graph.output[0].CopyFrom(value("t", [SIZE << trips]))
+    result = tessella.compile(proto).run(None, {**feeds, "trips": np.array(trips)})
+    np.testing.assert_array_equal(result[0], np.tile(feeds["h0"], 1 << trips))
+
+
 def scan_of_batch(
     batch: int, directions: list[int] | None, lengths: bool = False
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
