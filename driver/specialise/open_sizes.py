@@ -3,8 +3,10 @@
 A program is compiled for a range of each symbol. Sizes 0 and 1 have specialised programs, as a
 dimension of 1 broadcasts. Few and many rows are different ranges, as tiles for many rows are wasted
 on few. A decision that changes at one size, such as whether a slice ends before its dimension does,
-divides a range there. A size that a program cannot leave symbolic is compiled as a number, and the
-reason is recorded.
+divides a range there. A decision whether one symbol equals a sum of others, such as the length of a
+mask and the lengths that it covers, replaces the symbol by that sum in programs for sizes with this
+relation. A size that a program cannot leave symbolic is compiled as a number, and the reason is
+recorded.
 
 The elements of a shape-valued input are sizes like its dimensions, and follow them. An element that
 is no size, such as -1, is a number.
@@ -36,6 +38,7 @@ from tessella.support.sizes import (
     Symbol,
     expression,
     symbols_of,
+    terms_of,
     value_of,
     with_symbols,
 )
@@ -141,6 +144,9 @@ class OpenSizes:
         self._turns: dict[str, list[int]] = {}
         """The first sizes of further ranges, where decisions of the compiler change, by the
         symbol's name in programs."""
+        self._sums: dict[str, list[Size]] = {}
+        """Sums of other dimensions that a dimension may equal, by its name: programs that serve
+        sizes with this relation have the sum instead of a symbol."""
         self._numbers: dict[tuple[str, int], str] = {}
         """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
         programs and the least size of the range."""
@@ -171,10 +177,16 @@ class OpenSizes:
         fixed = {d for i in by_value for d in self._inputs[i].shape}
         if all(self._seen[name] == sizes[name] for name in self._learnt):
             fixed |= self._learnt
-        numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
+        has_sums = self._derived or self._sums
+        numbers = {self._names[name]: size for name, size in sizes.items()} if has_sums else {}
         ranges: dict[str, Size] = {}
         for name, size in sizes.items():
             ranges[name] = size if name in fixed else self._range(name, size)
+            if name not in fixed and name in self._open and size >= FEW:
+                equal = (
+                    each for each in self._sums.get(name, ()) if value_of(each, numbers) == size
+                )
+                ranges[name] = next(equal, ranges[name])
         for name, derived in self._derived.items():
             expected = value_of(derived, numbers)
             if self._made_for and expected != sizes[name]:
@@ -322,14 +334,46 @@ class OpenSizes:
         )
 
     def narrow(self, made: ProgramShapes, error: Exception) -> bool:
-        """Make programs less general after an error: split a symbol's range at the value that the
-        error names, otherwise replace symbols by numbers.
+        """Make programs less general after an error: replace a symbol by a sum that the error
+        names, or split a symbol's range at the value that it names, otherwise replace symbols by
+        numbers.
 
         Returns False if there is no symbol to change. Affects programs compiled from then on.
         """
         found = symbols_of(size for shape in made for size in shape)
         symbols = {symbol for symbol in found if symbol.name not in self._made_for}
-        return self._divide(symbols, error) or self._compile_numbers(symbols, error)
+        return (
+            self._relate(symbols, error)
+            or self._divide(symbols, error)
+            or self._compile_numbers(symbols, error)
+        )
+
+    def _relate(self, symbols: Set[Symbol], error: Exception) -> bool:
+        """Let a symbol be a sum of others if a decision of the compiler, as ``error`` says, is
+        whether it equals that sum.
+
+        Returns False for other errors, and if the sum is known: other sizes need the decision too.
+        """
+        apart = expression(error.apart) if isinstance(error, UndecidedSizeError) else None
+        names = {symbol: name for name, symbol in self._names.items()}
+        for symbol in sorted(symbols, reverse=True) if apart is not None else ():
+            name, equal = names[symbol.name], _solved(apart, symbol)
+            if equal is None or not self._is_independent(name, equal):
+                continue
+            if equal not in self._sums.get(name, ()):
+                self._sums.setdefault(name, []).append(equal)
+                self.forget()
+                return True
+        return False
+
+    def _is_independent(self, name: str, equal: Size) -> bool:
+        """Return whether no other sum contains a dimension, and its own contains no other dimension
+        with a sum."""
+        used = {
+            s.name for other, sums in self._sums.items() if other != name for s in symbols_of(sums)
+        }
+        inner = {symbol.name for symbol in symbols_of([equal])}
+        return self._names[name] not in used and not inner & {self._names[n] for n in self._sums}
 
     def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
         """Start another range at the size where, as ``error`` says, a decision of the compiler
@@ -390,10 +434,9 @@ class OpenSizes:
         return [f"{name}: {text}" for name, text in found.items()]
 
     def _told_open(self, name: str, size: Size) -> str:
-        if name in self._derived:
-            return str(size)
-        [symbol] = symbols_of([size])
-        return f"open, {symbol.range}"
+        symbols = [symbol for symbol in symbols_of([size]) if symbol.size == size]
+        is_own = bool(symbols) and name not in self._derived
+        return f"open, {symbols[0].range}" if is_own else str(size)
 
     def _told_number(self, name: str, size: int) -> str:
         if name not in self._open:
@@ -448,6 +491,19 @@ class OpenSizes:
         starts, high = self._starts(name), self._bounds[name][1]
         after = bisect_right(starts, size)
         return starts[max(0, after - 1)], starts[after] - 1 if after < len(starts) else high
+
+
+def _solved(apart: Size, symbol: Symbol) -> Size | None:
+    """Return the size that a symbol has where ``apart`` is 0, if it is a sum with other symbols;
+    None otherwise. The symbols of the result have no bounds."""
+    factor = terms_of(apart).get((symbol,), 0)
+    if abs(factor) != 1:
+        return None
+    rest = symbol.size - factor * apart
+    others = symbols_of([rest])
+    if not others or symbol in others or min(terms_of(rest).values()) < 0:
+        return None
+    return with_symbols(rest, {each.name: Symbol(each.name, 0, MOST).size for each in others})
 
 
 @lru_cache(maxsize=1024)
