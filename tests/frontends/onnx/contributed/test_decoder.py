@@ -248,6 +248,7 @@ def feeds(proto: onnx.ModelProto, batch: int, new: int, past: int) -> dict[str, 
     return {**arrays, "mask": np.ones((batch, past + new), np.int64)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("op", ["GroupQueryAttention", "MultiHeadAttention"])
 def test_lengths_stay_open(op: str, batch: int) -> None:
