@@ -355,8 +355,10 @@ class OpenSizes:
         Returns False for other errors, and if the sum is known: other sizes need the decision too.
         """
         apart = expression(error.apart) if isinstance(error, UndecidedSizeError) else None
+        if apart is None:
+            return False
         names = {symbol: name for name, symbol in self._names.items()}
-        for symbol in sorted(symbols, reverse=True) if apart is not None else ():
+        for symbol in sorted(symbols, reverse=True):
             name, equal = names[symbol.name], _solved(apart, symbol)
             if equal is None or not self._is_independent(name, equal):
                 continue

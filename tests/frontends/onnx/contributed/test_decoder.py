@@ -192,6 +192,7 @@ def decoder(op: str) -> onnx.ModelProto:
     helper = onnx.helper
     names, caches = ["query", "key", "value"], ["past_key", "past_value"]
     present = ["present_key", "present_value"]
+    attributes: dict[str, Any] = {"unidirectional": 1}
     if op == "GroupQueryAttention":
         nodes = [
             helper.make_node("ReduceSum", ["mask", "one"], ["counts"], keepdims=0),
@@ -206,7 +207,6 @@ def decoder(op: str) -> onnx.ModelProto:
     else:
         nodes = [helper.make_node("Cast", ["mask"], ["keys"], to=onnx.TensorProto.INT32)]
         inputs = [*names, "", "keys", "", *caches]
-        attributes = {"unidirectional": 1}
     nodes.append(
         helper.make_node(
             op, inputs, ["y", *present], domain="com.microsoft", num_heads=HEADS, **attributes
