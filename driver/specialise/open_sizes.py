@@ -27,6 +27,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Literal, cast
 
+from tessella.driver.specialise.sums import Sums
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.conditions import UndecidedSizeError
@@ -38,7 +39,6 @@ from tessella.support.sizes import (
     Symbol,
     expression,
     symbols_of,
-    terms_of,
     value_of,
     with_symbols,
 )
@@ -144,9 +144,7 @@ class OpenSizes:
         self._turns: dict[str, list[int]] = {}
         """The first sizes of further ranges, where decisions of the compiler change, by the
         symbol's name in programs."""
-        self._sums: dict[str, list[Size]] = {}
-        """Sums of other dimensions that a dimension may equal, by its name: programs that serve
-        sizes with this relation have the sum instead of a symbol."""
+        self._sums = Sums()
         self._numbers: dict[tuple[str, int], str] = {}
         """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
         programs and the least size of the range."""
@@ -183,10 +181,8 @@ class OpenSizes:
         for name, size in sizes.items():
             ranges[name] = size if name in fixed else self._range(name, size)
             if name not in fixed and name in self._open and size >= FEW:
-                equal = (
-                    each for each in self._sums.get(name, ()) if value_of(each, numbers) == size
-                )
-                ranges[name] = next(equal, ranges[name])
+                equal = self._sums.equal(self._names[name], size, numbers)
+                ranges[name] = ranges[name] if equal is None else equal
         for name, derived in self._derived.items():
             expected = value_of(derived, numbers)
             if self._made_for and expected != sizes[name]:
@@ -342,40 +338,10 @@ class OpenSizes:
         """
         found = symbols_of(size for shape in made for size in shape)
         symbols = {symbol for symbol in found if symbol.name not in self._made_for}
-        return (
-            self._relate(symbols, error)
-            or self._divide(symbols, error)
-            or self._compile_numbers(symbols, error)
-        )
-
-    def _relate(self, symbols: Set[Symbol], error: Exception) -> bool:
-        """Let a symbol be a sum of others if a decision of the compiler, as ``error`` says, is
-        whether it equals that sum.
-
-        Returns False for other errors, and if the sum is known: other sizes need the decision too.
-        """
-        apart = expression(error.apart) if isinstance(error, UndecidedSizeError) else None
-        if apart is None:
-            return False
-        names = {symbol: name for name, symbol in self._names.items()}
-        for symbol in sorted(symbols, reverse=True):
-            name, equal = names[symbol.name], _solved(apart, symbol)
-            if equal is None or not self._is_independent(name, equal):
-                continue
-            if equal not in self._sums.get(name, ()):
-                self._sums.setdefault(name, []).append(equal)
-                self.forget()
-                return True
-        return False
-
-    def _is_independent(self, name: str, equal: Size) -> bool:
-        """Return whether no other sum contains a dimension, and its own contains no other dimension
-        with a sum."""
-        used = {
-            s.name for other, sums in self._sums.items() if other != name for s in symbols_of(sums)
-        }
-        inner = {symbol.name for symbol in symbols_of([equal])}
-        return self._names[name] not in used and not inner & {self._names[n] for n in self._sums}
+        if self._sums.learn(symbols, error):
+            self.forget()
+            return True
+        return self._divide(symbols, error) or self._compile_numbers(symbols, error)
 
     def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
         """Start another range at the size where, as ``error`` says, a decision of the compiler
@@ -493,19 +459,6 @@ class OpenSizes:
         starts, high = self._starts(name), self._bounds[name][1]
         after = bisect_right(starts, size)
         return starts[max(0, after - 1)], starts[after] - 1 if after < len(starts) else high
-
-
-def _solved(apart: Size, symbol: Symbol) -> Size | None:
-    """Return the size that a symbol has where ``apart`` is 0, if it is a sum with other symbols;
-    None otherwise. The symbols of the result have no bounds."""
-    factor = terms_of(apart).get((symbol,), 0)
-    if abs(factor) != 1:
-        return None
-    rest = symbol.size - factor * apart
-    others = symbols_of([rest])
-    if not others or symbol in others or min(terms_of(rest).values()) < 0:
-        return None
-    return with_symbols(rest, {each.name: Symbol(each.name, 0, MOST).size for each in others})
 
 
 @lru_cache(maxsize=1024)
