@@ -175,14 +175,11 @@ class OpenSizes:
         fixed = {d for i in by_value for d in self._inputs[i].shape}
         if all(self._seen[name] == sizes[name] for name in self._learnt):
             fixed |= self._learnt
-        has_sums = self._derived or self._sums
+        has_sums = self._derived or self._sums.known
         numbers = {self._names[name]: size for name, size in sizes.items()} if has_sums else {}
         ranges: dict[str, Size] = {}
         for name, size in sizes.items():
             ranges[name] = size if name in fixed else self._range(name, size)
-            if name not in fixed and name in self._open and size >= FEW:
-                equal = self._sums.equal(self._names[name], size, numbers)
-                ranges[name] = ranges[name] if equal is None else equal
         for name, derived in self._derived.items():
             expected = value_of(derived, numbers)
             if self._made_for and expected != sizes[name]:
@@ -193,13 +190,25 @@ class OpenSizes:
                 )
             if name not in fixed and expected == sizes[name]:
                 ranges[name] = derived
+        if self._sums.known:
+            ranges |= self._related(sizes, numbers, fixed)
         key = tuple(ranges.values())
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
+
+    def _related(
+        self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[str]
+    ) -> Mapping[str, Size]:
+        """Return the sums of other dimensions that dimensions equal, by name."""
+        names = (n for n, size in sizes.items() if n in self._open - fixed and size >= FEW)
+        found = {n: self._sums.equal(self._names[n], sizes[n], numbers) for n in names}
+        return {name: equal for name, equal in found.items() if equal is not None}
 
     def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
         """Return the shapes that a program is compiled for with these ranges. Derived sizes become
         expressions of the symbols of the ranges."""
-        own = {self._names[name]: size for name, size in ranges.items()}
+        plain = {self._names[name]: size for name, size in ranges.items()}
+        # a derived size may have a symbol that equals a sum
+        own = {symbol: with_symbols(size, plain) for symbol, size in plain.items()}
         found = {name: with_symbols(size, own) for name, size in ranges.items()}
         return tuple(
             tuple(

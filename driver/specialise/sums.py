@@ -23,15 +23,13 @@ class Sums:
     of the symbol. Symbols in sums have no bounds, and are no sums themselves."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, list[Size]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._sums)
+        self.known: dict[str, list[Size]] = {}
+        """The sums by the name of the symbol."""
 
     def equal(self, symbol: str, size: int, numbers: Mapping[str, int]) -> Size | None:
         """Return a sum that has the value ``size`` where symbols have the values ``numbers``; None
         if the symbol equals no sum."""
-        sums = self._sums.get(symbol, ())
+        sums = self.known.get(symbol, ())
         return next((each for each in sums if value_of(each, numbers) == size), None)
 
     def learn(self, symbols: Set[Symbol], error: Exception) -> bool:
@@ -45,18 +43,18 @@ class Sums:
         if apart is None:
             return False
         for symbol in sorted(symbols, reverse=True):
-            equal, known = _solved(apart, symbol), self._sums.get(symbol.name, [])
-            if equal is None or equal in known or not self._is_independent(symbol, equal):
+            equal, sums = _solved(apart, symbol), self.known.get(symbol.name, [])
+            if equal is None or equal in sums or not self._is_independent(symbol, equal):
                 continue
-            self._sums[symbol.name] = [*known, equal]
+            self.known[symbol.name] = [*sums, equal]
             return True
         return False
 
     def _is_independent(self, symbol: Symbol, equal: Size) -> bool:
         """Return whether no sum would contain a symbol that has a sum."""
-        used = symbols_of(each for sums in self._sums.values() for each in sums)
+        used = symbols_of(each for sums in self.known.values() for each in sums)
         names = {each.name for each in symbols_of([equal])}
-        return symbol.name not in {each.name for each in used} and not names & self._sums.keys()
+        return symbol.name not in {each.name for each in used} and not names & self.known.keys()
 
 
 def _solved(apart: Size, symbol: Symbol) -> Size | None:

@@ -262,3 +262,13 @@ def test_a_dimension_that_equals_two_sums() -> None:
         assert sizes.narrow(sizes.made(shapes_of), caught.value)
         assert sizes.made(shapes_of)[1] == (sum_of,)
     assert sizes.made(((1, 20), (21,)))[1] == (PAST + 1,)
+
+
+def test_a_derived_dimension_of_one_that_equals_a_sum() -> None:
+    inputs = [ValueInfo("x", "float32", ("seq", "past", "total", "total + 1"))]
+    sizes = OpenSizes(inputs, {})
+    with pytest.raises(UndecidedSizeError) as caught:
+        differs(PAST + SEQ, Symbol("total", MANY, MOST).size)
+    given = ((20, 99, 119, 120),)
+    assert sizes.narrow(sizes.made(given), caught.value)
+    assert sizes.made(given) == ((SEQ, PAST, SEQ + PAST, SEQ + PAST + 1),)
