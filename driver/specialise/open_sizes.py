@@ -196,10 +196,10 @@ class OpenSizes:
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
 
     def _related(
-        self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[str]
+        self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[int | str]
     ) -> Mapping[str, Size]:
         """Return the sums of other dimensions that dimensions equal, by name."""
-        names = (n for n, size in sizes.items() if n in self._open - fixed and size >= FEW)
+        names = (n for n in self._open - fixed if sizes[n] >= FEW)
         found = {n: self._sums.equal(self._names[n], sizes[n], numbers) for n in names}
         return {name: equal for name, equal in found.items() if equal is not None}
 

@@ -186,9 +186,10 @@ def test_caches_that_are_refused(name: str, value: object) -> None:
 # ** open sizes **
 
 
-def decoder(op: str) -> onnx.ModelProto:
+def decoder(op: str, room: int | str = "past_sequence_length") -> onnx.ModelProto:
     """Return the attention of a decoder as ONNX Runtime's model builder writes it: the lengths come
-    from a mask, and all dimensions have names of their own."""
+    from a mask, and all dimensions have names of their own. ``room`` is the number of rows of
+    caches."""
     helper = onnx.helper
     names, caches = ["query", "key", "value"], ["past_key", "past_value"]
     present = ["present_key", "present_value"]
@@ -219,7 +220,7 @@ def decoder(op: str) -> onnx.ModelProto:
             name: ["batch_size", "sequence_length", w]
             for name, w in zip(names, widths, strict=True)
         },
-        **{name: ["batch_size", shared, "past_sequence_length", SIZE] for name in caches},
+        **{name: ["batch_size", shared, room, SIZE] for name in caches},
     }
     return model(
         nodes,
@@ -239,6 +240,7 @@ def decoder(op: str) -> onnx.ModelProto:
 
 
 def feeds(proto: onnx.ModelProto, batch: int, new: int, past: int) -> dict[str, Array]:
+    """Return inputs for new tokens that follow earlier ones."""
     known = {"batch_size": batch, "sequence_length": new, "past_sequence_length": past}
     arrays = {}
     for seed, info in enumerate(proto.graph.input[:-1]):
@@ -248,17 +250,36 @@ def feeds(proto: onnx.ModelProto, batch: int, new: int, past: int) -> dict[str, 
     return {**arrays, "mask": np.ones((batch, past + new), np.int64)}
 
 
+LENGTHS = ((20, 0), (1, 20), (1, 21), (1, 40), (25, 0), (1, 50))
+"""The numbers of new and earlier tokens of calls."""
+
+
+def programs(proto: onnx.ModelProto, batch: int) -> tuple[int, Sequence[str]]:
+    """Return how many programs calls of several lengths need, and the treatment of sizes in the
+    last one."""
+    decode = tessella.compile(proto, dims={})
+    for new, past in LENGTHS:
+        given = feeds(proto, batch, new, past)
+        found, expected = decode.run(None, given), run_onnxruntime(proto, given)
+        for one, other in zip(found, expected, strict=True):
+            close(one, other)
+    return len(decode._known_programs()), decode.explain().sizes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("op", ["GroupQueryAttention", "MultiHeadAttention"])
 def test_lengths_stay_open(op: str, batch: int) -> None:
     """A prompt and all tokens after it have one program each, for lengths of a range."""
-    proto = decoder(op)
-    decode = tessella.compile(proto, dims={})
-    for new, past in ((20, 0), (1, 20), (1, 21), (1, 40), (25, 0), (1, 50)):
-        given = feeds(proto, batch, new, past)
-        found, expected = decode.run(None, given), run_onnxruntime(proto, given)
-        for one, other in zip(found, expected, strict=True):
-            close(one, other)
-    assert len(decode._known_programs()) == 2
-    assert "past_sequence_length: open, from 16" in decode.explain().sizes
+    count, sizes = programs(decoder(op), batch)
+    assert count == 2
+    assert "past_sequence_length: open, from 16" in sizes
+    assert "total_sequence_length: past_sequence_length + 1" in sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])
+def test_lengths_in_a_cache_with_room_stay_open(batch: int) -> None:
+    count, sizes = programs(decoder("GroupQueryAttention", room=64), batch)
+    assert count == 2
+    assert any(text.startswith("total_sequence_length: open, from 16") for text in sizes)
