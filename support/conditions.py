@@ -19,12 +19,16 @@ class UndecidedSizeError(TessellaError):
     """The answer to a question depends on the values of symbols.
 
     ``symbols`` are the names of these symbols. ``turn`` is the value of a single symbol at which
-    the answer changes; None if there are several symbols, or if this value is not known.
+    the answer changes; None if there are several symbols, or if this value is not known. ``apart``
+    is the difference of two sizes that the question compares for equality; 0 for other questions.
     """
 
-    def __init__(self, what: str, symbols: Iterable[str], turn: int | None = None) -> None:
+    def __init__(
+        self, what: str, symbols: Iterable[str], turn: int | None = None, apart: object = 0
+    ) -> None:
         self.symbols = frozenset(symbols)
         self.turn = turn
+        self.apart = apart
         super().__init__(what, hint="the program is compiled for the numbers instead")
 
 

@@ -24,7 +24,8 @@ def differs(a: Size, b: Size) -> bool:
     apart = expression(a - b)
     if apart is not None and apart.bounds[0] <= 0 <= apart.bounds[1]:
         names = (symbol.name for symbol in symbols_of([a, b]))
-        raise UndecidedSizeError(f"{a} and {b} are equal for some sizes only", names)
+        what = f"{a} and {b} are equal for some sizes only"
+        raise UndecidedSizeError(what, names, apart=apart)
     return True
 
 

@@ -30,6 +30,7 @@ from tessella.support.disk import Folder
 from tessella.support.errors import InvalidModelError, UnsupportedError
 from tessella.support.knobs import KNOBS
 from tessella.support.logs import info
+from tessella.support.sizes import Size, expression
 from tessella.targets import database
 
 T = TypeVar("T")
@@ -58,16 +59,18 @@ class Refusal:
     what: str
     symbols: Sequence[str]
     turn: int | None
+    apart: Size
 
     @staticmethod
     def of(error: UndecidedSizeError) -> Refusal:
         """Return the stored form of an error."""
-        return Refusal(str(error).partition("\n")[0], sorted(error.symbols), error.turn)
+        what, apart = str(error).partition("\n")[0], expression(error.apart)
+        return Refusal(what, sorted(error.symbols), error.turn, 0 if apart is None else apart)
 
     @property
     def error(self) -> UndecidedSizeError:
         """The stored error, recreated."""
-        return UndecidedSizeError(self.what, self.symbols, self.turn)
+        return UndecidedSizeError(self.what, self.symbols, self.turn, self.apart)
 
 
 def key(model: str | None, made_for: Hashable, options: CheckedOptions) -> str | None:

@@ -3,8 +3,10 @@
 A program is compiled for a range of each symbol. Sizes 0 and 1 have specialised programs, as a
 dimension of 1 broadcasts. Few and many rows are different ranges, as tiles for many rows are wasted
 on few. A decision that changes at one size, such as whether a slice ends before its dimension does,
-divides a range there. A size that a program cannot leave symbolic is compiled as a number, and the
-reason is recorded.
+divides a range there. A decision whether one symbol equals a sum of others, such as the length of a
+mask and the lengths that it covers, replaces the symbol by that sum in programs for sizes with this
+relation. A size that a program cannot leave symbolic is compiled as a number, and the reason is
+recorded.
 
 The elements of a shape-valued input are sizes like its dimensions, and follow them. An element that
 is no size, such as -1, is a number.
@@ -25,6 +27,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Literal, cast
 
+from tessella.driver.specialise.sums import Sums
 from tessella.runtime.model import MAX_KNOWN, Shapes
 from tessella.runtime.signature import Dimensions, ValueInfo
 from tessella.support.conditions import UndecidedSizeError
@@ -141,6 +144,7 @@ class OpenSizes:
         self._turns: dict[str, list[int]] = {}
         """The first sizes of further ranges, where decisions of the compiler change, by the
         symbol's name in programs."""
+        self._sums = Sums()
         self._numbers: dict[tuple[str, int], str] = {}
         """The reason why the sizes of a range are compiled as numbers, by the symbol's name in
         programs and the least size of the range."""
@@ -171,7 +175,8 @@ class OpenSizes:
         fixed = {d for i in by_value for d in self._inputs[i].shape}
         if all(self._seen[name] == sizes[name] for name in self._learnt):
             fixed |= self._learnt
-        numbers = {self._names[name]: size for name, size in sizes.items()} if self._derived else {}
+        has_sums = self._derived or self._sums.known
+        numbers = {self._names[name]: size for name, size in sizes.items()} if has_sums else {}
         ranges: dict[str, Size] = {}
         for name, size in sizes.items():
             ranges[name] = size if name in fixed else self._range(name, size)
@@ -185,13 +190,25 @@ class OpenSizes:
                 )
             if name not in fixed and expected == sizes[name]:
                 ranges[name] = derived
+        if self._sums.known:
+            ranges |= self._related(sizes, numbers, fixed)
         key = tuple(ranges.values())
         return remembered(self._versions, key, MAX_KNOWN, lambda: self._version(shapes, ranges))
+
+    def _related(
+        self, sizes: Mapping[str, int], numbers: Mapping[str, int], fixed: Set[int | str]
+    ) -> Mapping[str, Size]:
+        """Return the sums of other dimensions that dimensions equal, by name."""
+        names = (n for n in self._open - fixed if sizes[n] >= FEW)
+        found = {n: self._sums.equal(self._names[n], sizes[n], numbers) for n in names}
+        return {name: equal for name, equal in found.items() if equal is not None}
 
     def _version(self, shapes: Shapes, ranges: Mapping[str, Size]) -> ProgramShapes:
         """Return the shapes that a program is compiled for with these ranges. Derived sizes become
         expressions of the symbols of the ranges."""
-        own = {self._names[name]: size for name, size in ranges.items()}
+        plain = {self._names[name]: size for name, size in ranges.items()}
+        # a derived size may have a symbol that equals a sum
+        own = {symbol: with_symbols(size, plain) for symbol, size in plain.items()}
         found = {name: with_symbols(size, own) for name, size in ranges.items()}
         return tuple(
             tuple(
@@ -322,13 +339,17 @@ class OpenSizes:
         )
 
     def narrow(self, made: ProgramShapes, error: Exception) -> bool:
-        """Make programs less general after an error: split a symbol's range at the value that the
-        error names, otherwise replace symbols by numbers.
+        """Make programs less general after an error: replace a symbol by a sum that the error
+        names, or split a symbol's range at the value that it names, otherwise replace symbols by
+        numbers.
 
         Returns False if there is no symbol to change. Affects programs compiled from then on.
         """
         found = symbols_of(size for shape in made for size in shape)
         symbols = {symbol for symbol in found if symbol.name not in self._made_for}
+        if self._sums.learn(symbols, error):
+            self.forget()
+            return True
         return self._divide(symbols, error) or self._compile_numbers(symbols, error)
 
     def _divide(self, symbols: Set[Symbol], error: Exception) -> bool:
@@ -390,10 +411,9 @@ class OpenSizes:
         return [f"{name}: {text}" for name, text in found.items()]
 
     def _told_open(self, name: str, size: Size) -> str:
-        if name in self._derived:
-            return str(size)
-        [symbol] = symbols_of([size])
-        return f"open, {symbol.range}"
+        symbols = [symbol for symbol in symbols_of([size]) if symbol.size == size]
+        is_own = bool(symbols) and name not in self._derived
+        return f"open, {symbols[0].range}" if is_own else str(size)
 
     def _told_number(self, name: str, size: int) -> str:
         if name not in self._open:

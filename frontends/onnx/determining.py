@@ -52,6 +52,7 @@ OPERANDS: Mapping[str, Sequence[int]] = {
     f"{DOMAIN}.GroupQueryAttention": (6,),
     f"{DOMAIN}.MatMulBnb4": (1, 2),
     f"{DOMAIN}.MatMulNBits": (1, 3),
+    f"{DOMAIN}.Trilu": (1,),
 }
 """The indices of the operands whose elements a converter needs, by ONNX op."""
 

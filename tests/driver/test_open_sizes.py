@@ -7,6 +7,7 @@ import pytest
 from tessella.driver.specialise.open_sizes import FEW, MANY, OpenSizes, check_dims
 from tessella.runtime.signature import ValueInfo
 from tessella.support.conditions import UndecidedSizeError, decided
+from tessella.support.decisions import differs
 from tessella.support.errors import InputError, OptionError, ResourceError
 from tessella.support.sizes import MOST, Expr, Size, Symbol, bounds_of
 from tessella.tools.commands.dims import dims_of
@@ -231,3 +232,43 @@ def test_a_range_is_divided_where_a_decision_changes() -> None:
     assert sizes.made(((5000,),)) == ((5000,),)
     assert sizes.made(((1500,),)) != ((1500,),)
     assert sizes.told(((5000,),)) == ["n: 5000, as n < 9000 holds for some sizes only"]
+
+
+def test_a_dimension_that_equals_a_sum() -> None:
+    """Programs for sizes with the relation have the sum; others have a symbol."""
+    inputs = [ValueInfo("x", "float32", ("seq", "past")), ValueInfo("m", "float32", ("total",))]
+    sizes = OpenSizes(inputs, {})
+    made = sizes.made(((20, 99), (119,)))
+    total = Symbol("total", MANY, MOST).size
+    assert made == ((SEQ, PAST), (total,))
+    with pytest.raises(UndecidedSizeError) as caught:
+        differs(PAST + SEQ, total)
+    assert sizes.narrow(made, caught.value)
+    assert sizes.made(((20, 99), (119,))) == ((SEQ, PAST), (SEQ + PAST,))
+    assert sizes.told(sizes.made(((20, 99), (119,))))[2] == "total: past + seq"
+    assert sizes.made(((20, 99), (100,))) == made
+    assert sizes.made(((1, 99), (100,))) == ((1, PAST), (PAST + 1,))
+    assert sizes.narrow(made, caught.value)  # the other sizes need numbers
+    assert sizes.made(((20, 99), (100,))) == ((20, 99), (100,))
+
+
+def test_a_dimension_that_equals_two_sums() -> None:
+    inputs = [ValueInfo("x", "float32", ("seq", "past")), ValueInfo("m", "float32", ("total",))]
+    sizes = OpenSizes(inputs, {})
+    total = Symbol("total", MANY, MOST).size
+    for shapes_of, sum_of in ((((1, 20), (21,)), PAST + 1), (((30, 0), (30,)), SEQ)):
+        with pytest.raises(UndecidedSizeError) as caught:
+            differs(total, sum_of)
+        assert sizes.narrow(sizes.made(shapes_of), caught.value)
+        assert sizes.made(shapes_of)[1] == (sum_of,)
+    assert sizes.made(((1, 20), (21,)))[1] == (PAST + 1,)
+
+
+def test_a_derived_dimension_of_one_that_equals_a_sum() -> None:
+    inputs = [ValueInfo("x", "float32", ("seq", "past", "total", "total + 1"))]
+    sizes = OpenSizes(inputs, {})
+    with pytest.raises(UndecidedSizeError) as caught:
+        differs(PAST + SEQ, Symbol("total", MANY, MOST).size)
+    given = ((20, 99, 119, 120),)
+    assert sizes.narrow(sizes.made(given), caught.value)
+    assert sizes.made(given) == ((SEQ, PAST, SEQ + PAST, SEQ + PAST + 1),)

@@ -28,7 +28,7 @@ _ROWS: Mapping[str, Row] = {
 
 
 def _named(row: Row, take: Take) -> Activation:
-    names = row.onnx.attributes if row.onnx is not None else {}
+    names: Mapping[str, str] = {} if row.onnx is None else row.onnx.attributes
     parameters = {key: take(names.get(key, key), value) for key, value in row.parameters.items()}
     return lambda x: x.op(nn.OPS[row.name], **parameters)
 

@@ -54,9 +54,12 @@ def skip_simplified_layer_norm(call: Call) -> list[Value | None]:
 
 
 def _with_residual(call: Call, bias: int) -> Value:
-    """Emit the sum of the first two operands, and of the bias at an operand index, if any."""
-    total, more = call.x + call.operand(1), call.optional(bias)
-    return total if more is None else total + more
+    """Emit the sum of the first two operands, and of the bias at an operand index, if any.
+
+    The bias is added first, as it belongs to the product before the node.
+    """
+    x, more = call.x, call.optional(bias)
+    return (x if more is None else x + more) + call.operand(1)
 
 
 @contributed("EmbedLayerNormalization", epsilon=1e-12)

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import tessella
 from tessella.support.errors import ShapeError, UnsupportedError
 from tests.frontends.onnx.contributed.cases import Array, Case, close, made, results
+from tests.frontends.onnx.models import model, value
+from tests.models import run_onnxruntime
 from tests.native import normal
 
 HEADS, SHARED, SIZE = 4, 2, 16
@@ -178,3 +181,105 @@ def test_operands_that_do_not_fit(each: Step, message: str) -> None:
 def test_caches_that_are_refused(name: str, value: object) -> None:
     with pytest.raises(UnsupportedError, match=f"attribute '{name}' is not supported"):
         tessella.compile(made(step([8], 1, 7, **{name: value}).case)[0])
+
+
+# ** open sizes **
+
+
+def decoder(op: str, room: int | str = "past_sequence_length") -> onnx.ModelProto:
+    """Return the attention of a decoder as ONNX Runtime's model builder writes it: the lengths come
+    from a mask, and all dimensions have names of their own. ``room`` is the number of rows of
+    caches."""
+    helper = onnx.helper
+    names, caches = ["query", "key", "value"], ["past_key", "past_value"]
+    present = ["present_key", "present_value"]
+    attributes: dict[str, Any] = {"unidirectional": 1}
+    if op == "GroupQueryAttention":
+        nodes = [
+            helper.make_node("ReduceSum", ["mask", "one"], ["counts"], keepdims=0),
+            helper.make_node("Sub", ["counts", "one"], ["lasts"]),
+            helper.make_node("Cast", ["lasts"], ["seqlens"], to=onnx.TensorProto.INT32),
+            helper.make_node("Shape", ["mask"], ["shape"]),
+            helper.make_node("Gather", ["shape", "index"], ["length"], axis=0),
+            helper.make_node("Cast", ["length"], ["total"], to=onnx.TensorProto.INT32),
+        ]
+        inputs = [*names, *caches, "seqlens", "total", "cos", "sin"]
+        attributes = {"kv_num_heads": SHARED, "do_rotary": 1}
+    else:
+        nodes = [helper.make_node("Cast", ["mask"], ["keys"], to=onnx.TensorProto.INT32)]
+        inputs = [*names, "", "keys", "", *caches]
+    nodes.append(
+        helper.make_node(
+            op, inputs, ["y", *present], domain="com.microsoft", num_heads=HEADS, **attributes
+        )
+    )
+    shared = SHARED if op == "GroupQueryAttention" else HEADS
+    widths = (HEADS * SIZE, shared * SIZE, shared * SIZE)
+    shapes = {
+        **{
+            name: ["batch_size", "sequence_length", w]
+            for name, w in zip(names, widths, strict=True)
+        },
+        **{name: ["batch_size", shared, room, SIZE] for name in caches},
+    }
+    return model(
+        nodes,
+        [
+            *(value(name, shape) for name, shape in shapes.items()),
+            value("mask", ["batch_size", "total_sequence_length"], np.int64),
+        ],
+        [value("y", None), *(value(name, None) for name in present)],
+        weights={
+            "one": np.array([1]),
+            "index": np.array(1),
+            "cos": ANGLES[0],
+            "sin": ANGLES[1],
+        },
+        domains={"com.microsoft": 1},
+    )
+
+
+def feeds(proto: onnx.ModelProto, batch: int, new: int, past: int) -> dict[str, Array]:
+    """Return inputs for new tokens that follow earlier ones."""
+    known = {"batch_size": batch, "sequence_length": new, "past_sequence_length": past}
+    arrays = {}
+    for seed, info in enumerate(proto.graph.input[:-1]):
+        dims = info.type.tensor_type.shape.dim
+        shape = (known[d.dim_param] if d.dim_param else d.dim_value for d in dims)
+        arrays[info.name] = normal(*shape, seed=seed)
+    return {**arrays, "mask": np.ones((batch, past + new), np.int64)}
+
+
+LENGTHS = ((20, 0), (1, 20), (1, 21), (1, 40), (25, 0), (1, 50))
+"""The numbers of new and earlier tokens of calls."""
+
+
+def programs(proto: onnx.ModelProto, batch: int) -> tuple[int, Sequence[str]]:
+    """Return how many programs calls of several lengths need, and the treatment of sizes in the
+    last one."""
+    decode = tessella.compile(proto, dims={})
+    for new, past in LENGTHS:
+        given = feeds(proto, batch, new, past)
+        found, expected = decode.run(None, given), run_onnxruntime(proto, given)
+        for one, other in zip(found, expected, strict=True):
+            close(one, other)
+    return len(decode._known_programs()), decode.explain().sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("op", ["GroupQueryAttention", "MultiHeadAttention"])
+def test_lengths_stay_open(op: str, batch: int) -> None:
+    """A prompt and all tokens after it have one program each, for lengths of a range."""
+    count, sizes = programs(decoder(op), batch)
+    assert count == 2
+    assert "past_sequence_length: open, from 16" in sizes
+    assert "total_sequence_length: past_sequence_length + 1" in sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])
+def test_lengths_in_a_cache_with_room_stay_open(batch: int) -> None:
+    count, sizes = programs(decoder("GroupQueryAttention", room=64), batch)
+    assert count == 2
+    assert any(text.startswith("total_sequence_length: open, from 16") for text in sizes)

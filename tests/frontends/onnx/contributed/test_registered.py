@@ -12,8 +12,9 @@ from tests.frontends.onnx.contributed.cases import Case, made
 from tests.native import normal
 
 MORE = {
-    *("QLinearWhere", "QLinearReduceMean", "GroupQueryAttention", "LayerNormalization"),
+    *("QLinearWhere", "QLinearReduceMean", "LayerNormalization"),
     *("PackedAttention", "PackedMultiHeadAttention", "Tokenizer"),
+    *("GatherBlockQuantized", "MatMulBnb4", "MatMulNBits"),
 }
 """Ops with tests of their own."""
 
