@@ -28,20 +28,17 @@ def forest(rows: int, *, trees: int = TREES, depth: int = DEPTH) -> tuple[onnx.M
         "target_nodeids": number[inner:],
         "target_ids": np.zeros(leaves, np.int64),
     }
-    attributes = {name: list(values) * trees for name, values in each.items()}
-    count = len(number) * trees
+    attributes: dict[str, Any] = {
+        **{name: [*np.array(values).tolist()] * trees for name, values in each.items()},
+        "n_targets": 1,
+        "nodes_treeids": np.repeat(np.arange(trees), len(number)).tolist(),
+        "target_treeids": np.repeat(np.arange(trees), leaves).tolist(),
+        "nodes_featureids": rng.integers(0, FEATURES, len(number) * trees).tolist(),
+        "nodes_values": rng.standard_normal(len(number) * trees).tolist(),
+        "target_weights": (rng.standard_normal(leaves * trees) / trees).tolist(),
+    }
     node = helper.make_node(
-        "TreeEnsembleRegressor",
-        ["x"],
-        ["y"],
-        domain="ai.onnx.ml",
-        n_targets=1,
-        nodes_treeids=np.repeat(np.arange(trees), len(number)).tolist(),
-        target_treeids=np.repeat(np.arange(trees), leaves).tolist(),
-        nodes_featureids=rng.integers(0, FEATURES, count).tolist(),
-        nodes_values=rng.standard_normal(count).tolist(),
-        target_weights=(rng.standard_normal(leaves * trees) / trees).tolist(),
-        **{k: [int(x) if k != "nodes_modes" else x for x in v] for k, v in attributes.items()},
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **attributes
     )
     graph = helper.make_graph(
         [node],

@@ -16,6 +16,7 @@ from tessella.dialects.nn.core import shape_of, tensor, tensor_type
 from tessella.kernels.builder import Form, KernelBuilder, Scalars
 from tessella.kernels.elements import FLOATS, INDICES, T, Table, rows
 from tessella.kernels.registry import native
+from tessella.support.decisions import known
 from tessella.support.sizes import Size
 
 DESCENDED: Table = tuple(row for links in INDICES for row in rows(FLOATS, reads=(T, T, links, T)))
@@ -47,7 +48,7 @@ def tree_ensemble(
     values: SSAValue,
 ) -> SSAValue:
     """Emit the node that row n reaches in tree t, and the aggregate over t of the nodes' values."""
-    type, nodes = k.result_type(op), shape_of(values)[0]
+    type, nodes = k.result_type(op), known(shape_of(values)[0])
     (rows, targets), trees = shape_of(type), op.settings["trees"]
     found = _reached(k, op, x, thresholds, links)
     element = k.computed(type.element_type)
@@ -70,7 +71,8 @@ def _reached(
 ) -> SSAValue:
     """Emit the number of the node that each row reaches in each tree: [trees, rows]."""
     settings, element = op.settings, k.computed(tensor_type(x).element_type)
-    nodes, (rows, width) = shape_of(thresholds)[0], shape_of(x)
+    rows, nodes = shape_of(x)[0], known(shape_of(thresholds)[0])
+    width = known(shape_of(x)[1])
     free: dict[str, Size] = {"t": settings["trees"], "n": rows}
 
     def step(s: Scalars, node: SSAValue) -> SSAValue:

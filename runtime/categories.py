@@ -4,7 +4,7 @@ break."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,9 +104,10 @@ def _of_values(values: Sequence[Any]) -> Array:
 
 def _dictionaries(value: Value) -> Sequence[Mapping[Any, Any]]:
     """Return a dictionary, or the dictionaries of a list. Raises InputError for other values."""
-    found = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, dict) for item in found):
-        raise InputError("a dictionary is needed", found=type(found[0]).__name__)
+    found = cast(list[Value], value) if isinstance(value, list) else [value]
+    for item in found:
+        if not isinstance(item, dict):
+            raise InputError("a dictionary is needed", found=type(item).__name__)
     return found
 
 

@@ -120,7 +120,8 @@ class _Passed:
         return None if value is None else self._array(value, self.name)
 
     def _item(self, value: Any, where: str) -> Any:
-        return {**value} if isinstance(value, dict) else self._array(value, where)
+        is_map = isinstance(value, dict)
+        return self._dictionary(cast(object, value)) if is_map else self._array(value, where)
 
     def _dictionary(self, value: object) -> dict[Any, Any]:
         if not isinstance(value, dict):

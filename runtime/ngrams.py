@@ -83,7 +83,7 @@ def count(
         for gram in _grams(row, lengths, skips):
             if gram in table:
                 into[table[gram]] += 1
-    scale = np.array(weights, np.float32) if len(weights) else np.float32(1)
+    scale = np.array(weights, np.float32)
     if mode == "IDF":
         counts = (counts > 0) * scale
     elif mode == "TFIDF":

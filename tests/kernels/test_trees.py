@@ -53,7 +53,7 @@ def test_as_numpy(
     count: int, trees: int, targets: int, dtype: str, links: str, aggregate: str, target: str
 ) -> None:
     arrays, settings = drawn(trees, 61, 5, targets, dtype, links)
-    settings = {**settings, "levels": 4, "aggregate": aggregate}
+    settings |= {"levels": 4, "aggregate": aggregate}
     check_op(OP, [rows(count, 5, dtype), *arrays], constants=(1, 2, 3), target=target, **settings)
 
 
@@ -69,7 +69,7 @@ def test_deep_trees(levels: int) -> None:
         node = 1 + 2 * i
     values = np.arange(count, dtype=np.float32)[:, None]
     x = np.arange(-1.5, levels + 2, 1.0, dtype=np.float32)[:, None]
-    settings = {"trees": 1, "levels": levels, "bits": 1, "aggregate": "sum"}
+    settings: dict[str, Any] = {"trees": 1, "levels": levels, "bits": 1, "aggregate": "sum"}
     operands = [x, thresholds, link, values]
     check_op(OP, operands, constants=(1, 2, 3), **settings)
     (found,) = run(OP.name, operands, settings)

@@ -39,11 +39,16 @@ def tf_idf_vectorizer(call: Call) -> list[Value]:
             found=str(len(counted)),
         )
     (size,) = call.build.limited(max(counted) + 1)
-    weights = call.numbers("weights") or ()
-    if len(weights) not in (0, size):
+    weights = np.zeros(size, np.float32)
+    given = call.numbers("weights") or (1.0,) * len(counted)
+    if len(given) != len(counted):
         raise InvalidModelError(
-            "attribute 'weights' has the wrong length", expected=str(size), found=str(len(weights))
+            "attribute 'weights' has the wrong length",
+            where=call.node.where,
+            expected=str(len(counted)),
+            found=str(len(given)),
         )
+    weights[list(counted)] = given
     kept = [
         (g, i) for g, i in zip(grams, counted, strict=True) if lengths[0] <= len(g) <= lengths[1]
     ]
@@ -54,7 +59,7 @@ def tf_idf_vectorizer(call: Call) -> list[Value]:
         "lengths": lengths,
         "skips": skips,
         "mode": call.choice("mode", "TF", "IDF", "TFIDF"),
-        "weights": tuple(map(float, weights)),
+        "weights": tuple(weights.tolist()),
     }
     types = [(np.dtype(np.float32), [*x.shape[:-1], size])]
     return call.found(Find("count_grams", settings, types))

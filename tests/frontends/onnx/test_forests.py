@@ -147,7 +147,7 @@ def classifier(
     attributes["classlabels_int64s"] = [10 + i for i in range(classes)]
     if base is not None:
         attributes["base_values"] = base
-    types = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT}
+    types: dict[str, int] = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT}
     return model_of("TreeEnsembleClassifier", types, attributes)
 
 
@@ -195,7 +195,8 @@ def test_ensembles_of_lists(modes: list[int], aggregate: int) -> None:
     proto = ensemble(modes, members, aggregate_function=aggregate)
     x = rows(60)
     (found,) = tessella.compile(proto).run(None, {"x": x})
-    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    reference: Any = ReferenceEvaluator(proto)
+    (wanted,) = reference.run(None, {"x": x})
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 

@@ -94,7 +94,7 @@ def test_the_option_is_checked() -> None:
     ],
 )
 def test_dictionaries_become_rows(
-    vocabulary: dict[str, Any], key: int, value: int, given: dict[Any, Any]
+    vocabulary: dict[str, Any], key: int, value: int, given: Any
 ) -> None:
     proto = of_map("DictVectorizer", key, value, value, **vocabulary)
     (found,) = tessella.compile(proto).run(None, {"x": given})
@@ -106,7 +106,8 @@ def test_dictionaries_become_rows(
 def test_integers_of_dictionaries() -> None:
     types = TensorProto.STRING, TensorProto.INT64, TensorProto.INT64
     proto = of_map("DictVectorizer", *types, string_vocabulary=["a", "b"])
-    (found,) = tessella.compile(proto).run(None, {"x": {"b": 5}})
+    given: Any = {"b": 5}
+    (found,) = tessella.compile(proto).run(None, {"x": given})
     assert found.dtype == np.int64
     assert found.tolist() == [[0, 5]]
 
@@ -114,8 +115,9 @@ def test_integers_of_dictionaries() -> None:
 def test_unknown_keys_and_other_values_are_refused() -> None:
     types = TensorProto.STRING, TensorProto.FLOAT, TensorProto.FLOAT
     model = tessella.compile(of_map("DictVectorizer", *types, string_vocabulary=["a"]))
+    given: Any = {"b": 1.0}
     with pytest.raises(ExecutionError, match=r"(?s)unknown key.*'b'"):
-        model.run(None, {"x": {"b": 1.0}})
+        model.run(None, {"x": given})
     with pytest.raises(InputError, match="not a map"):
         model.run(None, {"x": 3})
 
@@ -126,7 +128,7 @@ def test_casts_of_maps(cast: str, form: str) -> None:
     result = TensorProto.FLOAT if cast == "TO_FLOAT" else TensorProto.INT64
     types = TensorProto.INT64, TensorProto.FLOAT, result
     proto = of_map("CastMap", *types, cast_to=cast, map_form=form, max_map=5)
-    given = {3: 1.5, 0: 2.0}
+    given: Any = {3: 1.5, 0: 2.0}
     (found,) = tessella.compile(proto).run(None, {"x": given})
     (wanted,) = run_onnxruntime(proto, {"x": given})
     assert found.dtype == wanted.dtype

@@ -204,14 +204,15 @@ def _keyed(call: Call, kind: str) -> tuple[Value, Ensemble]:
     is_leaf = modes < 0
     inner = np.flatnonzero(~is_leaf)
     own = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
-    children = (own[places.find(keys[0][inner], c[inner])] for c in columns[1:])
+    when_true, when_false = (own[places.find(keys[0][inner], c[inner])] for c in columns[1:])
     _, first = np.unique(keys[0], return_index=True)
     nodes = Nodes(
         own[np.sort(first)],
         modes[inner],
         columns[0][inner],
         values[inner].astype(x.dtype),
-        *children,
+        when_true,
+        when_false,
         missing[inner] != 0,
         int(is_leaf.sum()),
     )
@@ -252,6 +253,7 @@ def _listed(call: Call) -> tuple[Value, Ensemble]:
     for children, _ in sides:
         if (children < 0).any():
             raise InvalidModelError("the number of a child is negative", where=call.node.where)
+    when_true, when_false = (np.where(leafs != 0, ~nodes, nodes) for nodes, leafs in sides)
     weights = tensor(call, "leaf_weights").astype(x.dtype)
     targets = integers(call, "leaf_targetids")
     check_count(call, "leaf_targetids", targets, len(weights))
@@ -260,7 +262,8 @@ def _listed(call: Call) -> tuple[Value, Ensemble]:
         modes,
         features,
         splits.astype(x.dtype),
-        *(np.where(is_leaf != 0, ~children, children) for children, is_leaf in sides),
+        when_true,
+        when_false,
         missing != 0,
         len(weights),
         _members(call, modes, x.dtype),

@@ -210,7 +210,7 @@ def _probabilities(call: Call, likely: Value, pairs: _Pairs) -> Value:
     def step(
         carried: Sequence[Value], _: Sequence[Value]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
-        _, number, p = carried
+        number, p = carried[1:]
         image = product(matrix, p)
         total = (p * image).sum([1], keepdims=True)
         error = abs(image - total).max([1], keepdims=True)
