@@ -146,6 +146,36 @@ def test_malformed(error: type[Exception], message: str, attributes: dict[str, i
         tessella.compile(product(Case(24, 64, 16), **attributes)).prepare({"x": (1, 64)})
 
 
+def test_an_order_of_rows_is_refused() -> None:
+    proto = product(Case(24, 64, 16))
+    proto.graph.node[0].input.append("order")
+    order = numpy_helper.from_array(np.arange(64, dtype=np.int32), "order")
+    proto.graph.initializer.append(order)
+    with pytest.raises(UnsupportedError, match="g_idx"):
+        tessella.compile(proto).prepare({"x": (1, 64)})
+
+
+def test_a_computed_matrix_has_a_program_for_each_value() -> None:
+    proto = product(Case(24, 64, 16))
+    proto.graph.node[0].input[1] = "computed"
+    nodes = [
+        helper.make_node("Slice", ["x", "zeros", "ones"], ["one"]),
+        helper.make_node("Cast", ["one"], ["byte"], to=TensorProto.UINT8),
+        helper.make_node("Expand", ["byte", "shape"], ["computed"]),
+        *proto.graph.node,
+    ]
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    for name, numbers in (("zeros", [0, 0]), ("ones", [1, 1]), ("shape", [24, 4, 8])):
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(numbers), name))
+    model = tessella.compile(proto)
+    for number in (3, 200):
+        x = rows_of(2, Case(24, 64, 16))
+        x[0, 0] = number
+        (found,), (expected,) = model.run(None, {"x": x}), run_onnxruntime(proto, {"x": x})
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("code", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8])
 @pytest.mark.parametrize("block", [16, 20])
 @pytest.mark.parametrize("op", ["MatMul", "Gemm"])
