@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -50,7 +50,7 @@ def onnxruntime_nodes(path: Path, feeds: Feeds, threads: int) -> dict[str, float
     """Return the seconds that ONNX Runtime takes for each node of the model in a run.
 
     Its optimised graph tells which nodes of the model it runs: an optimised node computes a value
-    of the model that one of the model's nodes computes.
+    that a node of the model computes, or has that node's name before the name of a fusion.
     """
     ort: Any = importlib.import_module("onnxruntime")
     onnx: Any = importlib.import_module("onnx")
@@ -68,7 +68,7 @@ def onnxruntime_nodes(path: Path, feeds: Feeds, threads: int) -> dict[str, float
         events = json.loads(Path(session.end_profiling()).read_text())
         graph = onnx.load(str(optimised), load_external_data=False).graph
         made = {node.name: list(node.output) for node in graph.node}
-    return _by_node(_seconds(events), made, _makers(path))
+    return by_node(_seconds(events), made, _makers(path))
 
 
 def _seconds(events: list[dict[str, Any]]) -> Mapping[str, float]:
@@ -88,16 +88,30 @@ def _makers(path: Path) -> Mapping[str, str]:
     return {value: node.name for node in graph.nodes for value in node.outputs if value}
 
 
-def _by_node(
+def by_node(
     seconds: Mapping[str, float], made: Mapping[str, list[str]], makers: Mapping[str, str]
 ) -> dict[str, float]:
+    """Return the seconds of each node of the model.
+
+    ``seconds`` are those of the nodes of ONNX Runtime's optimised graph by name, ``made`` the
+    values that each of these nodes computes, and ``makers`` the model's node for each value.
+    """
+    known = set(makers.values())
     found: dict[str, float] = defaultdict(float)
     for name, each in seconds.items():
         values = (name.removesuffix(_BLOCKED), *made.get(name, ()))
-        nodes = [makers[value] for value in values if value in makers]
+        nodes = [*(makers[value] for value in values if value in makers), *_fused(name, known)]
         if nodes:
             found[nodes[0]] += each
     return dict(found)
+
+
+def _fused(name: str, known: Collection[str]) -> Iterator[str]:
+    """Yield the node of the model after which a fusion named its node: `node/MatMulAddFusion`."""
+    while name and name not in known:
+        name = name.rpartition("/")[0]
+    if name:
+        yield name
 
 
 NODES: dict[str, Callable[[Path, Feeds, int], dict[str, float]]] = {

@@ -78,6 +78,23 @@ def test_a_runtime_that_is_not_installed(
     assert "openvino is not installed" in capsys.readouterr().err
 
 
+def test_bars_need_matplotlib(
+    path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["bench", path, "--plot", "bars.png"]) == 2
+    assert "pip install tessella[plot]" in capsys.readouterr().err
+
+
+def test_bars(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "bars.svg"
+    assert main(["bench", path, "--threads", "1,2", "--plot", str(picture), *QUICK]) == 0
+    assert picture.read_text().count("<svg") == 1
+    assert main(["bench", path, "--plot", str(tmp_path / "bars.unknown"), *QUICK]) == 2
+    assert "cannot draw the picture" in capsys.readouterr().err
+
+
 def test_other_runtimes_read_onnx_alone(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tessella.tools.cli import main
+from tessella.tools.peer_nodes import by_node
 
 
 def test_a_page(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,6 +47,14 @@ def test_json_with_all_parts(model: str) -> None:
     assert other["seconds"] > 0
     told = {node for step in found["steps"] if step["others"] for node in step["nodes"]}
     assert {"conv", "matmul"} <= told
+
+
+def test_nodes_of_onnxruntime() -> None:
+    """Names are those that ONNX Runtime gives to nodes that it fuses, or moves to its layout."""
+    seconds = {"y_nchwc": 1.0, "a/b/MatMulAddFusion": 2.0, "reorder": 4.0, "c": 8.0, "new": 16.0}
+    made = {"reorder": ["y"], "c": ["z"], "new": ["w"]}
+    makers = {"y": "conv", "x": "a/b", "z": "last"}
+    assert by_node(seconds, made, makers) == {"conv": 5.0, "a/b": 2.0, "last": 8.0}
 
 
 def test_two_reports(model: str) -> None:

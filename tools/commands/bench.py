@@ -19,6 +19,7 @@ from tessella.runtime.profile import Profile
 from tessella.support.columns import aligned
 from tessella.support.errors import OptionError
 from tessella.tools import peers
+from tessella.tools.bars import Bar, check_matplotlib, draw_bars
 from tessella.tools.commands.dims import openness_of
 from tessella.tools.commands.inputs import add_inputs, feeds_of
 from tessella.tools.commands.shared import (
@@ -73,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write a run on the last number of threads as a trace, for Perfetto or Chrome",
     )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the table as bars: an image of matplotlib's (.png, .svg)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON; times are in seconds")
     add_options(parser, left_out=("threads",))
 
@@ -103,6 +109,9 @@ def run(args: argparse.Namespace) -> int:
             profiles.append(model.profile(feeds))
     if args.trace:
         profiles[-1].trace(args.trace)
+    if args.plot:
+        bars = [Bar(f"{row.runtime}, {_threads(row)}", row.median, row.p90) for row in rows]
+        draw_bars(args.plot, Path(args.model).name, bars)
     if args.json:
         found = [json.loads(profile.to_json()) for profile in profiles]
         document = {"machine": machine(), "rows": list(map(asdict, rows)), "profiles": found}
@@ -118,6 +127,12 @@ def _check(args: argparse.Namespace) -> None:
     if args.repeat < 1:
         raise OptionError("--repeat is a number from 1 on", found=str(args.repeat))
     check_peers(args)
+    if args.plot:
+        check_matplotlib()
+
+
+def _threads(row: RuntimeTimes) -> str:
+    return f"{row.threads} thread{'s' * (row.threads != 1)}"
 
 
 def check_peers(args: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ const BOX = { width: 212, height: 46 };
 const MEMBER = { width: 168, height: 28 };
 const END = { width: 132, height: 26 };
 const HEADER = 10; // the room above an open group for its time
-const MANY = 700; // steps from which a faster ranking is used
+const MOST = 800; // steps from which layers are not put in order, and groups stay closed
 const graph = { open: new Set(), found: [], at: -1, boxes: new Map() };
 
 function graphView(place) {
@@ -65,19 +65,44 @@ function arrows() {
 
 // ** layout **
 
-const isOpen = (step) => step.ops.length > 1 && graph.open.has(step.id);
+const isLarge = () => shown().steps.length > MOST;
+const canOpen = (step) => step.ops.length > 1 && !isLarge();
+const isOpen = (step) => canOpen(step) && graph.open.has(step.id);
 const memberId = (step, i) => `${step.id}.${i}`;
 
 function laidOut() {
   const { steps, report } = shown();
   const made = new dagre.graphlib.Graph({ compound: true });
-  const ranker = steps.length > MANY ? "longest-path" : "network-simplex";
-  made.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 38, marginx: 20, marginy: 20, ranker });
+  made.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 38, marginx: 20, marginy: 20 });
   made.setDefaultEdgeLabel(() => ({}));
   for (const step of steps) place(made, step);
   for (const edge of report.edges) made.setEdge(...ends(steps[edge.source], steps[edge.target]), { edge });
-  dagre.layout(made);
+  if (isLarge()) layered(made, steps);
+  else dagre.layout(made);
   return made;
+}
+
+// A layout in layers: a step is below all that it reads. Steps are in the order of the program.
+function layered(made, steps) {
+  const rank = [];
+  for (const step of steps) rank.push(1 + (d3.max(step.before, (id) => rank[id]) ?? -1));
+  for (const step of steps) {
+    if (!step.before.length) rank[step.id] = Math.max(0, (d3.min(step.after, (id) => rank[id]) ?? 1) - 1);
+  }
+  const [across, down] = [BOX.width + 26, BOX.height + 38];
+  const rows = d3.group(steps, (step) => rank[step.id]);
+  const width = across * d3.max(rows.values(), (row) => row.length);
+  for (const [number, row] of rows) {
+    row.forEach((step, i) => {
+      const x = width / 2 + (i - (row.length - 1) / 2) * across;
+      Object.assign(made.node(String(step.id)), { x, y: number * down + BOX.height });
+    });
+  }
+  for (const edge of made.edges()) {
+    const [from, to] = [made.node(edge.v), made.node(edge.w)];
+    made.edge(edge).points = [{ x: from.x, y: from.y + from.height / 2 }, { x: to.x, y: to.y - to.height / 2 }];
+  }
+  Object.assign(made.graph(), { width, height: rows.size * down + BOX.height });
 }
 
 function place(made, step) {
@@ -117,7 +142,7 @@ function draw() {
   drawClusters(nodes.filter((node) => node.isCluster));
   drawEdges(made.edges().map((edge) => made.edge(edge)));
   drawBoxes(nodes.filter((node) => !node.isCluster));
-  drawToggles(nodes.filter((node) => !node.op && node.step.ops.length > 1));
+  drawToggles(nodes.filter((node) => !node.op && canOpen(node.step)));
   mark();
 }
 
@@ -192,7 +217,7 @@ function boxTexts(node) {
   const names = nodeOf(node.step) ?? node.step.type;
   box.append("text").attr("class", "name").attr("x", left).attr("y", node.y - 4).text(shortened(node.step.title, room));
   box.append("text").attr("class", "time").attr("x", right).attr("y", node.y - 4).text(time);
-  box.append("text").attr("class", "sub").attr("x", left).attr("y", node.y + 13).text(shortened(names, 30 - (node.step.ops.length > 1 ? 5 : 0)));
+  box.append("text").attr("class", "sub").attr("x", left).attr("y", node.y + 13).text(shortened(names, 30 - (canOpen(node.step) ? 5 : 0)));
 }
 
 function smallText(node) {
@@ -228,7 +253,7 @@ function spoken(node) {
 // ** groups, search, selection **
 
 function toggle(step) {
-  if (step.ops.length < 2) return;
+  if (!canOpen(step)) return;
   if (!graph.open.delete(step.id)) graph.open.add(step.id);
   draw();
   focusOn(step.id);
