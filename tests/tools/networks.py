@@ -57,8 +57,8 @@ def open_batch() -> onnx.ModelProto:
 def unsupported() -> onnx.ModelProto:
     """Two nodes that no kernel runs."""
     nodes = [
-        helper.make_node("Det", ["x"], ["d"], name="first"),
-        helper.make_node("Det", ["x"], ["y"], name="second"),
-        helper.make_node("Add", ["d", "y"], ["z"], name="sum"),
+        helper.make_node("MaxRoiPool", ["x", "r"], ["a"], name="first", pooled_shape=[1, 1]),
+        helper.make_node("MaxRoiPool", ["x", "r"], ["b"], name="second", pooled_shape=[1, 1]),
+        helper.make_node("Add", ["a", "b"], ["z"], name="sum"),
     ]
-    return network(nodes, {"x": (2, 3, 3)}, {"z": (2,)}, {})
+    return network(nodes, {"x": (1, 2, 3, 3), "r": (4, 5)}, {"z": (4, 2, 1, 1)}, {})
