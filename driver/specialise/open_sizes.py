@@ -411,9 +411,9 @@ class OpenSizes:
         return [f"{name}: {text}" for name, text in found.items()]
 
     def _told_open(self, name: str, size: Size) -> str:
-        symbols = [symbol for symbol in symbols_of([size]) if symbol.size == size]
-        is_own = bool(symbols) and name not in self._derived
-        return f"open, {symbols[0].range}" if is_own else str(size)
+        [symbol, *others] = symbols_of([size])
+        is_own = symbol.name == self._names[name] and not others and name not in self._derived
+        return f"open, {symbol.range}" if is_own else str(size)
 
     def _told_number(self, name: str, size: int) -> str:
         if name not in self._open:

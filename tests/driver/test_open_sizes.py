@@ -262,6 +262,7 @@ def test_a_dimension_that_equals_two_sums() -> None:
         assert sizes.narrow(sizes.made(shapes_of), caught.value)
         assert sizes.made(shapes_of)[1] == (sum_of,)
     assert sizes.made(((1, 20), (21,)))[1] == (PAST + 1,)
+    assert sizes.told(sizes.made(((30, 0), (30,))))[2] == "total: seq"
 
 
 def test_a_derived_dimension_of_one_that_equals_a_sum() -> None:
