@@ -17,7 +17,7 @@ from tessella.dialects.place import PlaceAttr
 from tessella.driver.build.build import lower
 from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
-from tessella.driver.report import data
+from tessella.driver.report import data, measured
 from tessella.driver.report.collect import program_graph, with_others
 from tessella.driver.report.data import OtherRuntime, Report
 from tessella.driver.report.dot import dot_lines, quoted
@@ -174,6 +174,24 @@ def test_files_that_are_no_reports(content: str, message: str, tmp_path: Path) -
     path.write_text(content)
     with pytest.raises(OptionError, match=message):
         read_report(path)
+
+
+@pytest.mark.parametrize("model", [None, [], {}, {"name": 3}])
+def test_a_report_without_a_name(report: Report, model: object, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(json.loads(report.json()) | {"model": model}))
+    with pytest.raises(OptionError, match="its model has no name"):
+        read_report(path)
+
+
+def test_only_the_longest_spans_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "MOST_SPANS", 3)
+    model = tessella.compile(classifier().SerializeToString())
+    profile = model.profile([X], runs=2)
+    spans = measured.spans_of(profile)
+    lengths = sorted((each.end - each.start for each in profile.spans), reverse=True)
+    assert sorted((each.end - each.start for each in spans), reverse=True) == lengths[:3]
+    assert [each.start for each in spans] == sorted(each.start for each in spans)
 
 
 def test_a_report_of_another_version(report: Report, tmp_path: Path) -> None:
