@@ -27,6 +27,8 @@ class Rows:
 
     def taken(self, step: Step) -> Step:
         """Return a step with its calls. A kernel may be called in several pieces, `k`, `k.1`."""
+        if not step.kernel:
+            return step
         nodes = tuple(dict.fromkeys(step.nodes))
         names = [
             name for name, known in self._rows if known == nodes and is_piece(name, step.kernel)

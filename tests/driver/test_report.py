@@ -126,6 +126,22 @@ def test_estimates_without_inputs() -> None:
     assert any("estimates" in note for note in report.notes)
 
 
+def test_a_loop_is_a_step_beside_those_of_its_body() -> None:
+    node = helper.make_node("GRU", ["x", "w", "r"], ["y"], name="gru", hidden_size=8)
+    weights = {"w": (1, 24, 4), "r": (1, 24, 8)}
+    gru = network([node], {"x": (6, 1, 4)}, {"y": (6, 1, 1, 8)}, weights)
+    model = tessella.compile(gru.SerializeToString())
+    report = model.report([np.ones((6, 1, 4), np.float32)], runs=2)
+    [loop] = [step for step in report.steps if step.kind == "loop"]
+    inside = [step for step in report.steps if step.where]
+    assert {f"loop over {step.where}" for step in inside} == {loop.label}
+    assert all(call.calls == 6 for step in inside for call in step.calls)
+    ops = [i for step in report.steps for i in step.ops]
+    assert len(ops) == len(set(ops)) > 4  # although all of them have one node
+    unmeasured = [step for step in report.steps if step.kind in ("input", "output", "loop")]
+    assert not any(step.calls for step in unmeasured)
+
+
 def test_what_runs_after_a_graph_break() -> None:
     node = helper.make_node("NonZero", ["x"], ["y"], name="finds")
     model = tessella.compile(
