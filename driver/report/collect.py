@@ -43,7 +43,7 @@ from tessella.driver.report.data import (
 from tessella.driver.report.measured import Rows, spans_of
 from tessella.driver.report.panes import kernels_of
 from tessella.driver.report.steps import StepGraph, with_ops
-from tessella.kernels.registry import VIEW_KERNEL
+from tessella.kernels.registry import LOOP_KERNEL, VIEW_KERNEL
 from tessella.passes.base import functions
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.profile import Profile
@@ -58,6 +58,8 @@ _NO_PASSES = (
     "The model does not keep its source, so its passes could not run again: `tessella report` "
     "shows their changes."
 )
+_NO_CALLS = frozenset({LOOP_KERNEL, VIEW_KERNEL})
+"""The kernels of ops that no kernel computes: loops over others, and views of memory."""
 _NOT_TEXT = frozenset({"several", "arch"})
 """Options that the compiler derives from others."""
 
@@ -165,7 +167,7 @@ def _others(
 def _steps(steps: Sequence[Step], ops: Sequence[Op], placed: ModuleOp | None) -> list[Step]:
     at: dict[str, list[int]] = defaultdict(list)
     for i, op in enumerate(ops):
-        if op.kernel != VIEW_KERNEL:  # views of memory are no steps
+        if op.kernel not in _NO_CALLS:
             at[op.node].append(i)
     return [*with_ops(steps, at, _inner(ops, placed) if placed is not None else ())]
 

@@ -138,6 +138,7 @@ def test_a_loop_is_a_step_beside_those_of_its_body() -> None:
     assert all(call.calls == 6 for step in inside for call in step.calls)
     ops = [i for step in report.steps for i in step.ops]
     assert len(ops) == len(set(ops)) > 4  # although all of them have one node
+    assert not any(report.ops[i].op == "nn.scan" for i in ops)
     unmeasured = [step for step in report.steps if step.kind in ("input", "output", "loop")]
     assert not any(step.calls for step in unmeasured)
 
