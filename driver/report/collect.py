@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
@@ -43,6 +43,7 @@ from tessella.driver.report.data import (
 from tessella.driver.report.measured import Rows, spans_of
 from tessella.driver.report.panes import kernels_of
 from tessella.driver.report.steps import StepGraph, with_ops
+from tessella.kernels.registry import LOOP_KERNEL, VIEW_KERNEL
 from tessella.passes.base import functions
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.profile import Profile
@@ -57,6 +58,8 @@ _NO_PASSES = (
     "The model does not keep its source, so its passes could not run again: `tessella report` "
     "shows their changes."
 )
+_NO_CALLS = frozenset({LOOP_KERNEL, VIEW_KERNEL})
+"""The kernels of ops that no kernel computes: loops over others, and views of memory."""
 _NOT_TEXT = frozenset({"several", "arch"})
 """Options that the compiler derives from others."""
 
@@ -164,7 +167,8 @@ def _others(
 def _steps(steps: Sequence[Step], ops: Sequence[Op], placed: ModuleOp | None) -> list[Step]:
     at: dict[str, list[int]] = defaultdict(list)
     for i, op in enumerate(ops):
-        at[op.node].append(i)
+        if op.kernel not in _NO_CALLS:
+            at[op.node].append(i)
     return [*with_ops(steps, at, _inner(ops, placed) if placed is not None else ())]
 
 
@@ -173,8 +177,14 @@ def _inner(ops: Sequence[Op], placed: ModuleOp) -> Sequence[tuple[int, int]]:
     main = main_function(placed)
     rest = [function for function in functions(placed) if function is not main]
     every = (op for function in (main, *rest) for op in function.walk() if isinstance(op, NnOp))
-    number = {(op.op, op.node): i for i, op in reversed([*enumerate(ops)])}
-    known = {op: number.get((op.name, op.node), -1) for op in every if not is_conversion(op)}
+    numbers: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+    for i, op in enumerate(ops):
+        numbers[op.op, op.node].append(i)
+    known = {
+        op: numbers[op.name, op.node].popleft() if numbers[op.name, op.node] else -1
+        for op in every
+        if not is_conversion(op)
+    }
     pairs: dict[tuple[int, int], None] = {}
     for op, target in known.items():
         for value in op.operands:

@@ -56,6 +56,9 @@ def _checked(found: object, where: str) -> Mapping[str, Any]:
             expected="a file that `tessella report --json` wrote",
             found=f"no {missing[0]!r}",
         )
+    model: object = report["model"]
+    if not (isinstance(model, dict) and isinstance(cast(Any, model).get("name"), str)):
+        raise OptionError("the report is damaged: its model has no name", where=where)
     if report["version"] != VERSION:
         raise OptionError(
             "the report has another version",

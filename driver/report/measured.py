@@ -9,6 +9,9 @@ from dataclasses import replace
 from tessella.driver.report.data import Call, Span, Step
 from tessella.runtime.profile import Profile, ProfileRow
 
+MOST_SPANS = 10_000
+"""The most activities of threads that a report has; loops may have many more."""
+
 Key = tuple[str, tuple[str, ...]]
 """A kernel and the nodes that its call computes."""
 
@@ -24,6 +27,8 @@ class Rows:
 
     def taken(self, step: Step) -> Step:
         """Return a step with its calls. A kernel may be called in several pieces, `k`, `k.1`."""
+        if not step.kernel:
+            return step
         nodes = tuple(dict.fromkeys(step.nodes))
         names = [
             name for name, known in self._rows if known == nodes and is_piece(name, step.kernel)
@@ -55,8 +60,10 @@ def _call(row: ProfileRow) -> Call:
 
 
 def spans_of(profile: Profile) -> Sequence[Span]:
-    """Return what each thread did in the run nearest to the median."""
+    """Return what each thread did in the run nearest to the median; the longest activities only, if
+    there are more than ``MOST_SPANS``."""
+    longest = sorted(profile.spans, key=lambda each: each.start - each.end)[:MOST_SPANS]
     return [
         Span(each.name, each.kind, list(each.nodes), each.thread, each.start, each.end)
-        for each in profile.spans
+        for each in sorted(longest, key=lambda each: (each.start, each.thread))
     ]

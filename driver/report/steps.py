@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
@@ -10,7 +11,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from tessella.dialects import tile
-from tessella.dialects.calls import nodes_of
+from tessella.dialects.calls import NODES, nodes_of
 from tessella.dialects.elements import bytes_of
 from tessella.dialects.graph import NAME, main_function
 from tessella.dialects.nn.constants import ConstantOp
@@ -37,11 +38,14 @@ class StepGraph:
     """For a value that is another one by another name: that one."""
     _made: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """The step that makes each value."""
+    _calls: Counter[str] = field(default_factory=Counter[str])
+    """The number of calls of each kernel."""
 
     @staticmethod
     def of(module: ModuleOp) -> StepGraph:
         """Return the steps of a program at the stage `tile`."""
-        graph = StepGraph()
+        calls = (op.callee_name for op in module.walk() if isinstance(op, tile.CallOp))
+        graph = StepGraph(_calls=Counter(calls))
         main = main_function(module)
         for name, argument in zip(_names(main), main.body.block.args, strict=True):
             graph._make("input", name, [], [argument])
@@ -91,9 +95,13 @@ class StepGraph:
     def _call(self, op: tile.CallOp, where: str) -> None:
         kernel = callee_of(op, op.callee, tile.KernelOp)
         nodes = [node.data for node in nodes_of(op, kernel.nodes)]
+        if NODES not in op.attributes:
+            # the kernel names those of all its calls, which are alike
+            nodes = nodes[: len(nodes) // max(1, self._calls[op.callee_name])]
         is_conversion = all(node.startswith(CONVERSION) for node in nodes)
         kind = "conversion" if is_conversion else "kernel"
-        label = op.callee_name.rpartition("_")[0] if is_conversion else ", ".join(nodes)
+        shown = ", ".join(dict.fromkeys(nodes))
+        label = op.callee_name.rpartition("_")[0] if is_conversion else shown
         name = op.callee_name
         self._make(kind, label, op.arguments, op.res, kernel=name, nodes=nodes, where=where)
 
@@ -147,13 +155,21 @@ class StepGraph:
 
 def with_ops(
     steps: Sequence[Step], at: Mapping[str, Sequence[int]], inner: Sequence[tuple[int, int]]
-) -> Iterator[Step]:
-    """Yield steps with their ops: ``at`` gives the indices of the ops of each node, and ``inner``
-    the values between ops."""
-    for step in steps:
-        ops = [*dict.fromkeys(i for node in step.nodes for i in at.get(node, ()))]
+) -> Sequence[Step]:
+    """Return steps with their ops: ``at`` gives the indices of the ops of each node, in the order
+    of the program, and ``inner`` the values between ops.
+
+    A node may have several ops, in several steps. Each step takes as many as it names the node.
+    """
+    left = {node: deque(ops) for node, ops in at.items()}
+    found: dict[int, Step] = {}
+    # the bodies of loops are functions after the main one
+    for step in sorted(steps, key=lambda step: bool(step.where)):
+        ops = [left[node].popleft() for node in step.nodes if left.get(node)]
         own = set(ops)
-        yield replace(step, ops=ops, inner=[pair for pair in inner if own.issuperset(pair)])
+        pairs = [pair for pair in inner if own.issuperset(pair)]
+        found[step.id] = replace(step, nodes=[*dict.fromkeys(step.nodes)], ops=ops, inner=pairs)
+    return [found[step.id] for step in steps]
 
 
 def _names(function: FuncOp, *, results: bool = False) -> list[str]:

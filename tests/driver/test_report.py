@@ -17,7 +17,7 @@ from tessella.dialects.place import PlaceAttr
 from tessella.driver.build.build import lower
 from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
-from tessella.driver.report import data
+from tessella.driver.report import data, measured
 from tessella.driver.report.collect import program_graph, with_others
 from tessella.driver.report.data import OtherRuntime, Report
 from tessella.driver.report.dot import dot_lines, quoted
@@ -126,6 +126,23 @@ def test_estimates_without_inputs() -> None:
     assert any("estimates" in note for note in report.notes)
 
 
+def test_a_loop_is_a_step_beside_those_of_its_body() -> None:
+    node = helper.make_node("GRU", ["x", "w", "r"], ["y"], name="gru", hidden_size=8)
+    weights = {"w": (1, 24, 4), "r": (1, 24, 8)}
+    gru = network([node], {"x": (6, 1, 4)}, {"y": (6, 1, 1, 8)}, weights)
+    model = tessella.compile(gru.SerializeToString())
+    report = model.report([np.ones((6, 1, 4), np.float32)], runs=2)
+    [loop] = [step for step in report.steps if step.kind == "loop"]
+    inside = [step for step in report.steps if step.where]
+    assert {f"loop over {step.where}" for step in inside} == {loop.label}
+    assert all(call.calls == 6 for step in inside for call in step.calls)
+    ops = [i for step in report.steps for i in step.ops]
+    assert len(ops) == len(set(ops)) > 4  # although all of them have one node
+    assert not any(report.ops[i].op == "nn.scan" for i in ops)
+    unmeasured = [step for step in report.steps if step.kind in ("input", "output", "loop")]
+    assert not any(step.calls for step in unmeasured)
+
+
 def test_what_runs_after_a_graph_break() -> None:
     node = helper.make_node("NonZero", ["x"], ["y"], name="finds")
     model = tessella.compile(
@@ -174,6 +191,24 @@ def test_files_that_are_no_reports(content: str, message: str, tmp_path: Path) -
     path.write_text(content)
     with pytest.raises(OptionError, match=message):
         read_report(path)
+
+
+@pytest.mark.parametrize("model", [None, [], {}, {"name": 3}])
+def test_a_report_without_a_name(report: Report, model: object, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(json.loads(report.json()) | {"model": model}))
+    with pytest.raises(OptionError, match="its model has no name"):
+        read_report(path)
+
+
+def test_only_the_longest_spans_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "MOST_SPANS", 3)
+    model = tessella.compile(classifier().SerializeToString())
+    profile = model.profile([X], runs=2)
+    spans = measured.spans_of(profile)
+    lengths = sorted((each.end - each.start for each in profile.spans), reverse=True)
+    assert sorted((each.end - each.start for each in spans), reverse=True) == lengths[:3]
+    assert [each.start for each in spans] == sorted(each.start for each in spans)
 
 
 def test_a_report_of_another_version(report: Report, tmp_path: Path) -> None:
