@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float64Type,
     FloatAttr,
     IntegerAttr,
     VectorType,
@@ -288,7 +289,7 @@ class LookupOp(IRDLOperation):
 
     name = "arith.lookup"
     code = operand_def()
-    table = prop_def(DenseArrayBase)
+    table = prop_def(DenseArrayBase[Float64Type])
     result = result_def()
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
@@ -301,7 +302,7 @@ class LookupOp(IRDLOperation):
     @property
     def numbers(self) -> tuple[float, ...]:
         """The floats of the table."""
-        return tuple(float(x) for x in self.table.get_values())
+        return self.table.get_values()
 
     def verify_(self) -> None:
         _check_same_shape(self, self.code.type, self.result.type)

@@ -39,7 +39,7 @@ def block_index(
 def scale_indices(product: SummedProduct, flat: Flat) -> set[str]:
     """Return the reduced indices along which the scales of a product move."""
     scales = [a for i, a in enumerate(flat.accesses[: flat.inputs]) if i not in product.operands]
-    return {name for name in flat.reduced if any(a.lane_stride(name) for a in scales)}
+    return {name for name in flat.reduced if any(a.lane_stride(name) != 0 for a in scales)}
 
 
 def sums_blocks(op: ContractOp, product: SummedProduct, flat: Flat) -> bool:

@@ -71,7 +71,7 @@ def packed_places(
         dim = _dim_of(op, i, vector)
         moves_by_row = rows is not None and a.stride(rows) != 0
         constant, contiguous = kernel.is_constant(argument.index), a.lane_stride(vector) == 1
-        if dot is not None and dot.row.k > 1 and a.lane_stride(dot.index):
+        if dot is not None and dot.row.k > 1 and a.lane_stride(dot.index) != 0:
             often = rows is not None and not moves_by_row
             element = dot.row.takes if often and not is_decoded(op, i) else ""
             places[i] = packed_as(_panels(op, i, dim, width or 0, dot), element)

@@ -301,7 +301,7 @@ def _operand(
     a = flat.accesses[number]
     return OperandPlan(
         access=_access(op, flat, number, value, vector, rows)
-        if dot is None or vector is None or dot.row.k == 1 or not a.lane_stride(dot.index)
+        if dot is None or vector is None or dot.row.k == 1 or a.lane_stride(dot.index) == 0
         else _grouped(a, vector, dot),
         stride=a.lane_stride(vector) if vector is not None else 0,
         row_stride=a.stride(rows) if rows is not None else 0,

@@ -52,14 +52,8 @@ def product(case: Case, **attributes: int) -> onnx.ModelProto:
         weights["c"] = draw.normal(size=n).astype(case.dtype)
         names += ["", "c"]
     settings: dict[str, Any] = {"K": case.k, "N": n, "bits": case.bits, "block_size": case.block}
-    node = helper.make_node(
-        "MatMulNBits",
-        names,
-        ["y"],
-        domain="com.microsoft",
-        accuracy_level=case.level,
-        **settings | attributes,
-    )
+    settings |= {"accuracy_level": case.level, **attributes}
+    node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **settings)
     element = helper.np_dtype_to_tensor_dtype(np.dtype(case.dtype))
     graph = helper.make_graph(
         [node],
