@@ -112,6 +112,6 @@ def test_what_is_wrong_is_said() -> None:
     proto, _ = scan(body(wider, 1, 1, 1), 4)
     with pytest.raises(ShapeError, match="changes its type"):
         graph(proto)
-    unknown = [*make(("Add", "h0 x0", "k0"), ("Det", "k0", "y0"))]
-    with pytest.raises(UnsupportedError, match="Det"):
+    unknown = [*make(("Add", "h0 x0", "k0"), ("MaxRoiPool", "k0 x0", "y0"))]
+    with pytest.raises(UnsupportedError, match="MaxRoiPool"):
         graph(scan(body(unknown, 1, 1, 1), 4)[0])
