@@ -158,7 +158,7 @@ def test_everything_unsupported_is_listed_at_once() -> None:
         node("Cast", ["c"], ["d"], name="complex", to=TensorProto.COMPLEX64),
         node("LpNormalization", ["image"], ["p"], name="norm", p=3),
         node("Constant", [], ["e"], name="constant", value=pair),
-        node("MaxRoiPool", ["dead", "dead"], ["dead2"], name="not needed"),
+        node("MaxRoiPool", ["dead", "x"], ["dead2"], name="not needed", pooled_shape=[1, 1]),
         node("Sum", ["d", "e", "p"], ["y"], name="sum"),
         node("MaxRoiPool", ["pair", "d"], ["z"], name="regions", pooled_shape=[1, 1]),
     ]
