@@ -284,8 +284,8 @@ class NearestOp(CastOp):
 
 @irdl_op_definition
 class LookupOp(IRDLOperation):
-    """The float of a table at an integer's lowest bits, of which there are as many as number the
-    table: `arith.lookup %code {table = array<f64: ..>} : i32 to f32`."""
+    """The float of a table at the lowest bits of an integer: `arith.lookup %code {table =
+    array<f64: ..>} : i32 to f32`. A table of 16 floats is read at the lowest 4 bits."""
 
     name = "arith.lookup"
     code = operand_def()

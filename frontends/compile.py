@@ -153,7 +153,7 @@ def compile(
     max_bytes : int, optional
         The size of the largest tensor that an ONNX model may have, in bytes; 16 GiB by default.
     maps : {"arrays", "dictionaries"}, optional
-        What a ZipMap of an ONNX model returns: the array of scores, the default, or a list with a
+        The results of a ZipMap in an ONNX model: the array of scores, the default, or a list with a
         dictionary of the scores by label for each row.
     progress : callable, optional
         A function that is called with the name of each step of the compilation.

@@ -36,7 +36,7 @@ def one_hot(inputs: Sequence[Value], *, keys: Sequence[str], zeros: bool) -> Seq
     places = np.array([table.get(text, len(keys)) for text in texts], np.int64)
     if not zeros and (places == len(keys)).any():
         wrong = texts[int(np.argmax(places == len(keys)))]
-        raise ExecutionError("a string is no category", found=repr(wrong))
+        raise ExecutionError("a string is not a category", found=repr(wrong))
     return [np.eye(len(keys) + 1, len(keys), dtype=np.float32)[places.reshape(x.shape)]]
 
 

@@ -49,7 +49,7 @@ def extended(stages: Stages, given: Sequence[object] = ()) -> Stages:
     for step in given:
         if not isinstance(step, ModulePass):
             raise OptionError(
-                "an entry of the option 'passes' is no pass",
+                "an entry of the option 'passes' is not a pass",
                 expected="an xdsl.passes.ModulePass",
                 found=f"{step!r} of type {type(step).__name__}",
             )

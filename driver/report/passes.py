@@ -1,4 +1,4 @@
-"""What each pass of a compilation changed, and how long it took."""
+"""The changes of each pass of a compilation, and the time that it took."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ The elements of a shape-valued input are sizes like its dimensions, and follow t
 is no size, such as -1, is a number.
 
 Unless users specify sizes, the first sizes have a specialised program. The dimensions that differ
-in a later call become symbolic from then on: many models are called with one size only. So do
-dimensions without a name. Those of them that have always been equal share a symbol.
+in a later call become symbolic from then on: many models are called with one size only. Dimensions
+without a name become symbolic in the same way. Those of them that have always been equal share a
+symbol.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Literal
 from tessella.frontends.onnx.model import Graph, GraphValue, Model, Node
 
 Maps = Literal["arrays", "dictionaries"]
-"""What a ZipMap returns."""
+"""The forms of a ZipMap's result."""
 
 ZIP_MAP = "ai.onnx.ml.ZipMap"
 

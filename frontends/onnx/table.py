@@ -117,8 +117,8 @@ ONNX Runtime writes layouts of one machine at the level `ORT_ENABLE_ALL`: optimi
 
 ## Functions
 
-ONNX defines some ops in terms of other ops, which are imported instead. So are the functions that a
-model defines.
+ONNX defines some ops in terms of other ops, which are imported instead. The functions that a model
+defines are imported in the same way.
 
 ## Official tests
 

@@ -76,8 +76,8 @@ def pin_of(op: NnOp) -> Pin | None:
 def set_pins(ops: Sequence[NnOp], texts: Iterable[str]) -> None:
     """Record the pins of texts such as `Conv_12=x86/f32/nchw` in the ops that they name.
 
-    Of several pins of an op, the last one counts. A kernel that an op names already becomes its
-    pin. Raises OptionError for a pin of no op, and for a kernel that an op does not have.
+    The last pin of an op counts. A kernel that an op names already becomes its pin. Raises
+    OptionError for a pin that names no op, and for a kernel that an op does not have.
     """
     for op in ops:
         if op.kernel is not None and op.places is None:

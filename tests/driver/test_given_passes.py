@@ -100,7 +100,7 @@ def test_a_pass_replaces_those_of_its_name() -> None:
     [
         (Lost(), "the pass 'lost' of the option 'passes': it has no position"),
         (Nowhere(), "did you mean 'fuse-patterns'"),
-        (Lost, "an entry of the option 'passes' is no pass"),
+        (Lost, "an entry of the option 'passes' is not a pass"),
     ],
 )
 def test_a_pass_without_a_position(step: Any, message: str) -> None:

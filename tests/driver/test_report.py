@@ -256,7 +256,7 @@ def test_the_schema_is_documented() -> None:
 
 
 def plain(value: Any) -> bool:
-    """Whether a value is one of JSON's, with all parts."""
+    """Return whether a value and all its parts are values of JSON."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and plain(part) for key, part in value.items())
     if isinstance(value, list | tuple):

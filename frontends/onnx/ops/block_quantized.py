@@ -89,7 +89,7 @@ def _length(call: Call) -> int:
 
 
 def _integers(packed: Array, shape: tuple[int, int], bits: int) -> Array:
-    """Return the unsigned integers in bytes, of which each row begins with a byte of its own."""
+    """Return the unsigned integers in bytes. Each row begins with a new byte."""
     rows, count = shape
     size = ceil_div(count * bits, 8)
     if packed.dtype != np.uint8 or packed.size != rows * size:
@@ -164,7 +164,7 @@ def gather_block_quantized(call: Call) -> Value:
 
 def _codes(call: Call, array: Array, last: int | None) -> tuple[Array, int]:
     """Return integers in bytes, unsigned, and the code of an absent zero point. Bytes hold several
-    integers along the last dimension, of which there are ``last``."""
+    integers along the last dimension; ``last`` is the number of these integers."""
     element = element_of(array.dtype)
     bits = _bits(call)
     half = 1 << (bits - 1)

@@ -110,5 +110,5 @@ def _dropped(call: Call) -> float:
         return 0.0
     ratio = 0.5 if call.optional(1) is None else float(call.static_number(1, "ratio"))
     if not 0 <= ratio <= 1:
-        raise ShapeError("the ratio is no share", expected="0 to 1", found=str(ratio))
+        raise ShapeError("the ratio is not a share", expected="0 to 1", found=str(ratio))
     return ratio

@@ -93,7 +93,7 @@ def tokenizer(call: Call) -> list[Value]:
             re.compile(each)
         except re.error as error:
             raise InvalidModelError(
-                f"a pattern is no regular expression: {error}",
+                f"a pattern is not a regular expression: {error}",
                 where=call.node.where,
                 found=repr(each),
             ) from error

@@ -40,7 +40,7 @@ def regex_full_match(call: Call) -> list[Value]:
         re.compile(pattern)
     except re.error as error:
         raise InvalidModelError(
-            f"attribute 'pattern' is no regular expression: {error}",
+            f"attribute 'pattern' is not a regular expression: {error}",
             where=call.node.where,
             found=repr(pattern),
         ) from error

@@ -41,7 +41,7 @@ def test_they_are_what_the_import_of_a_node_reads() -> None:
 
 
 def reads_no_more(source: OnnxSource, feeds: dict[str, Any], names: Sequence[str]) -> bool:
-    """Whether an import reads no other values than those of these inputs."""
+    """Return whether an import reads only the values of these inputs."""
     shapes = {i.name: feeds[i.name].shape if i.is_tensor else () for i in source.inputs}
     source.determining = names
     try:
@@ -54,7 +54,7 @@ def reads_no_more(source: OnnxSource, feeds: dict[str, Any], names: Sequence[str
 
 
 def shape_of_two(*nodes: onnx.NodeProto) -> Sequence[str]:
-    """What determines the shapes of a graph that reshapes `x` to `shape`."""
+    """Return the inputs that determine the shapes of a graph that reshapes `x` to `shape`."""
     ints = [value(name, [1], np.int64) for name in ("n", "m")]
     inputs = [value("x", ["rows", 4]), value("mask", ["rows", 4], np.bool_), *ints]
     every = [*nodes, helper.make_node("Reshape", ["x", "shape"], ["y"])]

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """Operands, of which the numbered ones are inputs; the others are initializers."""
+    """Operands. The numbered ones are inputs, the others are initializers."""
 
     op: str
     operands: Sequence[Array | None]
