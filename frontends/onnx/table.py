@@ -165,6 +165,16 @@ each other, between machines, or from tessella. tessella defines the results as 
   then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
 - `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
   does not matter. An element whose weight is 0 is outside of the window.
+- `TreeEnsembleClassifier` with scores for both of two classes decides for the greater one, as
+  scikit-learn does. ONNX Runtime compares the score of the second class with 0, and ignores the
+  labels. If one of two classes has scores, `LOGISTIC` decides at the score 0, where ONNX Runtime
+  decides at 0.5 if all weights are positive.
+- A NaN at a node of the mode `BRANCH_NEQ` of a tree goes where `nodes_missing_value_tracks_true`
+  says, as at any other node. ONNX Runtime sends it to the true branch.
+- `post_transform` also applies to a model with a single score. ONNX Runtime ignores it there,
+  except `PROBIT`.
+- `Normalizer` with the norm `MAX` divides by the greatest magnitude, as scikit-learn does, where
+  ONNX Runtime divides by the greatest element.
 - `Reshape` of a tensor without elements: with a -1, dimensions that are copied (0) cancel out, so
   that an empty batch has the shape of any other. ONNX Runtime refuses that.
 

@@ -227,9 +227,14 @@ def regressor(**changed: Any) -> onnx.ModelProto:
         "target_weights": [1.0, 2.0],
         "n_targets": 1,
     }
-    return model_of("TreeEnsembleRegressor", {"y": TensorProto.FLOAT}, {**nodes, **changed})
+    given = {name: value for name, value in {**nodes, **changed}.items() if value is not None}
+    return model_of("TreeEnsembleRegressor", {"y": TensorProto.FLOAT}, given)
 
 
+_LISTS = [
+    *("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes"),
+    *("nodes_truenodeids", "nodes_falsenodeids"),
+]
 DAMAGED = {
     "feature": ({"nodes_featureids": [4, 0, 0]}, r"feature.*out of range.*\[0, 4\)"),
     "negative feature": ({"nodes_featureids": [-1, 0, 0]}, "feature.*out of range"),
@@ -237,6 +242,9 @@ DAMAGED = {
     "cycle": ({"nodes_truenodeids": [0, 0, 0]}, "without cycles"),
     "mode": ({"nodes_modes": ["BRANCH_XYZ", "LEAF", "LEAF"]}, "unknown mode.*BRANCH_XYZ"),
     "length": ({"nodes_values": [0.5]}, "nodes_values.*wrong length.*3.*1"),
+    "fewer numbers": ({"nodes_nodeids": [0, 1]}, "nodes_nodeids.*wrong length.*3.*2"),
+    "fewer trees": ({"nodes_treeids": [0, 0]}, "nodes_nodeids.*wrong length.*2.*3"),
+    "no nodes": (dict.fromkeys(_LISTS), "no nodes"),
     "twice": ({"nodes_nodeids": [0, 1, 1]}, "one number"),
     "target": ({"target_ids": [0, 3]}, r"target of a leaf.*\[0, 1\).*3"),
     "weights": ({"target_weights": [1.0]}, "target_weights.*wrong length"),

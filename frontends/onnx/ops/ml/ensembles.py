@@ -187,7 +187,6 @@ def _keyed(call: Call, kind: str) -> tuple[Value, Ensemble]:
     keys = integers(call, "nodes_treeids"), integers(call, "nodes_nodeids")
     count = len(keys[0])
     modes = _modes(call)
-    places = _Places(call, *keys)
     values = numbers(call, "nodes_values", np.dtype(np.float32))
     call.meaningless("nodes_hitrates", "nodes_hitrates_as_tensor")
     missing = optional_integers(call, "nodes_missing_value_tracks_true", count)
@@ -200,6 +199,9 @@ def _keyed(call: Call, kind: str) -> tuple[Value, Ensemble]:
         strict=True,
     ):
         check_count(call, f"nodes_{name}", array, count)
+    if not count:
+        raise InvalidModelError("an ensemble has no nodes", where=call.node.where)
+    places = _Places(call, *keys)
     x = _rows(call, values.dtype)
     is_leaf = modes < 0
     inner = np.flatnonzero(~is_leaf)
