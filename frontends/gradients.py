@@ -7,6 +7,7 @@ The sum is over the dimensions that the op has broadcast.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tessella.dialects import nn
 from tessella.frontends.emitter import Value, Values, where
+from tessella.support.sizes import Size, product
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ def _extreme(a: Applied) -> Sequence[Value]:
 
 
 def _mean(a: Applied) -> Sequence[Value]:
-    count = math.prod(a.x.shape[axis] for axis in a.op.settings["axes"])
+    axes: Sequence[int] = a.op.settings["axes"]
+    count = product(a.x.shape[axis] for axis in axes)
     return [_spread(a, a.gradient) / count]
 
 
@@ -156,11 +159,11 @@ def _transpose(a: Applied) -> Sequence[Value]:
 
 
 def _concat(a: Applied) -> Sequence[Value]:
-    axis, start, parts = a.op.settings["axis"], 0, list[Value]()
-    for operand in a.operands:
-        parts.append(a.gradient.part(axis, start, operand.shape[axis]))
-        start = start + operand.shape[axis]
-    return parts
+    axis: int = a.op.settings["axis"]
+    sizes = [operand.shape[axis] for operand in a.operands]
+    starts: Sequence[Size] = [0, *itertools.accumulate(sizes)]
+    pairs = zip(starts, sizes, strict=False)
+    return [a.gradient.part(axis, start, size) for start, size in pairs]
 
 
 def _slice(a: Applied) -> Sequence[Value | None]:

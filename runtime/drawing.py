@@ -78,8 +78,8 @@ def multinomial(
 
 def dropout(inputs: Sequence[Value], *, ratio: float, seed: int | None) -> Sequence[Array]:
     """Return the elements that are not dropped, divided by their share, and the mask of them."""
-    x = inputs[0]
-    mask = np.asarray(_draws(seed).uniform(size=x.shape) >= ratio)
+    x: Array = inputs[0]
+    mask: Array = np.asarray(_draws(seed).uniform(size=x.shape) >= ratio)
     kept = np.where(mask, widened(x) / (1 - ratio if ratio < 1 else 1), 0)
     return [converted(kept, x.dtype), mask]
 

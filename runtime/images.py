@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +22,15 @@ def decode_image(inputs: Sequence[Value], *, pixel_format: str) -> Sequence[Arra
     if they cannot be decoded. Raises ExecutionError if Pillow is missing."""
     try:
         # imported here, as no other model needs Pillow
-        from PIL import Image
+        images: Any = import_module("PIL.Image")
     except ImportError as error:
         raise ExecutionError(
             "decoding images needs the package Pillow", hint="pip install tessella[images]"
         ) from error
     try:
-        with Image.open(io.BytesIO(inputs[0].tobytes())) as image:
-            pixels = np.array(image.convert("L" if pixel_format == "Grayscale" else "RGB"))
+        with images.open(io.BytesIO(inputs[0].tobytes())) as image:
+            mode = "L" if pixel_format == "Grayscale" else "RGB"
+            pixels: Array = np.array(image.convert(mode), np.uint8)
     except MemoryError:
         raise
     except Exception as error:

@@ -64,7 +64,7 @@ class CompiledRep(BackendRep):
         feeds = _named(inputs, [info.name for info in self.model.inputs])
         found = [_public(value) for value in self.model.run(None, feeds)]
         names = [info.name for info in self.model.outputs]
-        return cast("tuple[Any, ...]", namedtupledict("Outputs", names)(*found))
+        return namedtupledict("Outputs", names)(*found)
 
 
 class TessellaBackend(Backend):

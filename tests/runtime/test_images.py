@@ -52,6 +52,6 @@ def test_sizes_of_a_model_follow_the_image() -> None:
 
 
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ExecutionError, match=r"(?s)Pillow.*pip install"):
         decode_image([np.zeros(3, np.uint8)], pixel_format="RGB")

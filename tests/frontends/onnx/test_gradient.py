@@ -89,7 +89,8 @@ def _reference(case: Case, names: Sequence[str], *arrays: Mapping[str, Array]) -
     node = helper.make_node(case.op, names, ["y"], **case.attributes)
     inputs = [value(n, x.shape, x.dtype) for each in arrays for n, x in each.items()]
     proto = model([node], inputs, [value("y", None, np.float64)])
-    return ReferenceEvaluator(proto).run(None, {n: x for a in arrays for n, x in a.items()})[0]
+    [result] = ReferenceEvaluator(proto).run(None, {n: x for a in arrays for n, x in a.items()})
+    return result
 
 
 def differentiated(proto: onnx.ModelProto, xs: Sequence[str], y: str) -> onnx.ModelProto:
@@ -112,10 +113,9 @@ def differences(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Arra
         for place in np.ndindex(x.shape):
             step = np.zeros_like(x)
             step[place] = STEP
-            ends: list[Any] = [
-                evaluator.run(None, {**feeds, name: x + sign * step})[0] for sign in (1, -1)
-            ]
-            gradient[place] = (ends[0] - ends[1]) / (2 * STEP)
+            moved = ({**feeds, name: x + sign * step} for sign in (1, -1))
+            [above], [below] = (evaluator.run(None, each) for each in moved)
+            gradient[place] = (np.asarray(above) - np.asarray(below)) / (2 * STEP)
         found.append(gradient)
     return found
 

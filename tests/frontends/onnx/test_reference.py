@@ -123,8 +123,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_as_the_reference(case: Case) -> None:
     proto, feeds = case.model()
-    wanted: Sequence[Any] = ReferenceEvaluator(proto).run(None, feeds)
-    same(tessella.compile(proto).run(None, feeds), [np.asarray(y) for y in wanted])
+    wanted = [np.asarray(y) for y in ReferenceEvaluator(proto).run(None, feeds)]
+    same(tessella.compile(proto).run(None, feeds), wanted)
 
 
 def test_a_determinant_needs_pivots() -> None:
