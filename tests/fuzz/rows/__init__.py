@@ -34,8 +34,8 @@ _RANDOM = "tests/frontends/onnx/test_drawing.py has some"
 _OF_REFERENCE = "tests/frontends/onnx/test_reference.py has some"
 
 _ML = (
-    "ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer "
-    "LabelEncoder LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier "
+    "ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer "
+    "Imputer LabelEncoder LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier "
     "SVMRegressor Scaler TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap"
 )
 
