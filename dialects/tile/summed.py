@@ -39,7 +39,7 @@ class SummedProduct(NamedTuple):
 
     @property
     def elements(self) -> ProductElements | None:
-        """The element types of the factors and of the product; None if one of them has no element type."""
+        """The element types of the factors and of the product; None if one lacks one."""
         types = (*(value.type for value in self.factors), self.op.results[0].type)
         a, b, summed = map(find_element, types)
         if a is None or b is None or summed is None:
