@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    get_args,
+    runtime_checkable,
+)
 
 from tessella.driver.build.compiling import Progress
 from tessella.driver.compile import compile_source
 from tessella.driver.model.model import Model
 from tessella.driver.options import Options
-from tessella.driver.specialise.open_sizes import Dims
+from tessella.driver.specialise.open_sizes import Bounds, Dims
 from tessella.driver.stages.stages import stage_of
 from tessella.frontends.kept import KeptModel
 from tessella.frontends.onnx.maps import Maps
@@ -20,36 +28,107 @@ from tessella.support.errors import OptionError
 if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
+    import torch
+    from torch.export import ExportedProgram
 
     from tessella.dialects.graph import Source
     from tessella.frontends.onnx import OnnxSource
 
 
+class Arguments(NamedTuple):
+    """What ``compile`` takes beside options: each is for some kinds of models only."""
+
+    example_inputs: Sequence[Any] | None = None
+    values: Mapping[str, npt.ArrayLike] | None = None
+    max_bytes: int | None = None
+    maps: Maps | None = None
+
+    def only(self, kind: str, *names: str) -> None:
+        """Raise OptionError if an argument is given that is not in ``names``."""
+        for name, value in self._asdict().items():
+            if value is not None and name not in names:
+                raise OptionError(
+                    f"the option {name!r} is not for {kind}",
+                    hint=f"leave it out; {_MEANT_FOR[name]} take it",
+                )
+
+
+_MEANT_FOR = {
+    "example_inputs": "modules of PyTorch",
+    "values": "ONNX models",
+    "max_bytes": "ONNX models",
+    "maps": "ONNX models",
+}
+
+
+class Kind(NamedTuple):
+    """A kind of model: how it is recognised, and how it is opened."""
+
+    recognises: Callable[[Any], bool]
+    open: Callable[[Any, Arguments], Source]
+
+
+def _open_stage(model: str | Path, arguments: Arguments) -> Source:
+    arguments.only("the file of a stage")
+    # imported here, as other paths need no compiler
+    from tessella.driver.stages.stage_file import StageSource
+
+    return StageSource(model)
+
+
+def _open_exported(model: ExportedProgram, arguments: Arguments) -> Source:
+    arguments.only("an exported program")
+    from tessella.frontends.torch.exported import exported_source
+
+    return exported_source(model)
+
+
+def _open_module(model: torch.nn.Module, arguments: Arguments) -> Source:
+    arguments.only("a module of PyTorch", "example_inputs")
+    from tessella.frontends.torch.exported import module_source
+
+    return module_source(model, arguments.example_inputs)
+
+
+def _open_onnx(model: Any, arguments: Arguments) -> Source:
+    arguments.only("an ONNX model", "values", "max_bytes", "maps")
+    settings = {"values": arguments.values, "max_bytes": arguments.max_bytes}
+    return open_onnx(model, **settings, maps=arguments.maps)
+
+
+def _is_a(module: str, name: str) -> Callable[[Any], bool]:
+    """Return a test for the instances of a class, which need not be imported."""
+
+    def test(model: Any) -> bool:
+        return any((c.__module__, c.__name__) == (module, name) for c in type(model).__mro__)
+
+    return test
+
+
+KINDS: Sequence[Kind] = (
+    Kind(lambda model: isinstance(model, str | Path) and stage_of(model) is not None, _open_stage),
+    Kind(_is_a("torch.export.exported_program", "ExportedProgram"), _open_exported),
+    Kind(_is_a("torch.nn.modules.module", "Module"), _open_module),
+    Kind(lambda model: True, _open_onnx),
+)
+"""The kinds of models, in the order in which they are tried."""
+
+
 def open_source(
-    model: str | Path | bytes | onnx.ModelProto,
+    model: str | Path | bytes | onnx.ModelProto | ExportedProgram | torch.nn.Module,
+    example_inputs: Sequence[Any] | None = None,
     *,
     values: Mapping[str, npt.ArrayLike] | None = None,
     max_bytes: int | None = None,
     maps: Maps | None = None,
 ) -> Source:
-    """Return the source of programs for a path, the bytes of an ONNX file, or a ``ModelProto``.
-    Raises TessellaError.
+    """Return the source of programs for a model of any kind. Raises TessellaError.
 
     A path with the extension of a stage is a file that `tessella compile` wrote: see
     ``stage_file``.
     """
-    if isinstance(model, str | Path) and stage_of(model) is not None:
-        if values or max_bytes is not None or maps is not None:
-            raise OptionError(
-                "values, max_bytes and maps are for ONNX models",
-                where=str(model),
-                hint="give them when the stage is written",
-            )
-        # imported here, as other paths need no compiler
-        from tessella.driver.stages.stage_file import StageSource
-
-        return StageSource(model)
-    return open_onnx(model, values=values, max_bytes=max_bytes, maps=maps)
+    arguments = Arguments(example_inputs, values, max_bytes, maps)
+    return next(kind for kind in KINDS if kind.recognises(model)).open(model, arguments)
 
 
 def open_onnx(
@@ -98,8 +177,23 @@ def _check_import_options(values: object, max_bytes: object, maps: object) -> No
             )
 
 
+@runtime_checkable
+class DeclaresBounds(Protocol):
+    """A source that declares the bounds of its dynamic dimensions."""
+
+    @property
+    def bounds(self) -> Mapping[str, Bounds]:
+        """The least and the greatest size of each dynamic dimension, by name."""
+        ...
+
+
+def _declared(source: Source) -> Dims:
+    return source.bounds if isinstance(source, DeclaresBounds) else {}
+
+
 def compile(
-    model: str | Path | bytes | onnx.ModelProto,
+    model: str | Path | bytes | onnx.ModelProto | ExportedProgram | torch.nn.Module,
+    example_inputs: Sequence[Any] | None = None,
     *,
     places: Sequence[str] | None = None,
     threads: int | None = None,
@@ -122,9 +216,12 @@ def compile(
 
     Parameters
     ----------
-    model : str, Path, bytes or onnx.ModelProto
-        The path or the bytes of an ONNX file, a ``ModelProto``, or the path of a stage that
-        ``tessella compile`` wrote.
+    model : str, Path, bytes, onnx.ModelProto, ExportedProgram or torch.nn.Module
+        The path or the bytes of an ONNX file, a ``ModelProto``, the path of a stage that ``tessella
+        compile`` wrote, a program that ``torch.export`` has made, or a module of PyTorch.
+    example_inputs : sequence, optional
+        The arguments with which a module is exported. The compiled model takes inputs of these
+        shapes; ``torch.export`` also leaves dimensions open.
     places : sequence of str, optional
         Where kernels may run, such as ``["x86/f32/nhwc", "x86", "host"]``; ``host`` is NumPy. Their
         order decides between similar costs. By default, all places of the target, then NumPy.
@@ -144,6 +241,8 @@ def compile(
         The size, or the least and the greatest size, of open dimensions by name: ``{"batch": 8,
         "seq": (1, 512)}``. All open dimensions are then symbolic from the first call on. ``auto``
         makes a dimension symbolic once its size varies; ``fixed`` compiles for each set of sizes.
+        The dimensions that an exported program leaves open are symbolic from the first call on,
+        within its constraints.
     prepare : bool
         Whether to compile the programs for all ranges of sizes now, as ``Model.prepare`` does. A
         warning names the programs that only a call can compile.
@@ -180,15 +279,16 @@ def compile(
     ResourceError
         If memory is short, or a tensor is larger than ``max_bytes``.
     """
+    source = open_source(model, example_inputs, values=values, max_bytes=max_bytes, maps=maps)
     return compile_source(
-        open_source(model, values=values, max_bytes=max_bytes, maps=maps),
+        source,
         places=places,
         target=target,
         threads=threads,
         fallback=fallback,
         timeout=timeout,
         options=options,
-        dims=dims,
+        dims=_declared(source) or dims if dims == "auto" else dims,
         prepare=prepare,
         progress=progress,
     )

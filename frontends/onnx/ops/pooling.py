@@ -9,17 +9,14 @@ import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.nn.pooling import pool_extent
-from tessella.frontends.emitter import Array, Value, Values, where
+from tessella.frontends.emitter import Value, Values
 from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.ops.windows import SpatialWindow, window
 from tessella.frontends.onnx.registry import converts
+from tessella.frontends.pool_places import MOST_POINTS, largest_places
 from tessella.support.decisions import decided_max, known, known_all
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size
-
-MOST_POINTS = 64
-"""Limit on the number of elements of a window of MaxPool whose output ``Indices`` is computed: each
-element takes a comparison."""
 
 
 def _pool_window(call: Call) -> SpatialWindow:
@@ -48,51 +45,15 @@ def _places(call: Call, largest: Value) -> Value:
     """Emit for each window the lowest position of an element that is the largest one, or NaN."""
     settings, x = _pool_window(call), call.x
     kernel, shape = known_all(settings.kernel), known_all(x.shape)
-    pads, extents, rank = known_all(settings.pads), known_all(largest.shape)[2:], len(kernel)
+    pads, rank = known_all(settings.pads), len(kernel)
     if math.prod(kernel) > MOST_POINTS:
         call.unsupported(f"Indices of windows of more than {MOST_POINTS} elements")
-    columns = zip(extents, settings.strides, kernel, settings.dilations, strict=True)
-    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in columns]
-    high = [max(0, r - n - p) for r, n, p in zip(reach, shape[2:], pads[:rank], strict=True)]
-    least = -np.inf if x.is_float else float(np.iinfo(x.dtype).min)
-    framed = x.pad([0, 0, *pads[:rank]], [0, 0, *high], least)
+    found = largest_places(x, largest, kernel, settings.strides, pads, settings.dilations)
     size = math.prod(shape[2:])
-    found: Value | None = None
-    for point in np.ndindex(*kernel):
-        starts = [i * d for i, d in zip(point, settings.dilations, strict=True)]
-        window = framed.slice([0, 0, *starts], [*shape[:2], *extents], [1, 1, *settings.strides])
-        places = _places_of(shape[2:], extents, settings.strides, starts, pads)
-        is_largest = window.equals(largest)
-        if x.is_float:
-            is_largest = is_largest | ~window.equals(window)
-        held = where(is_largest, call.constant(places), np.array(size, places.dtype))
-        found = held if found is None else found.op(nn.MinOp, held)
-    assert found is not None
     if call.integer("storage_order"):
         found = _by_columns(found, shape[2:])
     images = np.arange(math.prod(shape[:2]), dtype=np.int64) * size
     return found.cast(np.int64) + call.constant(images.reshape(*shape[:2], *[1] * rank))
-
-
-def _places_of(
-    sizes: Sequence[int],
-    extents: Sequence[int],
-    strides: Sequence[int],
-    starts: Sequence[int],
-    pads: Sequence[int],
-) -> Array:
-    """Return the position in the image that each window reads for one of its elements; the number
-    of elements of the image if that is padding.
-
-    ``starts`` are the element's offsets in the window.
-    """
-    total, inside = np.zeros((), np.int64), np.ones((), np.bool_)
-    for d, size in enumerate(sizes):
-        along = np.arange(extents[d]) * strides[d] + starts[d] - pads[d]
-        along = along.reshape([-1 if e == d else 1 for e in range(len(sizes))])
-        total, inside = total * size + along, inside & (along >= 0) & (along < size)
-    count = math.prod(sizes)
-    return np.where(inside, total, count).astype(np.int32 if count < 1 << 31 else np.int64)
 
 
 def _by_columns(places: Value, sizes: Sequence[int]) -> Value:

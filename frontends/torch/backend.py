@@ -1,0 +1,213 @@
+"""``torch.compile(model, backend="tessella")``: graphs of AOTAutograd as programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from tessella.driver.model.in_calls import CompilesInCalls
+from tessella.driver.model.model import Model
+from tessella.driver.options import CheckedOptions, CompileOptions, make_options
+from tessella.frontends.programs import USUAL
+from tessella.frontends.torch.conversion import Node
+from tessella.frontends.torch.partition import Left, partition, tensors_into, unserved
+from tessella.frontends.torch.registry import find
+from tessella.frontends.torch.report import REPORTS, GraphReport
+from tessella.frontends.torch.source import Result, TorchSource
+from tessella.frontends.torch.tensors import array_of, tensor_of
+
+_FUNCTORCH: Any = import_module("functorch.compile")
+_DECOMPOSITIONS: Any = import_module("torch._decomp")
+_DYNAMO: Any = import_module("torch._dynamo.backends.common")
+_GUARDS: Any = import_module("torch._guards")
+
+Graph = Any
+"""A GraphModule of torch.fx."""
+
+
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """Return PyTorch's decompositions into its core ops, but those of ops that have a row."""
+    found = _DECOMPOSITIONS.core_aten_decompositions()
+    return {op: function for op, function in found.items() if find(str(op)) is None}
+
+
+def compile_graph(
+    module: Graph,
+    example_inputs: Sequence[Any],
+    *,
+    options: CompileOptions | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph that torch.compile has captured: the entry point of the backend.
+
+    Parameters
+    ----------
+    module : GraphModule
+        The graph.
+    example_inputs : sequence
+        Its inputs.
+    options : dict, optional
+        Options of ``tessella.compile``: ``places``, ``target``, ``threads``, ``fallback``,
+        ``timeout`` and ``options``.
+    mode : str, optional
+        Ignored: a mode of Inductor.
+
+    Returns
+    -------
+    callable
+        The compiled graph.
+
+    Raises
+    ------
+    OptionError
+        If an option is wrong.
+    """
+    served = partial(_served, make_options(**(options or {})))
+    backend = _DYNAMO.aot_autograd(
+        fw_compiler=partial(served, "forward"),
+        bw_compiler=partial(served, "backward"),
+        inference_compiler=partial(served, "inference"),
+        decompositions=decompositions(),
+        partition_fn=_FUNCTORCH.min_cut_rematerialization_partition,
+    )
+    return backend(module, example_inputs)
+
+
+def _served(
+    options: CheckedOptions, kind: str, module: Graph, inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """Return a graph of ATen ops whose parts are programs."""
+    fixed = _parameters() if kind == "inference" else frozenset[int]()
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    frozen = {node.name for i, node in enumerate(placeholders) if i in fixed}
+    count = sum(node.op == "call_function" for node in module.graph.nodes)
+    left = unserved(module)
+    REPORTS.add(report := GraphReport(kind, count, left.values()))
+    _restride(module, left)
+    for name in partition(module, left):
+        part = Part(module.get_submodule(name), frozen, options)
+        report.models.append(part.models)
+        setattr(module, name, part)
+    module.recompile()
+    return _FUNCTORCH.make_boxed_func(module.forward)
+
+
+def _parameters() -> frozenset[int]:
+    """Return the numbers of the inputs that are parameters and buffers of the module."""
+    context = _GUARDS.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return frozenset() if metadata is None else frozenset(metadata.static_input_indices)
+
+
+def _restride(module: Graph, left: Mapping[Node, Left]) -> None:
+    """Give the tensors that PyTorch's own ops read the strides that it expects: our results are
+    contiguous."""
+    for node in left:
+        for each in [*tensors_into(node)]:
+            value = each.meta["val"]
+            if each in left or value.is_contiguous():
+                continue
+            with module.graph.inserting_before(node):
+                strides = [s if isinstance(s, int) else None for s in value.stride()]
+                made = module.graph.call_function(with_order, (each, _order(strides)))
+                made.meta = dict(each.meta)
+            node.replace_input_with(each, made)
+
+
+def _order(strides: Sequence[int | None]) -> list[int]:
+    """Return the dimensions from the longest stride to the shortest."""
+    return sorted(range(len(strides)), key=lambda d: -(strides[d] or 0))
+
+
+def with_order(tensor: Any, order: Sequence[int]) -> Any:
+    """Return a tensor whose dimensions lie in memory in this order."""
+    moved = tensor.permute(order)
+    if moved.is_contiguous():
+        return tensor
+    return moved.contiguous().permute([order.index(d) for d in range(len(order))])
+
+
+class Part(torch.nn.Module):
+    """A part of a graph that is one program for all sizes, compiled at its first call.
+
+    For inference, parameters are constants of the program, which packs them. Once one of them is
+    another tensor or has been written to, another program reads them at each call.
+    """
+
+    def __init__(self, module: Graph, frozen: set[str], options: CheckedOptions) -> None:
+        super().__init__()
+        self._source = partial(_source, module)
+        self._options = options
+        nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._frozen = [i for i, node in enumerate(nodes) if node.name in frozen]
+        self._names = [node.name for node in nodes]
+        self._versions: list[tuple[Any, int]] = []
+        """The parameters that are constants of the program, with their versions."""
+        self._fixed: _Program | None = None
+        self._general: _Program | None = None
+        self.models: list[Model] = []
+
+    def forward(self, *args: Any) -> tuple[Any, ...]:
+        program = self._program(args)
+        return program.run(args)
+
+    def _program(self, args: Sequence[Any]) -> _Program:
+        if not self._frozen:
+            return self._reading()
+        if self._fixed is None:
+            self._versions = [(args[i], args[i]._version) for i in self._frozen]
+            constants = {self._names[i]: args[i] for i in self._frozen}
+            self._fixed = self._made(constants)
+        for i, (tensor, version) in zip(self._frozen, self._versions, strict=True):
+            if args[i] is not tensor or tensor._version != version:
+                return self._reading()
+        return self._fixed
+
+    def _reading(self) -> _Program:
+        if self._general is None:
+            self._general = self._made({})
+        return self._general
+
+    def _made(self, constants: Mapping[str, Any]) -> _Program:
+        made = _Program(self._source(constants), self._names, self._options)
+        self.models.append(made.model)
+        return made
+
+
+def _source(module: Graph, constants: Mapping[str, Any]) -> TorchSource:
+    [output] = [node for node in module.graph.nodes if node.op == "output"]
+    results = [Result(f"result_{i}", each) for i, each in enumerate(output.args[0])]
+    return TorchSource(module, results, constants)
+
+
+class _Program:
+    """A model, and how tensors become its inputs and its results tensors."""
+
+    def __init__(self, source: TorchSource, names: Sequence[str], options: CheckedOptions) -> None:
+        self._taken = [names.index(node.name) for node in source.taken]
+        self._numbers = source.numbers
+        in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
+        self.model = Model(
+            source,
+            options,
+            openness=source.bounds,
+            elements=source.elements,
+            in_call=True,
+            in_calls=in_calls,
+        )
+
+    def run(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        arrays = [_array(args[i]) for i in self._taken]
+        results = self.model.run_in_order(arrays)
+        return tuple(
+            tensor_of(array) if number is None else number(array.item())
+            for array, number in zip(results, self._numbers, strict=True)
+        )
+
+
+def _array(value: Any) -> Any:
+    return array_of(value) if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,186 @@
+"""Converters of ops that read or write at indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tessella.dialects import nn
+from tessella.dialects.nn.core import broadcast_shapes, normalise_axis
+from tessella.frontends.emitter import Emitter, Value, concat, where
+from tessella.frontends.torch.ops.creation import filled
+from tessella.frontends.torch.promote import Operand, lifted
+from tessella.frontends.torch.registry import aten, refuse
+from tessella.support.sizes import Size
+
+
+def _indices(x: Value) -> Value:
+    """Return indices as int32 or int64, which gathers take."""
+    return x if x.dtype == np.int32 else x.cast(np.int64)
+
+
+@aten("embedding")
+def embedding(emit: Emitter, weight: Value, indices: Value, *_: object) -> Value:
+    return weight.gather(_indices(indices), 0)
+
+
+@aten("embedding_dense_backward")
+def embedding_dense_backward(
+    emit: Emitter, grad: Value, indices: Value, rows: Size, padding: int, by_frequency: bool
+) -> Value:
+    if by_frequency:
+        raise refuse("a gradient scaled by frequency")
+    width = grad.shape[-1]
+    places = _indices(indices).flat()
+    given = grad.reshape((*places.shape, width))
+    if padding >= 0:
+        given = where(places.equals(padding).reshape((*places.shape, 1)), 0, given)
+    zeros = filled(emit, 0, (rows, width), grad.dtype)
+    at = places.reshape((*places.shape, 1))
+    return zeros.op(nn.ScatterNdOp, at, given, reduction="add")
+
+
+@aten("index_select")
+def index_select(emit: Emitter, x: Value, dim: int, index: Value) -> Value:
+    if not x.rank:
+        return x
+    return x.gather(_indices(index).flat(), normalise_axis(dim, x.rank))
+
+
+def _within(x: Value, shape: Sequence[Size], axis: int | None) -> Value:
+    """Return the part of a tensor at the front that has a shape, in all dimensions but one."""
+    sizes = [n if d == axis else m for d, (n, m) in enumerate(zip(x.shape, shape, strict=True))]
+    return x.slice([0] * x.rank, sizes)
+
+
+@aten("gather")
+def gather(emit: Emitter, x: Value, dim: int, index: Value, **_: object) -> Value:
+    if not x.rank:
+        return x.expand(index.shape)
+    if not index.rank:
+        return gather(emit, x, dim, index.reshape((1,))).reshape(())
+    axis = normalise_axis(dim, x.rank)
+    return _within(x, index.shape, axis).op(nn.GatherElementsOp, _indices(index), axis=axis)
+
+
+REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+_NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+
+
+def _scattered(x: Value, dim: int, index: Value, source: Operand, reduction: str = "none") -> Value:
+    if not x.rank or not index.rank:
+        wide, at = x.reshape(x.shape or (1,)), index.reshape(index.shape or (1,))
+        given = source.reshape(source.shape or (1,)) if isinstance(source, Value) else source
+        return _scattered(wide, dim, at, given, reduction).reshape(x.shape)
+    axis = normalise_axis(dim, x.rank)
+    updates = lifted(x.emitter, source, x.dtype)
+    updates = _within(updates, index.shape, None) if updates.rank else updates.expand(index.shape)
+    return x.op(nn.ScatterElementsOp, _indices(index), updates, axis=axis, reduction=reduction)
+
+
+@aten("scatter.src", "scatter.value")
+def scatter(emit: Emitter, x: Value, dim: int, index: Value, source: Operand) -> Value:
+    return _scattered(x, dim, index, source)
+
+
+@aten("scatter_add")
+def scatter_add(emit: Emitter, x: Value, dim: int, index: Value, source: Value) -> Value:
+    return _scattered(x, dim, index, source, "add")
+
+
+@aten("scatter_reduce.two", note="not the mean")
+def scatter_reduce(
+    emit: Emitter,
+    x: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    if reduce not in REDUCTIONS:
+        raise refuse("a reduction", reduce)
+    if not include_self:
+        if not x.is_float and reduce in ("amax", "amin"):
+            raise refuse("a maximum of integers that leaves out the elements themselves")
+        x = _scattered(x, dim, index, _NEUTRAL[reduce])
+    return _scattered(x, dim, index, source, REDUCTIONS[reduce])
+
+
+# ** several indices **
+
+
+class Places:
+    """The dimensions of a tensor that tensors index, and the indices, broadcast and stacked."""
+
+    def __init__(self, x: Value, indices: Sequence[Value | None]) -> None:
+        given = {d: index for d, index in enumerate(indices) if index is not None}
+        for index in given.values():
+            if index.dtype in (np.bool_, np.uint8):
+                raise refuse("an index of booleans, whose result has an unknown size")
+        self.axes = [*given]
+        self.others = [d for d in range(x.rank) if d not in given]
+        self.shape = broadcast_shapes([index.shape for index in given.values()])
+        columns = [_indices(index).cast(np.int64).expand(self.shape) for index in given.values()]
+        self.indices = concat([c.reshape((*self.shape, 1)) for c in columns], len(self.shape))
+        is_run = self.axes[-1] - self.axes[0] + 1 == len(self.axes)
+        self.first = self.axes[0] if is_run else 0
+        """The dimension of the result at which those of the indices stand."""
+
+    @property
+    def forward(self) -> list[int]:
+        """The order that puts the dimensions of the indices, which come first, to their place."""
+        count = len(self.shape)
+        before = [count + i for i in range(self.first)]
+        return [*before, *range(count), *range(count + self.first, count + len(self.others))]
+
+    @property
+    def backward(self) -> list[int]:
+        """The inverse order."""
+        return [int(i) for i in np.argsort(self.forward)]
+
+    def in_front(self, x: Value) -> Value:
+        """Emit the tensor with the indexed dimensions first."""
+        return x.transpose([*self.axes, *self.others])
+
+    def back(self, x: Value) -> Value:
+        """Emit the inverse of ``in_front``."""
+        return x.transpose([int(i) for i in np.argsort([*self.axes, *self.others])])
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor", note="not by booleans")
+def index(emit: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
+    given = [i for i in indices if i is not None]
+    if not given:
+        return x
+    if len(given) == 1 and given[0].dtype not in (np.bool_, np.uint8):
+        return x.gather(_indices(given[0]), [*indices].index(given[0]))
+    places = Places(x, indices)
+    found = places.in_front(x).op(nn.GatherNdOp, places.indices, batch_dims=0)
+    return found.transpose(places.forward)
+
+
+@aten("index_put", "_unsafe_index_put", note="by booleans only a number")
+def index_put(
+    emit: Emitter,
+    x: Value,
+    indices: Sequence[Value | None],
+    values: Value,
+    accumulate: bool = False,
+) -> Value:
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and given[0].dtype == np.bool_ and not values.rank:
+        start = [*indices].index(given[0])
+        after = x.rank - start - given[0].rank
+        mask = given[0].reshape((*given[0].shape, *[1] * after))
+        return where(mask, x + values if accumulate else values.cast(x.dtype), x)
+    places = Places(x, indices)
+    moved = places.in_front(x)
+    shape = (*places.shape, *moved.shape[len(places.axes) :])
+    stands = [shape[d] for d in places.forward]
+    updates = values.cast(x.dtype).expand(tuple(stands)).transpose(places.backward)
+    reduction = "add" if accumulate else "none"
+    return places.back(moved.op(nn.ScatterNdOp, places.indices, updates, reduction=reduction))

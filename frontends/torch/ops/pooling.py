@@ -1,0 +1,218 @@
+"""Converters of pooling over windows, and of its gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Array, Emitter, Value
+from tessella.frontends.pool_places import MOST_POINTS, largest_places
+from tessella.frontends.torch.ops.creation import filled
+from tessella.frontends.torch.registry import aten, refuse
+from tessella.support.decisions import known_all
+from tessella.support.sizes import product
+
+Ints = Sequence[int] | int
+
+
+def _each(values: Ints, rank: int) -> tuple[int, ...]:
+    given = [values] if isinstance(values, int) else [*values]
+    return tuple(given * (rank if len(given) == 1 else 1))
+
+
+def _batched(x: Value, rank: int) -> Value:
+    """Emit images [N, C, spatial..], also of a single image [C, spatial..]."""
+    return x if x.rank == rank + 2 else x.reshape((1, *x.shape))
+
+
+def _as_given(x: Value, y: Value) -> Value:
+    """Emit the result in the rank of the operand."""
+    return y if x.rank == y.rank else y.reshape(y.shape[1:])
+
+
+def _max_pool(
+    rank: int,
+    x: Value,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+) -> tuple[Value, Value | None]:
+    sizes, pads, spread = (_each(v, rank) for v in (kernel, padding, dilation))
+    steps = sizes if stride == [] or stride == () else _each(stride, rank)
+    images = _batched(x, rank)
+    window = {"strides": steps, "pads": pads * 2, "dilations": spread}
+    largest = images.op(nn.MaxPoolOp, kernel_shape=sizes, ceil_mode=ceil_mode, **window)
+    if math.prod(sizes) > MOST_POINTS or not all(isinstance(n, int) for n in x.shape[-rank:]):
+        return _as_given(x, largest), None
+    places = largest_places(images, largest, sizes, steps, pads * 2, spread).cast(np.int64)
+    return _as_given(x, largest), _as_given(x, places)
+
+
+@aten("max_pool2d_with_indices", note=f"indices of windows of at most {MOST_POINTS} elements")
+def max_pool2d(
+    emit: Emitter,
+    x: Value,
+    kernel: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> tuple[Value, Value | None]:
+    return _max_pool(2, x, kernel, stride, padding, dilation, ceil_mode)
+
+
+@aten("max_pool3d_with_indices", note=f"indices of windows of at most {MOST_POINTS} elements")
+def max_pool3d(
+    emit: Emitter,
+    x: Value,
+    kernel: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> tuple[Value, Value | None]:
+    return _max_pool(3, x, kernel, stride, padding, dilation, ceil_mode)
+
+
+def _placed(rank: int, grad: Value, x: Value, indices: Value) -> Value:
+    """Emit zeros in the shape of ``x``, to which a gradient is added at positions of each image."""
+    planes, size = product(x.shape[:-rank]), product(x.shape[-rank:])
+    count = product(grad.shape[-rank:])
+    zeros = filled(x.emitter, 0, (planes, size), grad.dtype)
+    at, given = (v.reshape((planes, count)) for v in (indices, grad))
+    return zeros.op(nn.ScatterElementsOp, at, given, axis=1, reduction="add").reshape(x.shape)
+
+
+@aten("max_pool2d_with_indices_backward")
+def max_pool2d_backward(emit: Emitter, grad: Value, x: Value, *others: object) -> Value:
+    indices = others[-1]
+    assert isinstance(indices, Value)
+    return _placed(2, grad, x, indices)
+
+
+@aten("max_pool3d_with_indices_backward")
+def max_pool3d_backward(emit: Emitter, grad: Value, x: Value, *others: object) -> Value:
+    indices = others[-1]
+    assert isinstance(indices, Value)
+    return _placed(3, grad, x, indices)
+
+
+def _avg_pool(
+    rank: int,
+    x: Value,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Value:
+    sizes, pads = _each(kernel, rank), _each(padding, rank)
+    steps = sizes if stride == [] or stride == () else _each(stride, rank)
+    images = _batched(x, rank)
+    if divisor is not None and not (count_include_pad and not ceil_mode):
+        raise refuse("another divisor in this mode")
+    y = images.op(
+        nn.AvgPoolOp,
+        kernel_shape=sizes,
+        strides=steps,
+        pads=pads * 2,
+        dilations=(1,) * rank,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+    )
+    scaled = y if divisor is None else y * (math.prod(sizes) / divisor)
+    return _as_given(x, scaled)
+
+
+@aten("avg_pool1d")
+def avg_pool1d(
+    emit: Emitter,
+    x: Value,
+    kernel: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value:
+    return _avg_pool(1, x, kernel, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@aten("avg_pool2d")
+def avg_pool2d(
+    emit: Emitter,
+    x: Value,
+    kernel: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Value:
+    return _avg_pool(2, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+
+
+@aten("avg_pool3d")
+def avg_pool3d(
+    emit: Emitter,
+    x: Value,
+    kernel: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Value:
+    return _avg_pool(3, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
+
+
+# ** to a given number of windows **
+
+
+def _weights(size: int, count: int, dtype: np.dtype[np.generic]) -> Array:
+    """Return the matrix [count, size] that averages ``count`` windows that cover ``size``
+    elements."""
+    matrix = np.zeros((count, size), np.float64)
+    for i in range(count):
+        start, end = i * size // count, -(-(i + 1) * size // count)
+        matrix[i, start:end] = 1 / (end - start)
+    return matrix.astype(dtype)
+
+
+def _matrices(x: Value, sizes: Sequence[int]) -> tuple[Value, Value]:
+    if x.dtype.kind != "f":
+        raise refuse("adaptive pooling of this type", x.dtype)
+    height, width = known_all(x.shape[-2:])
+    rows = x.emitter.constant(_weights(height, sizes[0], x.dtype))
+    return rows, x.emitter.constant(_weights(width, sizes[1], x.dtype))
+
+
+@aten("_adaptive_avg_pool2d")
+def adaptive_avg_pool2d(emit: Emitter, x: Value, sizes: Sequence[int]) -> Value:
+    axes = (x.rank - 2, x.rank - 1)
+    if [*sizes] == [1, 1]:
+        return x.mean(axes, keepdims=True)
+    height, width = known_all(x.shape[-2:])
+    if height % sizes[0] == width % sizes[1] == 0:
+        kernel = (height // sizes[0], width // sizes[1])
+        return _avg_pool(2, x, kernel, (), 0, False, True, None)
+    rows, columns = _matrices(x, sizes)
+    return rows @ x.op(nn.MatmulOp, columns, transpose_b=True)
+
+
+@aten("_adaptive_avg_pool2d_backward")
+def adaptive_avg_pool2d_backward(emit: Emitter, grad: Value, x: Value) -> Value:
+    sizes = known_all(grad.shape[-2:])
+    if sizes == (1, 1):
+        return (grad / emit.scalar(product(x.shape[-2:]), np.int64).cast(grad.dtype)).expand(
+            x.shape
+        )
+    height, width = known_all(x.shape[-2:])
+    rows = emit.constant(_weights(height, sizes[0], grad.dtype))
+    columns = emit.constant(_weights(width, sizes[1], grad.dtype))
+    return rows.transpose((1, 0)) @ (grad @ columns)

@@ -1,0 +1,51 @@
+"""Converters of resizing: `nn.resize` with PyTorch's coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tessella.dialects import nn
+from tessella.frontends.emitter import Emitter, Value
+from tessella.frontends.torch.registry import Converter, aten
+from tessella.support.decisions import known
+
+
+def _resized(
+    x: Value, size: Sequence[int], scales: Sequence[float | None], coordinates: str, **mode: str
+) -> Value:
+    given = [*scales, *[None] * (len(size) - len(scales))]
+    factors = [
+        known(new) / known(old) if scale is None else scale
+        for old, new, scale in zip(x.shape[2:], size, given, strict=True)
+    ]
+    return x.op(
+        nn.ResizeOp,
+        sizes=(*x.shape[:2], *size),
+        scales=(1.0, 1.0, *factors),
+        coordinates=coordinates,
+        **mode,
+    )
+
+
+def _nearest(coordinates: str, rounding: str) -> Converter:
+    def convert(emit: Emitter, x: Value, size: Sequence[int], *scales: float | None) -> Value:
+        mode = {"mode": "nearest", "nearest_mode": rounding}
+        return _resized(x, size, scales, coordinates, **mode)
+
+    return convert
+
+
+aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")(
+    _nearest("asymmetric", "floor")
+)
+aten("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")(
+    _nearest("half_pixel", "round_prefer_ceil")
+)
+
+
+@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def linear(
+    emit: Emitter, x: Value, size: Sequence[int], align_corners: bool, *scales: float | None
+) -> Value:
+    coordinates = "align_corners" if align_corners else "half_pixel"
+    return _resized(x, size, scales, coordinates, mode="linear")
