@@ -155,15 +155,24 @@ class Unsupported:
         return f"{self.op} (node {self.node!r}): {self.reason}"
 
 
+_LISTED = "`tessella check MODEL` prints this list; docs/operators.md has what is supported"
+
+
 class UnsupportedError(TessellaError):
     """Ops, attributes or types that are not supported; ``issues`` lists all of them at once."""
 
-    def __init__(self, issues: Sequence[Unsupported], *, where: str | None = None) -> None:
+    def __init__(
+        self,
+        issues: Sequence[Unsupported],
+        *,
+        where: str | None = None,
+        hint: str = _LISTED,
+    ) -> None:
         self.issues = tuple(issues)
         count = len(self.issues)
         listed = "\n".join(f"  - {issue}" for issue in self.issues)
         super().__init__(
             f"{count} unsupported {'thing' if count == 1 else 'things'} in the model\n{listed}",
             where=where,
-            hint="`tessella check MODEL` prints this list; docs/operators.md has what is supported",
+            hint=hint,
         )

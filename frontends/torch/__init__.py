@@ -2,3 +2,9 @@
 
 Importing this package does not import PyTorch.
 """
+
+from __future__ import annotations
+
+from tessella.frontends.torch.report import GraphReport, graphs
+
+__all__ = ["GraphReport", "graphs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -66,19 +66,28 @@ def compile_graph(
     OptionError
         If an option is wrong.
     """
-    served = partial(_served, make_options(**(options or {})))
+    given = options or {}
+    compiler = partial(served, Settings(make_options(**given), given.get("threads")))
     backend = _DYNAMO.aot_autograd(
-        fw_compiler=partial(served, "forward"),
-        bw_compiler=partial(served, "backward"),
-        inference_compiler=partial(served, "inference"),
+        fw_compiler=partial(compiler, "forward"),
+        bw_compiler=partial(compiler, "backward"),
+        inference_compiler=partial(compiler, "inference"),
         decompositions=decompositions(),
         partition_fn=_FUNCTORCH.min_cut_rematerialization_partition,
     )
     return backend(module, example_inputs)
 
 
-def _served(
-    options: CheckedOptions, kind: str, module: Graph, inputs: Sequence[Any]
+class Settings(NamedTuple):
+    """Options of the programs of a graph."""
+
+    options: CheckedOptions
+    threads: int | None = None
+    """The number of threads that a program runs on; None for that of PyTorch."""
+
+
+def served(
+    settings: Settings, kind: str, module: Graph, inputs: Sequence[Any]
 ) -> Callable[..., Any]:
     """Return a graph of ATen ops whose parts are programs."""
     fixed = _parameters() if kind == "inference" else frozenset[int]()
@@ -87,9 +96,9 @@ def _served(
     count = sum(node.op == "call_function" for node in module.graph.nodes)
     left = unserved(module)
     REPORTS.add(report := GraphReport(kind, count, left.values()))
-    _restride(module, left)
-    for name in partition(module, left):
-        part = Part(module.get_submodule(name), frozen, options)
+    ordered = _restride(module, left)
+    for name in partition(module, {*left, *ordered}):
+        part = Part(module.get_submodule(name), frozen, settings)
         report.models.append(part.models)
         setattr(module, name, part)
     module.recompile()
@@ -103,9 +112,10 @@ def _parameters() -> frozenset[int]:
     return frozenset() if metadata is None else frozenset(metadata.static_input_indices)
 
 
-def _restride(module: Graph, left: Mapping[Node, Left]) -> None:
+def _restride(module: Graph, left: Mapping[Node, Left]) -> list[Node]:
     """Give the tensors that PyTorch's own ops read the strides that it expects: our results are
-    contiguous."""
+    contiguous. Returns the nodes that do so."""
+    ordered: list[Node] = []
     for node in left:
         for each in [*tensors_into(node)]:
             value = each.meta["val"]
@@ -116,6 +126,8 @@ def _restride(module: Graph, left: Mapping[Node, Left]) -> None:
                 made = module.graph.call_function(with_order, (each, _order(strides)))
                 made.meta = dict(each.meta)
             node.replace_input_with(each, made)
+            ordered.append(made)
+    return ordered
 
 
 def _order(strides: Sequence[int | None]) -> list[int]:
@@ -138,10 +150,10 @@ class Part(torch.nn.Module):
     another tensor or has been written to, another program reads them at each call.
     """
 
-    def __init__(self, module: Graph, frozen: set[str], options: CheckedOptions) -> None:
+    def __init__(self, module: Graph, frozen: set[str], settings: Settings) -> None:
         super().__init__()
         self._source = partial(_source, module)
-        self._options = options
+        self._settings = settings
         nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
         self._frozen = [i for i, node in enumerate(nodes) if node.name in frozen]
         self._names = [node.name for node in nodes]
@@ -173,7 +185,7 @@ class Part(torch.nn.Module):
         return self._general
 
     def _made(self, constants: Mapping[str, Any]) -> _Program:
-        made = _Program(self._source(constants), self._names, self._options)
+        made = _Program(self._source(constants), self._names, self._settings)
         self.models.append(made.model)
         return made
 
@@ -187,13 +199,14 @@ def _source(module: Graph, constants: Mapping[str, Any]) -> TorchSource:
 class _Program:
     """A model, and how tensors become its inputs and its results tensors."""
 
-    def __init__(self, source: TorchSource, names: Sequence[str], options: CheckedOptions) -> None:
+    def __init__(self, source: TorchSource, names: Sequence[str], settings: Settings) -> None:
         self._taken = [names.index(node.name) for node in source.taken]
         self._numbers = source.numbers
+        self._threads = settings.threads
         in_calls = CompilesInCalls(expected=USUAL, tells_numpy=True)
         self.model = Model(
             source,
-            options,
+            settings.options,
             openness=source.bounds,
             elements=source.elements,
             in_call=True,
@@ -201,6 +214,8 @@ class _Program:
         )
 
     def run(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        # both pools of threads would compete for the cores
+        self.model.threads = self._threads or torch.get_num_threads()
         arrays = [_array(args[i]) for i in self._taken]
         results = self.model.run_in_order(arrays)
         return tuple(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from tessella.frontends.torch.partition import Left, unserved
+from tessella.frontends.torch.partition import unserved
 from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.source import Result, TorchSource
 from tessella.support.errors import InvalidModelError, OptionError, Unsupported, UnsupportedError
@@ -44,7 +44,11 @@ def exported_source(exported: Exported) -> TorchSource:
     plain = exported.run_decompositions(_decompositions())
     module = plain.graph_module
     if left := unserved(module):
-        raise UnsupportedError([Unsupported(*_issue(n.name, each)) for n, each in left.items()])
+        raise UnsupportedError(
+            [Unsupported(each.name, node.name, each.reason) for node, each in left.items()],
+            hint='docs/aten.md has what is supported; torch.compile(module, backend="tessella") '
+            "lets PyTorch run other ops",
+        )
     written = {*plain.graph_signature.buffers_to_mutate.values()}
     return TorchSource(
         module,
@@ -53,10 +57,6 @@ def exported_source(exported: Exported) -> TorchSource:
         {name: target for name, target, _ in _constants(plain) if target in written},
         plain.range_constraints,
     )
-
-
-def _issue(node: str, left: Left) -> tuple[str, str, str]:
-    return left.name, node, left.reason
 
 
 def _decompositions() -> Mapping[Any, Any]:

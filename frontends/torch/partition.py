@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -127,16 +127,16 @@ def _reason(error: TessellaError) -> str:
 class _Support:
     """The answers to the partitioner: whether a node becomes part of a program."""
 
-    def __init__(self, left: Mapping[Node, Left]) -> None:
+    def __init__(self, left: Collection[Node]) -> None:
         self._left = left
 
     def is_node_supported(self, submodules: Mapping[str, Any], node: Node) -> bool:
         return node not in self._left and node.op in ("call_function", "get_attr")
 
 
-def partition(module: Any, left: Mapping[Node, Left]) -> Sequence[str]:
+def partition(module: Any, left: Collection[Node]) -> Sequence[str]:
     """Replace the parts of a graph that become programs by calls of submodules. Returns the names
-    of these. A part that computes sizes alone stays as it is."""
+    of these. The nodes ``left`` stay as they are, and so does a part that computes sizes alone."""
     parts = _PARTITIONER.CapabilityBasedPartitioner(
         module, _Support(left), allows_single_node_partition=True
     ).propose_partitions()

@@ -12,6 +12,7 @@ from tessella.support.logs import warning
 if TYPE_CHECKING:
     from tessella.driver.model.model import Model
     from tessella.frontends.torch.partition import Left
+    from tessella.runtime.explanation import Explanation
 
 MOST = 256
 """The number of graphs that are remembered."""
@@ -29,6 +30,10 @@ class GraphReport:
     """Those that PyTorch runs."""
     models: list[Sequence[Model]] = field(default_factory=list["Sequence[Model]"])
     """The models of each part of it."""
+
+    def explain(self) -> list[Explanation]:
+        """Explain the programs of the graph that ran so far."""
+        return [model.explain() for models in self.models for model in models]
 
     def __str__(self) -> str:
         counts = Counter(each.name for each in self.left)
@@ -62,3 +67,9 @@ class Reports:
 
 
 REPORTS = Reports()
+
+
+def graphs() -> list[GraphReport]:
+    """Return what became of the graphs that torch.compile has given to the backend, oldest
+    first."""
+    return [*REPORTS.graphs]

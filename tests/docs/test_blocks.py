@@ -18,6 +18,8 @@ PAGES = blocks.pages()
 RUN = "run"
 PYTHON = ("python", blocks.HIDDEN)
 SLOW = ("docs/quantize.md",)
+NEEDS = {"docs/torch.md": "torch"}
+"""Pages whose code needs a package that is not installed with the tests."""
 MAKE = re.compile(r"^([a-z0-9-]+):", re.MULTILINE)
 
 
@@ -36,8 +38,15 @@ def runs(block: Block) -> bool:
 def cases() -> Iterator[object]:
     for page in PAGES:
         if any(map(runs, blocks_of(page))):
-            marks = pytest.mark.slow if name_of(page) in SLOW else ()
-            yield pytest.param(page, marks=marks, id=name_of(page))
+            yield pytest.param(page, marks=[*marks(name_of(page))], id=name_of(page))
+
+
+def marks(page: str) -> Iterator[pytest.MarkDecorator]:
+    if page in SLOW:
+        yield pytest.mark.slow
+    package = NEEDS.get(page)
+    if package is not None and importlib.util.find_spec(package) is None:
+        yield pytest.mark.skip(reason=f"{package} is not installed")
 
 
 @pytest.mark.parametrize("page", [*cases()])

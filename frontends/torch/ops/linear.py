@@ -85,7 +85,9 @@ def convolution_backward(
     found: list[Value | None] = [None] * 3
     if output_mask[0]:
         more = [0] * rank if transposed else _left_over(x, grad, w, *window)
-        found[0] = convolution(emit, grad, w, None, *window, not transposed, more, groups)
+        y = convolution(emit, grad, w, None, *window, not transposed, more, groups)
+        # the output padding of a transposed convolution may make room for more windows
+        found[0] = y.slice([0] * x.rank, x.shape)
     if output_mask[1]:
         image, small = (grad, x) if transposed else (x, grad)
         found[1] = _of_kernel(image, small, known_all(w.shape[2:]), *window, groups)

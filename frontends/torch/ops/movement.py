@@ -221,7 +221,7 @@ def constant_pad_nd(emit: Emitter, x: Value, pad: Sequence[Size], value: float =
         sizes = [n - c for n, c in zip(x.shape, cut, strict=True)]
         x = x.slice(starts, sizes)
     low, high = ([decided_max(n, 0) for n in side] for side in (low, high))
-    return x.pad(low, high, value)
+    return x.pad(low, high, float(value))
 
 
 def _distance(emit: Emitter, x: Value) -> Value:

@@ -14,7 +14,6 @@ from tessella.frontends.torch.ops.creation import filled
 from tessella.frontends.torch.ops.elementwise import cast, truth
 from tessella.frontends.torch.promote import DEFAULT, floating
 from tessella.frontends.torch.registry import aten, refuse
-from tessella.support.decisions import decided_max
 from tessella.support.sizes import Size, product
 
 Dims = Sequence[int] | int | None
@@ -129,13 +128,13 @@ def var_mean(
     average = x.mean(axes, keepdims=True)
     centered = x - average
     count = product(x.shape[d] for d in axes)
-    left = count - int(1 if correction is None else correction)
     squares = (centered * centered).sum(axes, keepdims=keepdim)
     kept = (
         average if keepdim else average.reshape([n for d, n in enumerate(x.shape) if d not in axes])
     )
+    left = emit.scalar(count, np.int64).cast(x.dtype) - (1 if correction is None else correction)
     # without elements that count, the variance is NaN or infinite
-    return squares / emit.scalar(decided_max(left, 0), np.int64).cast(x.dtype), kept
+    return squares / left.op(nn.MaxOp, left.like(0)), kept
 
 
 @aten("var.correction")

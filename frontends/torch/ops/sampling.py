@@ -11,7 +11,12 @@ from tessella.support.decisions import known
 
 
 def _resized(
-    x: Value, size: Sequence[int], scales: Sequence[float | None], coordinates: str, **mode: str
+    x: Value,
+    size: Sequence[int],
+    scales: Sequence[float | None],
+    coordinates: str,
+    mode: str,
+    rounding: str = "floor",
 ) -> Value:
     given = [*scales, *[None] * (len(size) - len(scales))]
     factors = [
@@ -23,14 +28,14 @@ def _resized(
         sizes=(*x.shape[:2], *size),
         scales=(1.0, 1.0, *factors),
         coordinates=coordinates,
-        **mode,
+        mode=mode,
+        nearest_mode=rounding,
     )
 
 
 def _nearest(coordinates: str, rounding: str) -> Converter:
     def convert(emit: Emitter, x: Value, size: Sequence[int], *scales: float | None) -> Value:
-        mode = {"mode": "nearest", "nearest_mode": rounding}
-        return _resized(x, size, scales, coordinates, **mode)
+        return _resized(x, size, scales, coordinates, "nearest", rounding)
 
     return convert
 
@@ -48,4 +53,4 @@ def linear(
     emit: Emitter, x: Value, size: Sequence[int], align_corners: bool, *scales: float | None
 ) -> Value:
     coordinates = "align_corners" if align_corners else "half_pixel"
-    return _resized(x, size, scales, coordinates, mode="linear")
+    return _resized(x, size, scales, coordinates, "linear")

@@ -1,0 +1,120 @@
+"""Exported programs and modules as models, and their artifacts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.export import Dim, export
+
+import tessella
+from tests.frontends.torch.modules import MODULES, Of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")  # of PyTorch itself
+
+
+def same(got: Any, want: Any) -> None:
+    np.testing.assert_allclose(got, want.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+def linear() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+
+
+def test_open_dimensions_are_symbolic_within_their_constraints() -> None:
+    module = linear()
+    exported = export(module, (torch.randn(3, 4),), dynamic_shapes=({0: Dim("batch", max=9)},))
+    model = tessella.compile(exported)
+    [(name, _)] = [info.shape for info in model.inputs]
+    assert isinstance(name, str)
+    for size in (2, 9):
+        x = torch.randn(size, 4)
+        same(model(x), module(x))
+    with pytest.raises(tessella.InputError, match="out of its bounds"):
+        model(torch.randn(10, 4))
+
+
+def test_an_artifact_runs_without_pytorch(tmp_path: Path) -> None:
+    module, x = linear(), torch.randn(3, 4)
+    model = tessella.compile(module, (x,))
+    model.save(tmp_path / "module.tsl")
+    np.save(tmp_path / "x.npy", x)
+    code = (
+        "import sys, numpy, tessella\n"
+        "numpy.save('y.npy', tessella.load('module.tsl')(numpy.load('x.npy')))\n"
+        "assert not {'torch', 'xdsl'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=100)
+    same(np.load(tmp_path / "y.npy"), module(x))
+
+
+def test_results_have_names_and_buffers_are_passed_on() -> None:
+    module = MODULES["cache"].make()
+    model = tessella.compile(module, MODULES["cache"].arguments(3))
+    assert [info.name for info in model.inputs] == ["keys", "values", "steps", "x"]
+    assert [info.name for info in model.outputs] == ["output", "keys", "values", "steps"]
+    state = [np.asarray(buffer).copy() for buffer in module.buffers()]
+    for _ in range(2):
+        (x,) = MODULES["cache"].arguments(3)
+        y, *state = model(*state, x)
+        same(y, module(x))
+    same(state[0], module.keys)
+
+
+def test_lists_and_numbers() -> None:
+    def forward(m: Any, x: Any, *, others: Any) -> Any:
+        return {"sum": x + others[0], "size": x.shape[0]}, others[1] * 2
+
+    function = Of(lambda m, x, others: forward(m, x, others=others))
+    arguments = torch.randn(2, 3), [torch.randn(3), torch.randn(())]
+    model = tessella.compile(function, arguments)
+    x, (first, second) = arguments
+    total, size, double = model(x, first, second)
+    same(total, x + first)
+    assert size == 2
+    same(double, second * 2)
+
+
+def test_all_ops_without_a_converter_are_listed() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        return torch.fft.rfft(x).real, torch.linalg.inv(x)
+
+    with pytest.raises(tessella.UnsupportedError, match=r"docs/aten\.md") as caught:
+        tessella.compile(Of(forward), (torch.eye(3),))
+    names = {issue.op for issue in caught.value.issues}
+    assert {"aten._fft_r2c.default", "aten.linalg_inv_ex.default"} <= names
+
+
+@pytest.mark.parametrize(
+    "arguments, options, message",
+    [
+        ((linear,), {}, "needs example inputs"),
+        ((linear, (torch.randn(3, 4),)), {"max_bytes": 1}, "'max_bytes' is not for a module"),
+        ((linear, (torch.randn(3, 4),)), {"values": {}}, "'values' is not for a module"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    arguments: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    make, *inputs = arguments
+    with pytest.raises(tessella.OptionError, match=message):
+        tessella.compile(make(), *inputs, **options)
+
+
+def test_a_module_that_cannot_be_exported() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(tessella.InvalidModelError, match="cannot export the module"):
+        tessella.compile(Of(forward), (torch.randn(3),))
+
+
+def test_example_inputs_are_for_modules() -> None:
+    with pytest.raises(tessella.OptionError, match="'example_inputs' is not for an ONNX model"):
+        tessella.compile(b"", ())
