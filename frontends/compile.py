@@ -48,8 +48,9 @@ class Arguments(NamedTuple):
         for name, value in self._asdict().items():
             if value is not None and name not in names:
                 raise OptionError(
-                    f"the option {name!r} is not for {kind}",
-                    hint=f"leave it out; {_MEANT_FOR[name]} take it",
+                    f"the option {name!r} is for {_MEANT_FOR[name]}",
+                    found=kind,
+                    hint="leave it out",
                 )
 
 

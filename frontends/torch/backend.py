@@ -13,7 +13,7 @@ from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.programs import USUAL
-from tessella.frontends.torch.conversion import Node
+from tessella.frontends.torch.conversion import Node, is_tensor
 from tessella.frontends.torch.partition import Left, partition, tensors_into, unserved
 from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.report import REPORTS, GraphReport
@@ -90,13 +90,16 @@ def served(
     settings: Settings, kind: str, module: Graph, inputs: Sequence[Any]
 ) -> Callable[..., Any]:
     """Return a graph of ATen ops whose parts are programs."""
-    fixed = _parameters() if kind == "inference" else frozenset[int]()
+    context = _GUARDS.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    is_inference = kind == "inference" and metadata is not None
+    fixed = {*metadata.static_input_indices} if is_inference else set[int]()
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     frozen = {node.name for i, node in enumerate(placeholders) if i in fixed}
     count = sum(node.op == "call_function" for node in module.graph.nodes)
     left = unserved(module)
     REPORTS.add(report := GraphReport(kind, count, left.values()))
-    ordered = _restride(module, left)
+    ordered = _ordered(module, left, _returned(kind, module, metadata))
     for name in partition(module, {*left, *ordered}):
         part = Part(module.get_submodule(name), frozen, settings)
         report.models.append(part.models)
@@ -105,34 +108,39 @@ def served(
     return _FUNCTORCH.make_boxed_func(module.forward)
 
 
-def _parameters() -> frozenset[int]:
-    """Return the numbers of the inputs that are parameters and buffers of the module."""
-    context = _GUARDS.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return frozenset() if metadata is None else frozenset(metadata.static_input_indices)
+def _returned(kind: str, module: Graph, metadata: Any) -> list[Node]:
+    """Return the results that PyTorch passes to the user, or makes views of: it relies on their
+    strides. The others are saved for the backward graph."""
+    if kind == "backward":
+        return []
+    [output] = [node for node in module.graph.nodes if node.op == "output"]
+    count = None if metadata is None or kind == "inference" else metadata.num_forward
+    return [node for node in output.args[0][:count] if hasattr(node, "meta")]
 
 
-def _restride(module: Graph, left: Mapping[Node, Left]) -> list[Node]:
-    """Give the tensors that PyTorch's own ops read the strides that it expects: our results are
-    contiguous. Returns the nodes that do so."""
-    ordered: list[Node] = []
-    for node in left:
-        for each in [*tensors_into(node)]:
-            value = each.meta["val"]
-            if each in left or value.is_contiguous():
-                continue
-            with module.graph.inserting_before(node):
-                strides = [s if isinstance(s, int) else None for s in value.stride()]
-                made = module.graph.call_function(with_order, (each, _order(strides)))
-                made.meta = dict(each.meta)
-            node.replace_input_with(each, made)
-            ordered.append(made)
-    return ordered
+def _ordered(module: Graph, left: Mapping[Node, Left], returned: Sequence[Node]) -> set[Node]:
+    """Give the tensors that PyTorch's own ops read, and those that are returned, the strides that
+    it expects: our results are contiguous. Returns the nodes that do so."""
+    [output] = [node for node in module.graph.nodes if node.op == "output"]
+    pairs = [(node, each) for node in left for each in tensors_into(node)]
+    found: set[Node] = set()
+    for user, each in [*pairs, *((output, each) for each in returned)]:
+        value = each.meta["val"]
+        if not is_tensor(value) or each in left or value.is_contiguous():
+            continue
+        with module.graph.inserting_before(user):
+            made = module.graph.call_function(with_order, (each, _order(value.stride())))
+            made.meta = dict(each.meta)
+        user.replace_input_with(each, made)
+        found.add(made)
+    return found
 
 
-def _order(strides: Sequence[int | None]) -> list[int]:
-    """Return the dimensions from the longest stride to the shortest."""
-    return sorted(range(len(strides)), key=lambda d: -(strides[d] or 0))
+def _order(strides: Sequence[Any]) -> list[int]:
+    """Return the dimensions from the longest stride to the shortest; symbolic strides count as in
+    the first call."""
+    known = [each if isinstance(each, int) else each.node.hint for each in strides]
+    return sorted(range(len(known)), key=lambda d: -known[d])
 
 
 def with_order(tensor: Any, order: Sequence[int]) -> Any:

@@ -30,10 +30,11 @@ class Conversion:
     """Nodes and their results, in a program under construction."""
 
     def __init__(self, emit: Emitter, attribute: Callable[[str], Any]) -> None:
-        """``attribute`` returns a tensor of the module that the graph belongs to, by its name."""
         self.emit = emit
         self.known: dict[Node, Known] = {}
-        self._attribute = attribute
+        self.attribute = attribute
+        """A function that returns a tensor of the module that the graph belongs to, by its
+        name."""
 
     def convert(self, node: Node) -> Known:
         """Emit the ops of a node, and record its result. Raises TessellaError."""
@@ -42,7 +43,7 @@ class Conversion:
 
     def _converted(self, node: Node) -> Known:
         if node.op == "get_attr":
-            return self.emit.constant(array_of(self._attribute(node.target)), node.name)
+            return self.emit.constant(array_of(self.attribute(node.target)), node.name)
         row = find(name_of(node)) if node.op == "call_function" else None
         if row is None:
             raise UnsupportedError([Unsupported(name_of(node), node.name, "it has no converter")])

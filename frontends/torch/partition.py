@@ -53,6 +53,9 @@ class _Trial(Conversion):
         if node.op == "placeholder":
             self.known[node] = self._typed(node)
             return None
+        if node.op == "get_attr":  # its elements cannot be read while PyTorch traces
+            self.known[node] = self._argument(self.attribute(node.target))
+            return None
         try:
             for value in metas(node):
                 _check(value)

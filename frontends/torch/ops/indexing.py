@@ -57,8 +57,8 @@ def _within(x: Value, shape: Sequence[Size], axis: int | None) -> Value:
 
 @aten("gather")
 def gather(emit: Emitter, x: Value, dim: int, index: Value, **_: object) -> Value:
-    if not x.rank:
-        return x.expand(index.shape)
+    if not x.rank or 0 in index.shape:  # without elements, an index has any rank
+        return filled(emit, 0, index.shape, x.dtype) if x.rank else x.expand(index.shape)
     if not index.rank:
         return gather(emit, x, dim, index.reshape((1,))).reshape(())
     axis = normalise_axis(dim, x.rank)
@@ -70,6 +70,8 @@ _NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
 
 
 def _scattered(x: Value, dim: int, index: Value, source: Operand, reduction: str = "none") -> Value:
+    if 0 in index.shape:
+        return x
     if not x.rank or not index.rank:
         wide, at = x.reshape(x.shape or (1,)), index.reshape(index.shape or (1,))
         given = source.reshape(source.shape or (1,)) if isinstance(source, Value) else source

@@ -259,6 +259,8 @@ def diagonal(emit: Emitter, x: Value, offset: int = 0, dim1: int = 0, dim2: int 
 
 @aten("unfold", note="known sizes")
 def unfold(emit: Emitter, x: Value, dim: int, size: int, step: int) -> Value:
+    if not x.rank:
+        return x.reshape((1,)).part(0, 0, size)
     axis = normalise_axis(dim, x.rank)
     total = x.shape[axis]
     if not isinstance(total, int):

@@ -300,7 +300,7 @@ MIXTURES: Mapping[str, Case] = {
 def graph_layer() -> Any:
     def forward(m: Any, x: Tensor, edges: Tensor) -> Tensor:
         given = m.message(x)[edges[:, 0]]
-        total = torch.zeros_like(given[: x.shape[0]]).index_add(0, edges[:, 1], given)
+        total = torch.zeros(x.shape[0], 6).index_add(0, edges[:, 1], given)
         count = torch.zeros(x.shape[0]).scatter_add(0, edges[:, 1], torch.ones(edges.shape[0]))
         return total / count.clamp(min=1)[:, None]
 

@@ -144,9 +144,9 @@ def test_pytorch_runs_other_ops_and_is_named_once(caplog: pytest.LogCaptureFixtu
     told = [record.message for record in caplog.records if record.name == "tessella.torch"]
     assert sum("aten.linalg_inv_ex.default" in text for text in told) == 1
     forward = graphs()[0]
-    assert [left.name for left in forward.left] == ["aten.linalg_inv_ex.default"]
+    assert "aten.linalg_inv_ex.default" in {left.name for left in forward.left}
     assert len(forward.models) == 2
-    assert "PyTorch runs aten.linalg_inv_ex.default (1)" in str(forward)
+    assert "aten.linalg_inv_ex.default (1)" in str(forward)
 
 
 def test_a_graph_without_any_of_our_ops() -> None:
@@ -162,6 +162,19 @@ def test_ops_of_pytorch_get_the_strides_that_they_expect() -> None:
 
     x = torch.randn(2, 3)
     same(in_numpy(function)(x), function(x))
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_views_of_results(gradient: bool) -> None:
+    def function(x: Any) -> Any:
+        y = x.t() * 2
+        return y, y[1], (x + 1)[:, 1:]
+
+    x = torch.randn(2, 3, requires_grad=gradient)
+    results = in_numpy(function)(x)
+    for got, want in zip(results, function(x), strict=True):
+        same(got, want)
+    assert results[0].stride() == (1, 3)
 
 
 def test_with_order() -> None:

@@ -95,8 +95,8 @@ def test_all_ops_without_a_converter_are_listed() -> None:
     "arguments, options, message",
     [
         ((linear,), {}, "needs example inputs"),
-        ((linear, (torch.randn(3, 4),)), {"max_bytes": 1}, "'max_bytes' is not for a module"),
-        ((linear, (torch.randn(3, 4),)), {"values": {}}, "'values' is not for a module"),
+        ((linear, (torch.randn(3, 4),)), {"max_bytes": 1}, "'max_bytes' is for ONNX models"),
+        ((linear, (torch.randn(3, 4),)), {"values": {}}, "'values' is for ONNX models"),
     ],
 )
 def test_arguments_that_do_not_fit(
@@ -116,5 +116,5 @@ def test_a_module_that_cannot_be_exported() -> None:
 
 
 def test_example_inputs_are_for_modules() -> None:
-    with pytest.raises(tessella.OptionError, match="'example_inputs' is not for an ONNX model"):
+    with pytest.raises(tessella.OptionError, match="'example_inputs' is for modules of PyTorch"):
         tessella.compile(b"", ())

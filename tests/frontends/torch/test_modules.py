@@ -13,6 +13,8 @@ from tessella.frontends.torch.report import REPORTS
 from tests.frontends.torch.modules import MODULES, TRAINED
 
 SIZES = (3, 5)
+CHECKS = ("aten._assert_async.msg",)
+"""The ops that PyTorch runs between programs."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +48,7 @@ def test_a_module_gives_what_pytorch_gives(name: str) -> None:
                 same(got, want)
     same([*module.buffers()], [*own.buffers()])
     [report] = REPORTS.graphs  # the second size needs no other graph
-    assert not report.left, str(report)
+    assert {left.name for left in report.left} <= {*CHECKS}, str(report)
 
 
 @pytest.mark.parametrize("name", TRAINED)
