@@ -85,9 +85,14 @@ def _ratio(times: Mapping[str, float], peers: Sequence[str]) -> float | None:
 
 
 def _network(name: str, batch: int = 1) -> tuple[Any, tuple[Any, ...]]:
-    """Return a network and its arguments; a batch repeats the first dimension of each."""
+    """Return a network and its arguments, which are repeated along the dimension of the batch: the
+    first one, if the network names none."""
     how = import_module("tests.fixtures.networks").NETWORKS[name]
-    arguments = (x.repeat(batch, *[1] * (x.dim() - 1)) for x in how.example())
+    arguments: list[Any] = []
+    for argument, x in zip(how.inputs, how.example(), strict=True):
+        names = (how.open or {}).get(argument, {0: "batch"})
+        times = [batch if names.get(d) == "batch" else 1 for d in range(x.dim())]
+        arguments.append(x.repeat(*times))
     return how.network(), tuple(arguments)
 
 

@@ -270,7 +270,7 @@ def atan2(emit: Emitter, y: Operand, x: Operand) -> Value:
     return where(infinite, both, found)
 
 
-@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+@aten("where.self")
 def where_(emit: Emitter, condition: Value, a: Operand, b: Operand) -> Value:
     left, right = promoted(emit, a, b)
     return where(truth(condition), left, right)
@@ -294,13 +294,13 @@ def hardtanh(emit: Emitter, x: Value, low: float = -1, high: float = 1) -> Value
     return x.op(nn.ClipOp, low=float(low), high=float(high))
 
 
-@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__.Scalar")
+@aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")
 def left_shift(emit: Emitter, a: Operand, b: Operand) -> Value:
     left, right = promoted(emit, a, b)
     return left.op(nn.BitLeftOp, right)
 
 
-@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__.Scalar")
+@aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")
 def right_shift(emit: Emitter, a: Operand, b: Operand) -> Value:
     left, right = promoted(emit, a, b)
     return left.op(nn.BitRightOp, right)
@@ -352,7 +352,7 @@ def to_copy(emit: Emitter, x: Value, *, dtype: DType | None = None, **others: ob
     return x if dtype is None else cast(emit, x, dtype)
 
 
-@aten("prims::convert_element_type", "prims::convert_element_type.default")
+@aten("prims::convert_element_type")
 def cast(emit: Emitter, x: Value, dtype: DType) -> Value:
     return truth(x) if dtype == np.bool_ else x.cast(dtype)
 
@@ -362,7 +362,7 @@ def copy(emit: Emitter, x: Value, source: Value, non_blocking: bool = False) -> 
     return cast(emit, source, x.dtype).expand(x.shape)
 
 
-@aten("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous")
+@aten("clone", "alias", "detach", "lift_fresh_copy")
 def same(emit: Emitter, x: Value, **others: object) -> Value:
     return x
 

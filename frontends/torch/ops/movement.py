@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tessella.dialects import nn
-from tessella.dialects.nn.core import broadcast_shapes, normalise_axis
+from tessella.dialects.nn.core import normalise_axis
 from tessella.frontends.emitter import Emitter, Value, concat, where
 from tessella.frontends.ranges import StridedIndices
 from tessella.frontends.shapes import resolved_shape
@@ -20,7 +20,7 @@ LAST = (1 << 63) - 1
 """The end of a slice that reaches to the end."""
 
 
-@aten("view", "reshape", "_unsafe_view", "_reshape_alias")
+@aten("view", "_unsafe_view")
 def view(emit: Emitter, x: Value, size: Sequence[Size], *_: object) -> Value:
     return x.reshape(resolved_shape(x.shape, size))
 
@@ -141,7 +141,7 @@ def stack(emit: Emitter, tensors: Sequence[Value], dim: int = 0) -> Value:
     return concat([unsqueeze(emit, x, axis) for x in promoted(emit, *tensors)], axis)
 
 
-@aten("split_with_sizes", "split.sizes")
+@aten("split_with_sizes")
 def split_with_sizes(emit: Emitter, x: Value, sizes: Sequence[Size], dim: int = 0) -> list[Value]:
     axis, start = normalise_axis(dim, x.rank), 0
     parts: list[Value] = []
@@ -280,12 +280,6 @@ def pixel_shuffle(emit: Emitter, x: Value, factor: int) -> Value:
     parts = x.reshape((*batch, out, factor, factor, height, width))
     order = [*range(rank + 1), rank + 3, rank + 1, rank + 4, rank + 2]
     return parts.transpose(order).reshape((*batch, out, height * factor, width * factor))
-
-
-@aten("broadcast_tensors")
-def broadcast_tensors(emit: Emitter, tensors: Sequence[Value]) -> list[Value]:
-    shape = broadcast_shapes([x.shape for x in tensors])
-    return [x.expand(shape) for x in tensors]
 
 
 @aten("diag_embed", note="the last two dimensions")

@@ -171,6 +171,49 @@ def avg_pool3d(
     return _avg_pool(3, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)
 
 
+def _counts(
+    sizes: Sequence[int],
+    windows: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    count_include_pad: bool,
+) -> Array:
+    """Return the number of elements that each window averages."""
+    found = np.ones((), np.float64)
+    for size, count, k, stride, pad in zip(sizes, windows, kernel, strides, pads, strict=True):
+        first = np.arange(count) * stride - pad
+        last = np.minimum(first + k, size + pad)
+        if not count_include_pad:
+            first, last = np.maximum(first, 0), np.minimum(last, size)
+        found = found[..., None] * (last - first)
+    return found
+
+
+@aten("avg_pool2d_backward")
+def avg_pool2d_backward(
+    emit: Emitter,
+    grad: Value,
+    x: Value,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Value:
+    kernels, pads = _each(kernel, 2), _each(padding, 2)
+    strides = _each(stride, 2) if stride else kernels
+    sizes, windows = known_all(x.shape[-2:]), known_all(grad.shape[-2:])
+    counts = _counts(sizes, windows, kernels, strides, pads, count_include_pad)
+    share = grad / grad.like(counts if divisor is None else float(divisor))
+    images = _batched(share, 2)
+    batch = images.shape[:2]
+    spread = images.reshape((*batch, 1, 1, *windows)).expand((*batch, *kernels, *windows))
+    window = {"strides": strides, "dilations": (1, 1), "starts": pads}
+    return _as_given(x, spread.op(nn.Col2imOp, image=sizes, **window))
+
+
 # ** to a given number of windows **
 
 

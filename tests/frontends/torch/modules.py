@@ -308,7 +308,7 @@ def graph_layer() -> Any:
 
 
 def edges(batch: int) -> tuple[Any, ...]:
-    return torch.randn(5, 4), torch.randint(0, 5, (batch, 2))
+    return torch.randn(6, 4), torch.randint(0, 6, (batch, 2))
 
 
 def largest_of_groups(m: Any, x: Tensor, groups: Tensor) -> Tensor:

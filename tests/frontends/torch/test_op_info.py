@@ -27,7 +27,10 @@ SAMPLES = 3
 OTHER = ("fft.", "linalg.", "special.", "signal.", "sparse.", "masked.", "torch.ops", "polygamma")
 """Beginnings of the names of ops that need ops without converters."""
 
-FAILING: Mapping[str, str] = {}
+UNDEFINED = ("empty", "empty_like", "empty_permuted", "new_empty")
+"""Ops whose results have no values of their own."""
+
+FAILING: Mapping[str, str] = {"topk": "equal integers come in another order"}
 """The ops that differ, and why."""
 
 
@@ -35,7 +38,9 @@ def name_of(op: Any) -> str:
     return f"{op.name}/{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-OPS = {name_of(op): op for op in op_db if not op.name.startswith(OTHER)}
+OPS = {
+    name_of(op): op for op in op_db if not op.name.startswith(OTHER) and op.name not in UNDEFINED
+}
 
 
 def cases() -> Iterator[object]:
@@ -77,19 +82,22 @@ def gradients(call: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return backward
 
 
-def check(call: Callable[..., list[Any]], tensors: Sequence[Any], *, traced: Any = None) -> bool:
+def check(call: Callable[..., list[Any]], tensors: Sequence[Any]) -> bool:
     """Compare a program with PyTorch. Returns whether there is one."""
     try:
         want = call(*tensors)
     except (RuntimeError, ValueError, IndexError):  # a sample of an error, or without gradients
         return False
     own = [each.detach().clone().requires_grad_(each.requires_grad) for each in tensors]
-    module = make_fx(traced or call, decomposition_table=TABLE)(*own)
+    # a graph of gradients is traced before it is functional
+    plain = make_fx(call)(*own) if any(each.requires_grad for each in own) else call
+    own = [each.detach() for each in own]
+    module = make_fx(torch.func.functionalize(plain), decomposition_table=TABLE)(*own)
     is_empty = all(node.op != "call_function" for node in module.graph.nodes)
     if not want or is_empty or unserved(module):
         return False
     with torch.no_grad():
-        got = served(SETTINGS, "forward", module, own)([each.detach() for each in own])
+        got = served(SETTINGS, "forward", module, own)([*own])
     for found, wanted in zip(got, want, strict=True):
         torch.testing.assert_close(found, wanted.detach(), rtol=2e-4, atol=5e-5, equal_nan=True)
     return True
@@ -109,9 +117,9 @@ def test_samples(name: str) -> None:
             call, tensors = function_of(op, sample)
             if not tensors or any(each.layout is not torch.strided for each in tensors):
                 continue
-            if backward:
+            if not backward:
+                found |= check(call, tensors)
+            elif any(each.requires_grad for each in tensors):
                 found |= check(gradients(call), tensors)
-            else:
-                found |= check(call, tensors, traced=torch.func.functionalize(call))
     if not found:
         pytest.skip("no sample has a program")
