@@ -102,7 +102,8 @@ def _compiled(peer: str, network: Any) -> Any:
         return network
     if peer == OURS:
         return torch.compile(network, backend=OURS)
-    import_module("torch._inductor.config").freezing = not torch.is_grad_enabled()
+    settings: Any = import_module("torch._inductor.config")
+    settings.freezing = not torch.is_grad_enabled()
     return torch.compile(network)
 
 

@@ -92,8 +92,9 @@ def served(
     """Return a graph of ATen ops whose parts are programs."""
     context = _GUARDS.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    is_inference = kind == "inference" and metadata is not None
-    fixed = {*metadata.static_input_indices} if is_inference else set[int]()
+    fixed: set[int] = set()
+    if kind == "inference" and metadata is not None:
+        fixed.update(metadata.static_input_indices)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     frozen = {node.name for i, node in enumerate(placeholders) if i in fixed}
     count = sum(node.op == "call_function" for node in module.graph.nodes)
@@ -159,7 +160,7 @@ class Part(torch.nn.Module):
     """
 
     def __init__(self, module: Graph, frozen: set[str], settings: Settings) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._source = partial(_source, module)
         self._settings = settings
         nodes = [node for node in module.graph.nodes if node.op == "placeholder"]

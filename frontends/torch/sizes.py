@@ -13,27 +13,46 @@ Dimension = Any
 """A size in PyTorch: an integer or a SymInt, which has a SymPy expression."""
 Bounds = tuple[int, int]
 
+
+def _sum(*sizes: Size) -> Size:
+    return total(sizes)
+
+
+def _product(*sizes: Size) -> Size:
+    return product(sizes)
+
+
+def _quotient(a: Size, b: Size) -> Size:
+    return a // b
+
+
+def _rest(a: Size, b: Size) -> Size:
+    return a % b
+
+
+def _digit(a: Size, b: Size, c: Size) -> Size:
+    return a // b % c
+
+
+def _power(a: Size, b: int) -> Size:
+    return product([a] * b)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Size]] = {
-    "Add": lambda *terms: total(terms),
-    "Mul": lambda *factors: product(factors),
-    "FloorDiv": lambda a, b: a // b,
-    "CleanDiv": lambda a, b: a // b,
+    "Add": _sum,
+    "Mul": _product,
+    "FloorDiv": _quotient,
+    "CleanDiv": _quotient,
     "CeilDiv": ceil_div,
-    "Mod": lambda a, b: a % b,
-    "PythonMod": lambda a, b: a % b,
-    "ModularIndexing": lambda a, b, c: a // b % c,
-    "Max": lambda *sizes: _folded(decided_max, sizes),
-    "Min": lambda *sizes: _folded(decided_min, sizes),
-    "Pow": lambda a, b: product([a] * b),
-    "PowByNatural": lambda a, b: product([a] * b),
+    "Mod": _rest,
+    "PythonMod": _rest,
+    "ModularIndexing": _digit,
+    "Max": decided_max,
+    "Min": decided_min,
+    "Pow": _power,
+    "PowByNatural": _power,
 }
-
-
-def _folded(function: Callable[[Size, Size], Size], sizes: tuple[Size, ...]) -> Size:
-    first, *others = sizes
-    for size in others:
-        first = function(first, size)
-    return first
+"""The functions of sizes, by the names of SymPy's and PyTorch's classes."""
 
 
 def kind_of(value: Any) -> type | None:

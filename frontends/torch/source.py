@@ -91,7 +91,8 @@ class TorchSource:
         return kind_of(value) is int and not plain >= {*map(str, symbols_of(value))}
 
     def _info(self, node: Node) -> ValueInfo:
-        return ValueInfo(self._names.get(node.name, node.name), *_type(node.meta["val"]))
+        name: str = node.name
+        return ValueInfo(self._names.get(name, name), *_type(node.meta["val"]))
 
     @property
     def numbers(self) -> Sequence[Callable[[float], Any] | None]:
@@ -137,7 +138,7 @@ class TorchSource:
         arguments = dict(zip(names, emit.values(main.body.block.args), strict=True))
         inputs = {n: i.name for n, i in zip(self.taken, self.inputs, strict=True)}
         for node in self._placeholders:
-            name = inputs.get(node)
+            name = inputs.get(node, "")
             is_value = name in arguments and name not in symbolic
             conversion.known[node] = arguments[name] if is_value else known.of(node.meta["val"])
         returned = conversion.run(self._module.graph.nodes, self._constants, self._results)

@@ -102,11 +102,11 @@ def arange(
     **_: object,
 ) -> Value:
     bounds = (start, end, step)
-    if is_static([b for b in bounds if not isinstance(b, float)]):
-        is_whole = not any(isinstance(b, float) for b in bounds)
+    if is_static([each for each in bounds if not isinstance(each, float)]):
+        is_whole = not any(isinstance(each, float) for each in bounds)
         wanted = dtype or (np.dtype(np.int64) if is_whole else DEFAULT)
-        wide = np.int64 if is_whole else np.float64
-        return emit.constant(np.arange(*bounds, dtype=wide)).cast(wanted)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        numbers = np.array(bounds, np.int64 if is_whole else np.float64)
+        return emit.constant(np.arange(*numbers)).cast(wanted)
     if isinstance(start, float) or isinstance(end, float) or not isinstance(step, int):
         raise refuse("a range of floats with symbolic bounds")
     count = StridedIndices.between(start, end, step).count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from tessella.frontends.torch.promote import (
 )
 from tessella.frontends.torch.registry import Converter, aten, refuse
 
-FLOATS = {
+Table = Mapping[str, type[nn.NnOp]]
+
+FLOATS: Table = {
     "exp": nn.ExpOp,
     "log": nn.LogOp,
     "sqrt": nn.SqrtOp,
@@ -36,13 +38,13 @@ FLOATS = {
 }
 """Functions of one float, to which integers are converted."""
 
-NUMBERS = {"abs": nn.AbsOp, "neg": nn.NegOp, "sign": nn.SignOp, "relu": nn.ReluOp}
+NUMBERS: Table = {"abs": nn.AbsOp, "neg": nn.NegOp, "sign": nn.SignOp, "relu": nn.ReluOp}
 """Functions of one number of any type."""
 
-ROUNDINGS = {"floor": nn.FloorOp, "ceil": nn.CeilOp, "round": nn.RoundOp}
+ROUNDINGS: Table = {"floor": nn.FloorOp, "ceil": nn.CeilOp, "round": nn.RoundOp}
 """Functions that change no integer."""
 
-BINARY = {
+BINARY: Table = {
     "mul.Tensor": nn.MulOp,
     "mul.Scalar": nn.MulOp,
     "maximum": nn.MaxOp,
@@ -58,7 +60,7 @@ BINARY = {
 }
 """Functions of two numbers of their common type."""
 
-COMPARISONS = {
+COMPARISONS: Table = {
     "eq": nn.EqualOp,
     "lt": nn.LessOp,
     "le": nn.LessEqualOp,
@@ -66,29 +68,43 @@ COMPARISONS = {
     "ge": nn.GreaterEqualOp,
 }
 
-LOGIC = {"logical_and": nn.AndOp, "logical_or": nn.OrOp, "logical_xor": nn.XorOp}
+LOGIC: Table = {"logical_and": nn.AndOp, "logical_or": nn.OrOp, "logical_xor": nn.XorOp}
 
-BITS = {
+BITS: Mapping[str, tuple[type[nn.NnOp], type[nn.NnOp]]] = {
     "bitwise_and": (nn.AndOp, nn.OPS["bit_and"]),
     "bitwise_or": (nn.OrOp, nn.OPS["bit_or"]),
     "bitwise_xor": (nn.XorOp, nn.OPS["bit_xor"]),
 }
 """The op on booleans, and the op on integers."""
 
-_LOGICAL = {nn.MulOp: nn.AndOp, nn.MaxOp: nn.OrOp, nn.MinOp: nn.AndOp, nn.AddOp: nn.OrOp}
+_LOGICAL: Mapping[type[nn.NnOp], type[nn.NnOp]] = {
+    nn.MulOp: nn.AndOp,
+    nn.MaxOp: nn.OrOp,
+    nn.MinOp: nn.AndOp,
+    nn.AddOp: nn.OrOp,
+}
 """The op on booleans that equals an op on the numbers 0 and 1."""
 
 
 def _float(op: type[nn.NnOp]) -> Converter:
-    return lambda emit, x: floating(emit, x)[0].op(op)
+    def convert(emit: Emitter, x: Operand) -> Value:
+        return floating(emit, x)[0].op(op)
+
+    return convert
 
 
 def _number(op: type[nn.NnOp]) -> Converter:
-    return lambda emit, x: x.op(op)
+    def convert(emit: Emitter, x: Value) -> Value:
+        return x.op(op)
+
+    return convert
 
 
 def _rounding(op: type[nn.NnOp]) -> Converter:
-    return lambda emit, x: x.op(op) if x.is_float else x
+    def convert(emit: Emitter, x: Value) -> Value:
+        return x.op(op) if x.is_float else x
+
+    return convert
 
 
 def _binary(op: type[nn.NnOp]) -> Converter:
@@ -100,7 +116,10 @@ def _binary(op: type[nn.NnOp]) -> Converter:
 
 
 def _logic(op: type[nn.NnOp]) -> Converter:
-    return lambda emit, a, b: truth(a).op(op, truth(b))
+    def convert(emit: Emitter, a: Value, b: Value) -> Value:
+        return truth(a).op(op, truth(b))
+
+    return convert
 
 
 def _bits(pair: tuple[type[nn.NnOp], type[nn.NnOp]]) -> Converter:
@@ -112,7 +131,7 @@ def _bits(pair: tuple[type[nn.NnOp], type[nn.NnOp]]) -> Converter:
 
 
 def _register() -> None:
-    tables: list[tuple[dict[str, type[nn.NnOp]], Callable[[type[nn.NnOp]], Converter]]] = [
+    tables: list[tuple[Table, Callable[[type[nn.NnOp]], Converter]]] = [
         (FLOATS, _float),
         (NUMBERS, _number),
         (ROUNDINGS, _rounding),
@@ -176,7 +195,7 @@ def _scaled(x: Value, factor: Operand) -> Value:
 def add(emit: Emitter, a: Operand, b: Operand, alpha: Operand = 1) -> Value:
     left, right = promoted(emit, a, b)
     if left.dtype == np.bool_:
-        return left | right if alpha else left.op(nn.OrOp, right & ~right)
+        return left if alpha == 0 else left | right
     return left + _scaled(right, alpha)
 
 

@@ -114,6 +114,9 @@ def scatter_reduce(
 
 # ** several indices **
 
+BOOLEANS = ("bool", "uint8")
+"""The element types of indices that are masks."""
+
 
 class Places:
     """The dimensions of a tensor that tensors index, and the indices, broadcast and stacked."""
@@ -121,7 +124,7 @@ class Places:
     def __init__(self, x: Value, indices: Sequence[Value | None]) -> None:
         given = {d: index for d, index in enumerate(indices) if index is not None}
         for index in given.values():
-            if index.dtype in (np.bool_, np.uint8):
+            if index.dtype.name in BOOLEANS:
                 raise refuse("an index of booleans, whose result has an unknown size")
         self.axes = [*given]
         self.others = [d for d in range(x.rank) if d not in given]
@@ -158,7 +161,7 @@ def index(emit: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
     given = [i for i in indices if i is not None]
     if not given:
         return x
-    if len(given) == 1 and given[0].dtype not in (np.bool_, np.uint8):
+    if len(given) == 1 and given[0].dtype.name not in BOOLEANS:
         return x.gather(_indices(given[0]), [*indices].index(given[0]))
     places = Places(x, indices)
     found = places.in_front(x).op(nn.GatherNdOp, places.indices, batch_dims=0)

@@ -81,16 +81,16 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> list[Value | None]:
     rank = x.rank - 2
-    window = [_each(setting, rank) for setting in (stride, padding, dilation)]
+    strides, pads, spread = (_each(setting, rank) for setting in (stride, padding, dilation))
     found: list[Value | None] = [None] * 3
     if output_mask[0]:
-        more = [0] * rank if transposed else _left_over(x, grad, w, *window)
-        y = convolution(emit, grad, w, None, *window, not transposed, more, groups)
+        more = [0] * rank if transposed else _left_over(x, grad, w, strides, pads, spread)
+        y = convolution(emit, grad, w, None, strides, pads, spread, not transposed, more, groups)
         # the output padding of a transposed convolution may make room for more windows
         found[0] = y.slice([0] * x.rank, x.shape)
     if output_mask[1]:
         image, small = (grad, x) if transposed else (x, grad)
-        found[1] = _of_kernel(image, small, known_all(w.shape[2:]), *window, groups)
+        found[1] = _of_kernel(image, small, known_all(w.shape[2:]), strides, pads, spread, groups)
     if output_mask[2]:
         found[2] = grad.sum([0, *range(2, grad.rank)])
     return found

@@ -14,7 +14,7 @@ from tessella.frontends.torch.promote import promoted
 from tessella.frontends.torch.registry import aten, refuse
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_max, differs
-from tessella.support.sizes import Size
+from tessella.support.sizes import Expr, Size
 
 LAST = (1 << 63) - 1
 """The end of a slice that reaches to the end."""
@@ -179,8 +179,8 @@ def flip(emit: Emitter, x: Value, dims: Sequence[int]) -> Value:
 def roll(
     emit: Emitter, x: Value, shifts: Sequence[Size] | Size, dims: Sequence[int] | int = ()
 ) -> Value:
-    moves = shifts if isinstance(shifts, list | tuple) else [shifts]
-    axes = dims if isinstance(dims, list | tuple) else [dims]
+    moves: Sequence[Size] = [shifts] if isinstance(shifts, int | Expr) else shifts
+    axes: Sequence[int] = [dims] if isinstance(dims, int) else dims
     if not axes:
         return roll(emit, x.flat(), moves, [0]).reshape(x.shape)
     for move, dim in zip(moves, axes, strict=True):

@@ -4,35 +4,63 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tessella.frontends.emitter import Emitter, Value
-from tessella.frontends.torch.registry import Converter, aten
+from tessella.frontends.torch.registry import Converter, aten, refuse
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_max, decided_min, differs
 from tessella.support.sizes import Expr, Size, product, total
+
+
+def _floordiv(a: Size, b: Size) -> Size:
+    return a // b
+
+
+def _pow(a: Any, b: Any) -> Any:
+    return product([a] * b) if isinstance(a, Expr) else a**b
+
+
+def _equal(a: Size, b: Size) -> bool:
+    return not differs(a, b)
+
+
+def _deciding(compares: Callable[[Any, Any], Any]) -> Callable[[Size, Size], bool]:
+    def decide(a: Size, b: Size) -> bool:
+        return decided(compares(a, b))
+
+    return decide
+
+
+def _whole(rounds: Callable[[Any], int]) -> Callable[[Any], int]:
+    def convert(x: Any) -> int:
+        if isinstance(x, Value):
+            raise refuse("an integer that is computed as a float")
+        return rounds(x)
+
+    return convert
+
+
+_ORDERINGS: Sequence[Callable[[Any, Any], Any]] = (
+    operator.lt, operator.le, operator.gt, operator.ge,
+)  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "operator::add": operator.add,
     "operator::sub": operator.sub,
     "operator::mul": operator.mul,
-    "operator::floordiv": operator.floordiv,
+    "operator::floordiv": _floordiv,
     "operator::mod": operator.mod,
     "operator::neg": operator.neg,
-    "operator::pow": operator.pow,
+    "operator::pow": _pow,
     "operator::getitem": operator.getitem,
-    "operator::eq": lambda a, b: not differs(a, b),
-    "operator::ne": lambda a, b: differs(a, b),
-    "operator::lt": lambda a, b: decided(a < b),
-    "operator::le": lambda a, b: decided(a <= b),
-    "operator::gt": lambda a, b: decided(a > b),
-    "operator::ge": lambda a, b: decided(a >= b),
-    "math::floor": lambda x: x if isinstance(x, int) else math.floor(x),
-    "math::ceil": lambda x: x if isinstance(x, int) else math.ceil(x),
-    "math::trunc": lambda x: x if isinstance(x, int) else math.trunc(x),
+    "operator::eq": _equal,
+    "operator::ne": differs,
+    **{f"operator::{each.__name__}": _deciding(each) for each in _ORDERINGS},
+    **{f"math::{each.__name__}": _whole(each) for each in (math.floor, math.ceil, math.trunc)},
     "torch::sym_max": decided_max,
     "torch::sym_min": decided_min,
     "torch::sym_sum": total,
@@ -43,7 +71,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _of_numbers(function: Callable[..., Any]) -> Converter:
-    return lambda emit, *args: function(*args)
+    def convert(emit: Emitter, *args: Any) -> Any:
+        return function(*args)
+
+    return convert
 
 
 for _name, _function in FUNCTIONS.items():
