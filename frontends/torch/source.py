@@ -108,6 +108,11 @@ class TorchSource:
         return {self._info(n).name: (text_of(n.meta["val"]),) for n in numbers}
 
     @property
+    def determining(self) -> Sequence[str]:
+        """The names of the sizes that are inputs."""
+        return [*self.elements]
+
+    @property
     def bounds(self) -> Mapping[str, Bounds]:
         """The bounds of the symbols, by name."""
         found: dict[str, Bounds] = {}

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tessella.frontends.emitter import Array, DType
-from tessella.runtime.elements import DTYPES, dtype_named, element_of
+from tessella.runtime.elements import DTYPES, dtype_named, element_of, tagged
 from tessella.support.errors import ShapeError
 
 _BF16 = DTYPES["bf16"]
@@ -37,6 +37,7 @@ def array_of(tensor: Any) -> Array:
 
 def tensor_of(array: Array) -> Any:
     """Return an array as a tensor."""
+    array = tagged(array)
     if array.dtype == _BF16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
