@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -41,7 +42,10 @@ def module_source(module: Any, example_inputs: Sequence[Any] | None) -> TorchSou
 def exported_source(exported: Exported) -> TorchSource:
     """Return the source of an exported program. Buffers that it writes to are inputs and outputs
     under their names. Raises UnsupportedError that lists all ops that cannot be served."""
-    plain = exported.run_decompositions(_decompositions())
+    with warnings.catch_warnings():
+        # PyTorch copies a program by a class that it deprecates
+        warnings.simplefilter("ignore", FutureWarning)
+        plain = exported.run_decompositions(_decompositions())
     module = plain.graph_module
     if left := unserved(module):
         raise UnsupportedError(

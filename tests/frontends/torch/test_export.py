@@ -15,8 +15,6 @@ from torch.export import Dim, export
 import tessella
 from tests.frontends.torch.modules import MODULES, Of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*treespec:FutureWarning")  # of PyTorch itself
-
 
 def same(got: Any, want: Any) -> None:
     np.testing.assert_allclose(got, want.detach().numpy(), rtol=2e-5, atol=2e-5)
