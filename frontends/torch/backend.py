@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
-
-import torch
 
 from tessella.driver.model.in_calls import CompilesInCalls
 from tessella.driver.model.model import Model
 from tessella.driver.options import CheckedOptions, CompileOptions, make_options
 from tessella.frontends.programs import USUAL
 from tessella.frontends.torch.conversion import Node, is_tensor
+from tessella.frontends.torch.library import library
 from tessella.frontends.torch.partition import Left, partition, tensors_into, unserved
 from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.report import REPORTS, GraphReport
 from tessella.frontends.torch.source import Result, TorchSource
 from tessella.frontends.torch.tensors import array_of, tensor_of
-
-_FUNCTORCH: Any = import_module("functorch.compile")
-_DECOMPOSITIONS: Any = import_module("torch._decomp")
-_DYNAMO: Any = import_module("torch._dynamo.backends.common")
-_GUARDS: Any = import_module("torch._guards")
 
 Graph = Any
 """A GraphModule of torch.fx."""
@@ -31,7 +24,7 @@ Graph = Any
 
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return PyTorch's decompositions into its core ops, but those of ops that have a row."""
-    found = _DECOMPOSITIONS.core_aten_decompositions()
+    found = library("torch._decomp").core_aten_decompositions()
     return {op: function for op, function in found.items() if find(str(op)) is None}
 
 
@@ -68,12 +61,12 @@ def compile_graph(
     """
     given = options or {}
     compiler = partial(served, Settings(make_options(**given), given.get("threads")))
-    backend = _DYNAMO.aot_autograd(
+    backend = library("torch._dynamo.backends.common").aot_autograd(
         fw_compiler=partial(compiler, "forward"),
         bw_compiler=partial(compiler, "backward"),
         inference_compiler=partial(compiler, "inference"),
         decompositions=decompositions(),
-        partition_fn=_FUNCTORCH.min_cut_rematerialization_partition,
+        partition_fn=library("functorch.compile").min_cut_rematerialization_partition,
     )
     return backend(module, example_inputs)
 
@@ -90,7 +83,7 @@ def served(
     settings: Settings, kind: str, module: Graph, inputs: Sequence[Any]
 ) -> Callable[..., Any]:
     """Return a graph of ATen ops whose parts are programs."""
-    context = _GUARDS.TracingContext.try_get()
+    context = library("torch._guards").TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     fixed: set[int] = set()
     if kind == "inference" and metadata is not None:
@@ -104,9 +97,11 @@ def served(
     for name in partition(module, {*left, *ordered}):
         part = Part(module.get_submodule(name), frozen, settings)
         report.models.append(part.models)
-        setattr(module, name, part)
+        # it is called as a module is, but has no parameters of its own
+        module.delete_submodule(name)
+        module.__dict__[name] = part
     module.recompile()
-    return _FUNCTORCH.make_boxed_func(module.forward)
+    return library("functorch.compile").make_boxed_func(module.forward)
 
 
 def _returned(kind: str, module: Graph, metadata: Any) -> list[Node]:
@@ -152,7 +147,7 @@ def with_order(tensor: Any, order: Sequence[int]) -> Any:
     return moved.contiguous().permute([order.index(d) for d in range(len(order))])
 
 
-class Part(torch.nn.Module):
+class Part:
     """A part of a graph that is one program for all sizes, compiled at its first call.
 
     For inference, parameters are constants of the program, which packs them. Once one of them is
@@ -160,7 +155,6 @@ class Part(torch.nn.Module):
     """
 
     def __init__(self, module: Graph, frozen: set[str], settings: Settings) -> None:
-        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._source = partial(_source, module)
         self._settings = settings
         nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -172,7 +166,7 @@ class Part(torch.nn.Module):
         self._general: _Program | None = None
         self.models: list[Model] = []
 
-    def forward(self, *args: Any) -> tuple[Any, ...]:
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
         program = self._program(args)
         return program.run(args)
 
@@ -224,7 +218,7 @@ class _Program:
 
     def run(self, args: Sequence[Any]) -> tuple[Any, ...]:
         # both pools of threads would compete for the cores
-        self.model.threads = self._threads or torch.get_num_threads()
+        self.model.threads = self._threads or library().get_num_threads()
         arrays = [_array(args[i]) for i in self._taken]
         results = self.model.run_in_order(arrays)
         return tuple(
@@ -234,4 +228,4 @@ class _Program:
 
 
 def _array(value: Any) -> Any:
-    return array_of(value) if isinstance(value, torch.Tensor) else value
+    return array_of(value) if isinstance(value, library().Tensor) else value

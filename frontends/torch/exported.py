@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
+from tessella.frontends.torch.library import library
 from tessella.frontends.torch.partition import unserved
 from tessella.frontends.torch.registry import find
 from tessella.frontends.torch.source import Result, TorchSource
 from tessella.support.errors import InvalidModelError, OptionError, Unsupported, UnsupportedError
-
-_EXPORT: Any = import_module("torch.export")
 
 Exported = Any
 """An ExportedProgram."""
@@ -28,7 +26,7 @@ def module_source(module: Any, example_inputs: Sequence[Any] | None) -> TorchSou
             hint="tessella.compile(module, (x,))",
         )
     try:
-        exported = _EXPORT.export(module, tuple(example_inputs))
+        exported = library("torch.export").export(module, tuple(example_inputs))
     except Exception as error:  # Dynamo raises errors of many classes
         raise InvalidModelError(
             f"torch.export cannot export the module: {str(error).partition(chr(10))[0]}",
@@ -65,7 +63,7 @@ def exported_source(exported: Exported) -> TorchSource:
 
 def _decompositions() -> Mapping[Any, Any]:
     """Return PyTorch's decompositions, but those of ops that have a row."""
-    found = _EXPORT.default_decompositions()
+    found = library("torch.export").default_decompositions()
     for op in [*found]:
         if find(str(op)) is not None:
             found.pop(op)

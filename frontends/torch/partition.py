@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from xdsl.ir import Block
@@ -12,15 +11,13 @@ from xdsl.ir import Block
 from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.emitter import DType, Emitter, Value
 from tessella.frontends.torch.conversion import Conversion, Known, Node, is_tensor, metas, name_of
+from tessella.frontends.torch.library import library
 from tessella.frontends.torch.sizes import kind_of, size_of
 from tessella.frontends.torch.source import FLOAT
 from tessella.frontends.torch.tensors import dtype_of
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import ShapeError, TessellaError
 from tessella.support.sizes import Size
-
-_PARTITIONER: Any = import_module("torch.fx.passes.infra.partitioner")
-_FUSER: Any = import_module("torch.fx.passes.utils.fuser_utils")
 
 
 @dataclass(frozen=True)
@@ -140,11 +137,14 @@ class _Support:
 def partition(module: Any, left: Collection[Node]) -> Sequence[str]:
     """Replace the parts of a graph that become programs by calls of submodules. Returns the names
     of these. The nodes ``left`` stay as they are, and so does a part that computes sizes alone."""
-    parts = _PARTITIONER.CapabilityBasedPartitioner(
-        module, _Support(left), allows_single_node_partition=True
-    ).propose_partitions()
+    fuser = library("torch.fx.passes.utils.fuser_utils")
+    parts = (
+        library("torch.fx.passes.infra.partitioner")
+        .CapabilityBasedPartitioner(module, _Support(left), allows_single_node_partition=True)
+        .propose_partitions()
+    )
     kept = [part.nodes for part in parts if any(map(_computes, part.nodes))]
-    found = _FUSER.fuse_by_partitions(module, kept, always_return_tuple=True)
+    found = fuser.fuse_by_partitions(module, kept, always_return_tuple=True)
     return [node.target for node in found.graph.nodes if node.op == "call_module"]
 
 

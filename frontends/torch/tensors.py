@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from tessella.frontends.emitter import Array, DType
+from tessella.frontends.torch.library import library
 from tessella.runtime.elements import DTYPES, dtype_named, element_of, tagged
 from tessella.support.errors import ShapeError
 
@@ -30,14 +30,14 @@ def dtype_of(dtype: Any) -> DType:
 def array_of(tensor: Any) -> Array:
     """Return a tensor in the CPU's memory as an array; rows that are not contiguous are copied."""
     plain = tensor.contiguous() if not tensor.is_contiguous() else tensor
-    if plain.dtype is torch.bfloat16:
-        return plain.detach().view(torch.int16).numpy().view(_BF16)
+    if plain.dtype is library().bfloat16:
+        return plain.detach().view(library().int16).numpy().view(_BF16)
     return plain.numpy(force=True)
 
 
 def tensor_of(array: Array) -> Any:
     """Return an array as a tensor."""
-    array = tagged(array)
+    torch, array = library(), tagged(array)
     if array.dtype == _BF16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
