@@ -93,8 +93,9 @@ def _open_module(model: torch.nn.Module, arguments: Arguments) -> Source:
 
 def _open_onnx(model: Any, arguments: Arguments) -> Source:
     arguments.only("an ONNX model", "values", "max_bytes", "maps")
-    settings = {"values": arguments.values, "max_bytes": arguments.max_bytes}
-    return open_onnx(model, **settings, maps=arguments.maps)
+    return open_onnx(
+        model, values=arguments.values, max_bytes=arguments.max_bytes, maps=arguments.maps
+    )
 
 
 def _is_a(module: str, name: str) -> Callable[[Any], bool]:
@@ -106,11 +107,19 @@ def _is_a(module: str, name: str) -> Callable[[Any], bool]:
     return test
 
 
+def _is_stage(model: Any) -> bool:
+    return isinstance(model, str | Path) and stage_of(model) is not None
+
+
+def _is_anything(model: Any) -> bool:
+    return True
+
+
 KINDS: Sequence[Kind] = (
-    Kind(lambda model: isinstance(model, str | Path) and stage_of(model) is not None, _open_stage),
+    Kind(_is_stage, _open_stage),
     Kind(_is_a("torch.export.exported_program", "ExportedProgram"), _open_exported),
     Kind(_is_a("torch.nn.modules.module", "Module"), _open_module),
-    Kind(lambda model: True, _open_onnx),
+    Kind(_is_anything, _open_onnx),
 )
 """The kinds of models, in the order in which they are tried."""
 

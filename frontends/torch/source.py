@@ -70,8 +70,8 @@ class TorchSource:
         self._module = module
         self._results = results
         self._constants = constants
-        self._names = names or {}
         nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._names: dict[str, str] = {node.name: node.name for node in nodes} | {**(names or {})}
         self._placeholders: Sequence[Node] = [n for n in nodes if n.name not in constants]
         tensors = [n.meta["val"] for n in self._placeholders if is_tensor(n.meta["val"])]
         plain = {text_of(d) for value in tensors for d in value.shape}
@@ -91,8 +91,7 @@ class TorchSource:
         return kind_of(value) is int and not plain >= {*map(str, symbols_of(value))}
 
     def _info(self, node: Node) -> ValueInfo:
-        name: str = node.name
-        return ValueInfo(self._names.get(name, name), *_type(node.meta["val"]))
+        return ValueInfo(self._names[node.name], *_type(node.meta["val"]))
 
     @property
     def numbers(self) -> Sequence[Callable[[float], Any] | None]:
@@ -141,9 +140,10 @@ class TorchSource:
         emit = Emitter(main.body.block, lambda: conversion.where)
         conversion = _Program(emit, self._attribute)
         arguments = dict(zip(names, emit.values(main.body.block.args), strict=True))
-        inputs = {n: i.name for n, i in zip(self.taken, self.inputs, strict=True)}
+        inputs: dict[Node, str] = dict.fromkeys(self._placeholders, "")
+        inputs.update((n, i.name) for n, i in zip(self.taken, self.inputs, strict=True))
         for node in self._placeholders:
-            name = inputs.get(node, "")
+            name = inputs[node]
             is_value = name in arguments and name not in symbolic
             conversion.known[node] = arguments[name] if is_value else known.of(node.meta["val"])
         returned = conversion.run(self._module.graph.nodes, self._constants, self._results)

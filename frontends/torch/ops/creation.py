@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tessella.dialects import nn
 from tessella.dialects.sizes import is_static
-from tessella.frontends.emitter import DType, Emitter, Value
+from tessella.frontends.emitter import Array, DType, Emitter, Value
 from tessella.frontends.ranges import StridedIndices
 from tessella.frontends.torch.promote import DEFAULT, Operand, lifted
 from tessella.frontends.torch.registry import aten, refuse
@@ -105,8 +106,10 @@ def arange(
     if is_static([each for each in bounds if not isinstance(each, float)]):
         is_whole = not any(isinstance(each, float) for each in bounds)
         wanted = dtype or (np.dtype(np.int64) if is_whole else DEFAULT)
-        numbers = np.array(bounds, np.int64 if is_whole else np.float64)
-        return emit.constant(np.arange(*numbers)).cast(wanted)
+        wide = np.int64 if is_whole else np.float64
+        numbers: list[Any] = np.array(bounds, wide).tolist()
+        found: Array = np.arange(*numbers, dtype=wide)
+        return emit.constant(found).cast(wanted)
     if isinstance(start, float) or isinstance(end, float) or not isinstance(step, int):
         raise refuse("a range of floats with symbolic bounds")
     count = StridedIndices.between(start, end, step).count

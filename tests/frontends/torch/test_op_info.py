@@ -90,9 +90,12 @@ def check(call: Callable[..., list[Any]], tensors: Sequence[Any]) -> bool:
         return False
     own = [each.detach().clone().requires_grad_(each.requires_grad) for each in tensors]
     # a graph of gradients is traced before it is functional
-    plain = make_fx(call)(*own) if any(each.requires_grad for each in own) else call
-    own = [each.detach() for each in own]
-    module = make_fx(torch.func.functionalize(plain), decomposition_table=TABLE)(*own)
+    try:
+        plain = make_fx(call)(*own) if any(each.requires_grad for each in own) else call
+        own = [each.detach() for each in own]
+        module = make_fx(torch.func.functionalize(plain), decomposition_table=TABLE)(*own)
+    except RuntimeError:  # PyTorch cannot trace what depends on data, or on more than a view
+        return False
     is_empty = all(node.op != "call_function" for node in module.graph.nodes)
     if not want or is_empty or unserved(module):
         return False
