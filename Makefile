@@ -1,6 +1,7 @@
 # `make help` lists what can be made. Everything is installed into .venv, from pyproject.toml.
 #   PYTHON=python3.12   the interpreter to start from, 3.11 or later
 #   SLOW=1              the slow tests too, and all of each long sweep
+#   TORCH=1             the tests of the PyTorch frontend too: installs PyTorch
 #   JOBS=3              processes that run tests: one more than cores, as each waits for LLVM at times
 #   BENCH=kernels       what is measured: models, kernels, ops, arrays, shapes, decode, calls, load,
 #                       compile, ship, picks, estimates, candidates, host, narrow, accuracy, regression
@@ -45,7 +46,7 @@ demo: $(DEMO) ## compile a network that reads digits, run it, show what was deci
 	$(BIN)/python examples/digits/demo.py $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.test ## all checks: style, types, layers, tests
+test: $(VENV)/.test$(if $(TORCH),-torch) ## all checks: style, types, layers, tests
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 .PHONY: smoke
