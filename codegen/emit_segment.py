@@ -148,7 +148,7 @@ class _Segment:
             w.line("store ptr %context, ptr %buffers, align 8")
         w.run(phase.ops)
         end_phase(w, phase.barrier)
-        recorded = [] if self.stamps is None else load_recorded()
+        recorded: Iterable[str] = () if self.stamps is None else load_recorded()
         head = f"{head}(ptr %args, {SHARE.typed}, {SHARES.typed})"
         attributes = "noinline optnone #0" if len(phase.ops) > LONG else "noinline #0"
         return _function(head, SHARE.text, [*recorded, *w.lines], attributes)

@@ -36,8 +36,8 @@ class PrintTypesPass(DebugPass):
 
 
 def _lines(op: Operation) -> Iterator[str]:
-    has_node = isinstance(op, NnOp) and op.node != op.name
-    yield f"{op.name} {op.node}" if has_node else op.name
+    node = op.node if isinstance(op, NnOp) else op.name
+    yield op.name if node == op.name else f"{op.name} {node}"
     for kind, values in (("operand", op.operands), ("result", op.results)):
         for i, value in enumerate(values):
             yield f"  {f'{kind} {i}':10} {value.type}"

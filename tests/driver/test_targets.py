@@ -45,7 +45,7 @@ def test_aarch64_instructions(neon: StagedProgram) -> None:
     assert len(re.findall(r"\bfmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s\[\d\]", text)) > 100
     kernels = set(neon.llvm())
     called = set(re.findall(r"\bbl\s+(\w+)", text))
-    assert called <= kernels | {"memcpy", "memset", "memmove"}
+    assert called <= kernels | {"memcpy", "memset", "memmove", "stamp"}
     assert "place.at<arm, f32, nhwc>" in as_text(neon, "placed")
 
 

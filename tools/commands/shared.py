@@ -162,7 +162,7 @@ def given_options(args: argparse.Namespace, target: str | None = None) -> Compil
     )
 
 
-def _value(given: object) -> object:
+def _value(given: Any) -> Any:
     """Return the value of a flag; a flag that is given several times has pairs."""
     return dict(cast(list[tuple[str, str]], given)) if isinstance(given, list) else given
 

@@ -40,7 +40,9 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK:        store ptr [[P]], ptr
 // CHECK:        store i64 64, ptr
 // CHECK:        call void @"segment_0.body"(ptr
-// CHECK-NEXT:   ret void
+// CHECK-NEXT:   br i1 %recorded, label %stamp, label %end
+// CHECK:        call void @stamp.end(ptr %context)
+// CHECK:        ret void
 
 // What is before the barrier is a phase. Share 0 runs @k alone.
 // CHECK:      define internal void @"phase.0"(ptr %args, i64 %share, i64 %shares) noinline #0 {
@@ -53,13 +55,18 @@ rt.segment @segment_0(%x: memref<8xf32>) outs(%y: memref<8xf32>) threads(%thread
 // CHECK:        store ptr %context, ptr %buffers, align 8
 // CHECK:        [[ALONE:%.*]] = icmp eq i64 %share, 0
 // CHECK-NEXT:   br i1 [[ALONE]]
+// An event is written where the context has memory for events.
+// CHECK:        br i1 %recorded, label %[[STAMP:.*]], label
+// CHECK:        [[STAMP]]:
+// CHECK-NEXT:   call void @stamp(ptr %context, i64 0)
 // CHECK:        call void @"k"(ptr %buffers, i64 %share, i64 %shares)
 // CHECK:        ret void
 
 // CHECK:      define internal void @"phase.1"(ptr %args, i64 %share, i64 %shares) noinline #0 {
 // CHECK:        getelementptr inbounds i8, ptr %private, i64 0
 // CHECK:        call void @"shared"(ptr %buffers, i64 %share, i64 %shares)
-// CHECK-NEXT:   ret void
+// CHECK:        call void @stamp(ptr %context, i64 -1)
+// CHECK:        ret void
 
 // A phase in which nothing is divided has one share.
 // CHECK:      define void @"segment_0.body"(ptr %args) #0 {

@@ -191,7 +191,9 @@ def test_what_depends_on_shapes_is_listed_at_once_too() -> None:
         node("Resize", ["x", "", "s"], ["d"], name="second", exclude_outside=1),
         node("Add", ["c", "d"], ["y"]),
     ]
-    proto = model(nodes, [value("x", [2])], [value("y", [2])], weights={"s": np.float32([2])})
+    proto = model(
+        nodes, [value("x", [2])], [value("y", [2])], weights={"s": np.array([2], np.float32)}
+    )
     assert check(proto) == []
     with pytest.raises(UnsupportedError) as caught:
         OnnxSource(proto).graph({"x": (2,)})

@@ -149,7 +149,7 @@ def test_a_diagonal_leaves_out_other_elements() -> None:
          ShapeError, "3 by 2"),
         (Case("Einsum", [normal(3, 2)], attributes={"equation": "ii"}), ShapeError, "3 and 2"),
         (Case("Dropout", [normal(3), np.array(2, np.float32), np.array(True)]),
-         ShapeError, "no share"),
+         ShapeError, "not a share"),
         (Case("RandomNormal", [], attributes={"shape": [2, -1]}), InvalidModelError, "a shape"),
         (Case("Multinomial", [normal(3, 0)]), ShapeError, "no classes"),
         (mel(8, 64, 8192, 4000, 20), ShapeError, "not a mel scale"),

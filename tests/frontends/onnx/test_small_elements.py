@@ -230,7 +230,7 @@ def test_quantization_by_axis_and_by_block(name: str, blocks: int) -> None:
     shape = (4, 6 // blocks) if blocks else (6,)
     scale = np.linspace(0.5, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
     zero = np.resize([0, 1] if element.is_integer else [0], shape).astype(dtype)
-    settings: dict[str, int] = {"axis": 1, **({"block_size": blocks} if blocks else {})}
+    settings: dict[str, Any] = {"axis": 1, **({"block_size": blocks} if blocks else {})}
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], **settings),
         helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], **settings),

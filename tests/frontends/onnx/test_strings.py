@@ -248,7 +248,7 @@ def test_ops_that_take_no_strings() -> None:
 
 def test_a_pattern_that_is_none() -> None:
     proto = model([("RegexFullMatch", "x", "z", {"pattern": "("})], {"x": X}, "z")
-    with pytest.raises(InvalidModelError, match="no regular expression"):
+    with pytest.raises(InvalidModelError, match="not a regular expression"):
         tessella.compile(proto).run(None, {"x": X})
 
 
