@@ -66,6 +66,10 @@ lint: $(VENV)/.test ## style, types, layers, docstrings
 pytest: $(VENV)/.test ## the tests alone, filecheck's among them
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(SLOW),--slow) $(ARGS)
 
+.PHONY: test-op-info
+test-op-info: $(VENV)/.test-torch ## PyTorch's samples of its ops, forward and backward: an hour
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --slow tests/frontends/torch/op_info.py $(ARGS)
+
 .PHONY: test-aarch64
 test-aarch64: $(VENV)/.test ## code for AArch64: kernels and models in emulators, installed with apt by root
 	@{ command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null || \

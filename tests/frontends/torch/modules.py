@@ -278,7 +278,9 @@ def sparse_mixture() -> Any:
 
 def soft_mixture() -> Any:
     def forward(m: Any, x: Tensor) -> Tensor:
-        return torch.einsum("be,edf,bd->bf", m.gate(x).softmax(-1), m.experts, x)
+        # With three operands, PyTorch fixes sizes if the package opt_einsum is installed.
+        of_all = torch.einsum("bd,edf->bef", x, m.experts)
+        return torch.einsum("be,bef->bf", m.gate(x).softmax(-1), of_all)
 
     return Of(forward, gate=nn.Linear(8, 3), experts=parameter(3, 8, 5))
 

@@ -1,6 +1,8 @@
 """PyTorch's own samples of ops (OpInfo), forward and backward, against PyTorch.
 
 The graphs run in NumPy: what is tested is the conversion. An op without a converter is left out.
+
+`make test-op-info` runs this file; its name keeps it out of other runs, as it takes long.
 """
 
 from __future__ import annotations
