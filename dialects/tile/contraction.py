@@ -182,8 +182,10 @@ class ContractionOp(IRDLOperation):
     def summed(self) -> SummedProduct | None:
         """The product that the statement sums, with factors that may be decoded and sums that may
         be scaled; None if it sums anything else."""
+        if self.accumulates != "+":
+            return None
         reduced = frozenset(index.name for index in self.index_list if index.reduced)
-        return summed_product(self.accumulates, self.combine.block, self.input_accesses, reduced)
+        return summed_product(self.combine.block, self.input_accesses, reduced)
 
     @property
     def summed_product(self) -> arith.MulfOp | None:

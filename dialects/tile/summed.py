@@ -97,12 +97,11 @@ class SummedProduct(NamedTuple):
 
 
 def summed_product(
-    aggregation: str, combine: Block, accesses: Sequence[Access], reduced: frozenset[str]
+    combine: Block, accesses: Sequence[Access], reduced: frozenset[str]
 ) -> SummedProduct | None:
-    """Return the product that a statement sums. None if its body does more than to multiply values
-    of two operands, and to scale their product by values of other operands."""
-    if aggregation != "+":
-        return None
+    """Return the product that a body computes, whose results are summed. None if the body does more
+    than to multiply values of two operands, and to scale their product by values of other
+    operands."""
     along = _Moves(accesses, reduced)
     value, scales = yielded(combine), list[SSAValue]()
     while (inner := _unscaled(value, along)) is not None:
@@ -127,21 +126,23 @@ class _Moves:
     """The reduced indices along which the values of a body move."""
 
     def __init__(self, accesses: Sequence[Access], reduced: frozenset[str]) -> None:
-        self.operands = [
-            frozenset(name for form in access for name, _ in form.terms) & reduced
-            for access in accesses
-        ]
+        self.accesses = accesses
         self.reduced = reduced
+
+    def of_operand(self, number: int) -> frozenset[str]:
+        """Return the reduced indices along which an operand moves."""
+        access = self.accesses[number]
+        return frozenset(name for form in access for name, _ in form.terms) & self.reduced
 
     def of(self, value: SSAValue) -> frozenset[str]:
         """Return the reduced indices along which a value moves."""
         if isinstance(value, BlockArgument):
-            return self.operands[value.index]
+            return self.of_operand(value.index)
         assert isinstance(value.owner, Operation)
         ops = {value.owner, *_before(value.owner)}
         read = {x.index for op in ops for x in op.operands if isinstance(x, BlockArgument)}
         named = {op.index.data for op in ops if isinstance(op, IndexOp)} & self.reduced
-        return frozenset(named).union(*(self.operands[i] for i in read))
+        return frozenset(named).union(*map(self.of_operand, read))
 
 
 def _unscaled(value: SSAValue, along: _Moves) -> tuple[SSAValue, Sequence[SSAValue]] | None:

@@ -38,6 +38,8 @@ def block_index(
 
 def scale_indices(product: SummedProduct, flat: Flat) -> set[str]:
     """Return the reduced indices along which the scales of a product move."""
+    if not product.is_scaled:
+        return set()
     scales = [a for i, a in enumerate(flat.accesses[: flat.inputs]) if i not in product.operands]
     return {name for name in flat.reduced if any(a.lane_stride(name) != 0 for a in scales)}
 

@@ -59,7 +59,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
-        model = Model(op, in_numbers(op, flat), target)
+        model = Model(op, in_numbers(op, flat), target, op.summed)
         yield f"  threads: {_threads(model, choice.schedule)}"
 
 

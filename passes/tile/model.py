@@ -130,6 +130,8 @@ class Model:
     op: ContractOp
     flat: Flat[int]
     target: Target
+    product: SummedProduct | None
+    """The product that the statement sums."""
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -339,11 +341,6 @@ class Model:
         if self._widens:
             ops += self._widening(s, rows, vectors, least=least)
         return ops / self.target.fma_ports
-
-    @cached_property
-    def product(self) -> SummedProduct | None:
-        """The product that the statement sums."""
-        return self.op.summed
 
     @cached_property
     def _blocks(self) -> SummedProduct | None:
@@ -627,7 +624,7 @@ class Model:
 
 def modelled(op: ContractOp, target: Target) -> Model:
     """Return the model of a scheduled statement, at usual values of symbols."""
-    return Model(op, in_numbers(op, flatten(op)), target)
+    return Model(op, in_numbers(op, flatten(op)), target, op.summed)
 
 
 def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:

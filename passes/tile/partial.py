@@ -13,6 +13,7 @@ from tessella.dialects.elements import is_float
 from tessella.dialects.tile import ContractOp, Schedule, YieldOp
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.reach import GRANULE, reaches
+from tessella.dialects.tile.summed import SummedProduct
 from tessella.passes.tile.blocks import block_index
 
 LONG = 1024
@@ -42,7 +43,9 @@ class _Sizes:
 _USUAL = _Sizes(LONG, PART, LARGEST)
 
 
-def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int] | None:
+def partial_sums(
+    op: ContractOp, flat: Flat[int], s: Schedule, product: SummedProduct | None
+) -> tuple[str, int] | None:
     """Return the reduced index that a schedule cuts into partial sums, and the number of values in
     each.
 
@@ -53,7 +56,6 @@ def partial_sums(op: ContractOp, flat: Flat[int], s: Schedule) -> tuple[str, int
     assert isinstance(last, YieldOp)
     if op.aggregation.data != "+" or not is_float(last.value.type) or flat.running is not None:
         return None
-    product = op.summed
     block = None if product is None else block_index(op, product, flat, s.reduction)
     if block is not None and s.vector not in flat.reduced:
         return block, 1

@@ -62,7 +62,8 @@ class Problem:
         key = tuple(places.items())
         if key not in self._models:
             flat = with_places(self.op, places) if places else self._flat
-            self._models[key] = Model(self.op, in_numbers(self.op, flat), self.target)
+            sizes = in_numbers(self.op, flat)
+            self._models[key] = Model(self.op, sizes, self.target, self.product)
         return self._models[key]
 
     @cached_property

@@ -63,7 +63,7 @@ def _search(problem: Problem) -> Choice:
         return scatter_choice(problem)
     best = _in_order(problem, _blocked(problem, _best_tile(problem)))
     flat = problem.model(best.places).flat
-    partial = partial_sums(problem.op, flat, best.schedule)
+    partial = partial_sums(problem.op, flat, best.schedule, problem.product)
     if partial is not None and partial[0] in problem.symbolic:
         partial = None
     prefetch = _prefetches(problem, best) or _streams(problem, best)

@@ -55,7 +55,7 @@ def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: Any) -> Sched
 
 def model(op: ContractOp, target: Target = AVX2) -> Model:
     merge_indices(op)
-    return Model(op, flatten(op).with_sizes(known), target)
+    return Model(op, flatten(op).with_sizes(known), target, op.summed)
 
 
 def kernel_of(op: ContractOp) -> KernelOp:
@@ -337,7 +337,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
     choices = [*all_choices(op, kernel, target), best_schedule(op, kernel, target)]
     for choice in choices:
         s, flat = choice.schedule, with_places(op, choice.places).with_sizes(known)
-        assert Model(op, flat, target).registers(s) <= target.vector_registers
+        assert Model(op, flat, target, op.summed).registers(s) <= target.vector_registers
         accumulators = 0 if op.is_map else s.row_tile * s.vectors
         broadcasts = 1 if accumulators else 0
         assert accumulators + broadcasts <= target.vector_registers
