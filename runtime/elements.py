@@ -256,7 +256,8 @@ def _values(element: Element) -> Array:
         values[_sign(element)] = -np.nan
     beyond = magnitudes >= element.codes
     infinite = beyond & (element.specials == "ieee") & (fraction == 0)
-    values[beyond] = np.where(infinite, np.copysign(np.inf, values), np.nan)[beyond]
+    special = np.where(infinite, np.inf, np.nan)
+    values[beyond] = np.copysign(special, values)[beyond]
     return values.astype(np.float32)
 
 
@@ -270,7 +271,7 @@ def _to_code(array: Array, element: Element) -> Array:
 
     For a number beyond the range, this is the code after that of the largest number, or the code of
     the largest number if that is the last one. A float without a sign has NaN for 0 and for
-    negative numbers, as in ``ml_dtypes``.
+    negative numbers, and rounds a tie up, as in ``ml_dtypes`` and in ONNX.
     """
     values = _values(element)[: element.codes].astype(np.float64)
     values = np.append(values, element.normal(element.codes))
@@ -279,7 +280,8 @@ def _to_code(array: Array, element: Element) -> Array:
     size = np.abs(wide)
     code = np.searchsorted(between, size)
     tie = size == between[np.minimum(code, element.codes - 1)]
-    code = code + (tie & (code % 2 == 1))
+    # the significand of a power of two is 1, so that the one above is the even one
+    code = code + (tie & ((code % 2 == 1) | (not element.signed)))
     nan = _nan(element)
     if element.specials == "none":
         code = np.minimum(code, element.codes - 1)

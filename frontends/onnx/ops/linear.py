@@ -139,11 +139,12 @@ def det(call: Call) -> Value:
     if height != width:
         raise ShapeError("Det takes square matrices", found=str(x.type))
     matrices = x.reshape((math.prod(batch), height, width))
-    rows, columns = (call.positions(height, axis, 3) for axis in (1, 2))
 
     def step(state: Values, numbers: Values) -> tuple[Values, Values]:
         a, product = state
         number = numbers[0]
+        # in the step, where they become constants if the size is a number
+        rows, columns = (call.positions(height, axis, 3) for axis in (1, 2))
         column = where(columns.equals(number), a, 0).sum([2], keepdims=True)
         size = where(rows < number, -1, abs(column))
         pivot = size.op(nn.ArgMaxOp, axis=1, keepdims=True, select_last_index=False)
