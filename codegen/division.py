@@ -11,12 +11,12 @@ integers are divided as floats if all lanes fit into 32 bits, and lane by lane o
 
 from __future__ import annotations
 
-from tessella.codegen.lltypes import Value, constant
+from tessella.codegen.lltypes import LLValue, constant
 from tessella.codegen.shortened import if_all, shortened
 from tessella.codegen.writer import Writer
 
 
-def divide_signed(w: Writer, a: Value, b: Value) -> Value:
+def divide_signed(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a / b rounded toward zero; 0 where b is 0."""
     safe, zero, minus = _signed_divisor(w, a, b)
     quotient = _quotient(w, a, safe, signed=True)
@@ -27,7 +27,7 @@ def divide_signed(w: Writer, a: Value, b: Value) -> Value:
     return w.select(zero, nothing, quotient)
 
 
-def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
+def divide_unsigned(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a / b rounded down, unsigned; 0 where b is 0."""
     if _harmless(b):
         return w.binary("udiv", a, b)
@@ -37,13 +37,13 @@ def divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
     return w.select(zero, nothing, quotient)
 
 
-def remainder_signed(w: Writer, a: Value, b: Value) -> Value:
+def remainder_signed(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a - b * (a / b rounded toward zero); 0 where b is 0."""
     safe, _, _ = _signed_divisor(w, a, b)
     return _remainder(w, a, safe, signed=True)
 
 
-def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
+def remainder_unsigned(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a modulo b, unsigned; 0 where b is 0."""
     if _harmless(b):
         return w.binary("urem", a, b)
@@ -51,14 +51,14 @@ def remainder_unsigned(w: Writer, a: Value, b: Value) -> Value:
     return _remainder(w, a, w.select(zero, constant(a.type, 1), b), signed=False)
 
 
-def floor_divide(w: Writer, a: Value, b: Value) -> Value:
+def floor_divide(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a / b rounded down; 0 where b is 0."""
     quotient, remainder = _both(w, a, b)
     down = w.binary("and", _inexact(w, remainder), _negative(w, w.binary("xor", a, b)))
     return w.binary("sub", quotient, _one_where(w, down, a))
 
 
-def ceil_divide_signed(w: Writer, a: Value, b: Value) -> Value:
+def ceil_divide_signed(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a / b rounded up; 0 where b is 0."""
     quotient, remainder = _both(w, a, b)
     sign = w.binary("xor", a, b)
@@ -67,14 +67,14 @@ def ceil_divide_signed(w: Writer, a: Value, b: Value) -> Value:
     return w.binary("add", quotient, _one_where(w, up, a))
 
 
-def ceil_divide_unsigned(w: Writer, a: Value, b: Value) -> Value:
+def ceil_divide_unsigned(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Return a / b rounded up, unsigned; 0 where b is 0."""
     quotient = divide_unsigned(w, a, b)
     remainder = remainder_unsigned(w, a, b)
     return w.binary("add", quotient, _one_where(w, _inexact(w, remainder), a))
 
 
-def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
+def _quotient(w: Writer, a: LLValue, b: LLValue, *, signed: bool) -> LLValue:
     """Return a / b rounded toward zero; b must not be 0, nor -1 if signed."""
     kind = "s" if signed else "u"
     if not a.type.lanes or _harmless(b):
@@ -92,30 +92,30 @@ def _quotient(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
     return w.cast(f"fpto{kind}i", w.binary("fdiv", x, y), a.type)
 
 
-def _remainder(w: Writer, a: Value, b: Value, *, signed: bool) -> Value:
+def _remainder(w: Writer, a: LLValue, b: LLValue, *, signed: bool) -> LLValue:
     """Return the remainder of a / b rounded toward zero; b must not be 0, nor -1 if signed."""
     if not a.type.lanes or _harmless(b):
         return w.binary("srem" if signed else "urem", a, b)
     return w.binary("sub", a, w.binary("mul", _quotient(w, a, b, signed=signed), b))
 
 
-def _both(w: Writer, a: Value, b: Value) -> tuple[Value, Value]:
+def _both(w: Writer, a: LLValue, b: LLValue) -> tuple[LLValue, LLValue]:
     return divide_signed(w, a, b), remainder_signed(w, a, b)
 
 
-def _inexact(w: Writer, remainder: Value) -> Value:
+def _inexact(w: Writer, remainder: LLValue) -> LLValue:
     return w.compare("icmp ne", remainder, constant(remainder.type, 0))
 
 
-def _negative(w: Writer, value: Value) -> Value:
+def _negative(w: Writer, value: LLValue) -> LLValue:
     return w.compare("icmp slt", value, constant(value.type, 0))
 
 
-def _one_where(w: Writer, condition: Value, like: Value) -> Value:
+def _one_where(w: Writer, condition: LLValue, like: LLValue) -> LLValue:
     return w.cast("zext", condition, like.type)
 
 
-def _harmless(divisor: Value) -> bool:
+def _harmless(divisor: LLValue) -> bool:
     """Return whether the divisor is a constant other than 0 and -1, equal in all lanes."""
     text = divisor.text
     if text.startswith("splat ("):
@@ -123,7 +123,9 @@ def _harmless(divisor: Value) -> bool:
     return text.lstrip("-").isdigit() and int(text) not in (0, -1)
 
 
-def _signed_divisor(w: Writer, a: Value, b: Value) -> tuple[Value, Value | None, Value | None]:
+def _signed_divisor(
+    w: Writer, a: LLValue, b: LLValue
+) -> tuple[LLValue, LLValue | None, LLValue | None]:
     """Return a divisor that cannot trap, and masks of the lanes in which ``b`` is 0 and in which it
     is -1; no masks if ``b`` is a safe constant."""
     if _harmless(b):

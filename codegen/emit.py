@@ -22,7 +22,7 @@ from tessella.codegen.emit_math import MATH
 from tessella.codegen.emit_memory import INDICES, MEMORY
 from tessella.codegen.emit_segment import emit_segment
 from tessella.codegen.emit_vector import VECTOR
-from tessella.codegen.lltypes import I64, Value, quote
+from tessella.codegen.lltypes import I64, LLValue, quote
 from tessella.codegen.module_text import HEADER, module_text
 from tessella.codegen.symbols import BODY
 from tessella.codegen.traced import TracedLine, TracingWriter
@@ -91,8 +91,8 @@ def traced_kernel(kernel: rt.KernelOp, target: Target) -> tuple[str, list[Operat
 def _kernel_lines(kernel: rt.KernelOp, w: Writer) -> list[str]:
     """Return the lines of a kernel's functions, which the writer ``w`` writes."""
     w.symbols = _symbols(kernel)
-    w.values[kernel.thread] = Value(I64, "%thread")
-    w.values[kernel.threads] = Value(I64, "%threads")
+    w.values[kernel.thread] = LLValue(I64, "%thread")
+    w.values[kernel.threads] = LLValue(I64, "%threads")
     for index, argument in enumerate(kernel.buffers):
         w.buffers[argument] = f"%a{index}"
     w.indices = indices(kernel.body, INDICES)

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from tessella.codegen import division
 from tessella.codegen.lltypes import (
     LLType,
-    Value,
+    LLValue,
     constant,
     float_constant,
     int_constant,
@@ -23,7 +23,7 @@ from tessella.codegen.minmax import minmax
 from tessella.codegen.writer import Handler, Writer
 from tessella.support.errors import InternalError
 
-Binary = Callable[[Writer, Value, Value], Value]
+Binary = Callable[[Writer, LLValue, LLValue], LLValue]
 
 
 def _constant(w: Writer, op: Operation) -> None:
@@ -37,14 +37,14 @@ def _constant(w: Writer, op: Operation) -> None:
         raise InternalError(f"constant {value} is neither a number nor a dense vector")
 
 
-def _dense(lltype: LLType, numbers: tuple[float, ...]) -> Value:
+def _dense(lltype: LLType, numbers: tuple[float, ...]) -> LLValue:
     if lltype.is_float:
         texts = [float_constant(lltype.element, number) for number in numbers]
     else:
         texts = [int_constant(lltype, int(number)) for number in numbers]
     if all(text == texts[0] for text in texts):
         return splat(lltype, texts[0])
-    return Value(lltype, f"<{', '.join(f'{lltype.scalar_text} {t}' for t in texts)}>")
+    return LLValue(lltype, f"<{', '.join(f'{lltype.scalar_text} {t}' for t in texts)}>")
 
 
 def _instruction(opcode: str) -> Handler:
@@ -86,7 +86,7 @@ def _shift_out(opcode: str) -> Binary:
     """Return a function that writes a shift. The shift gives 0 if the amount is at least the type's
     width."""
 
-    def emit(w: Writer, a: Value, b: Value) -> Value:
+    def emit(w: Writer, a: LLValue, b: LLValue) -> LLValue:
         shifted = w.binary(opcode, a, b)
         inside = w.compare("icmp ult", b, constant(b.type, b.type.bits))
         return w.select(inside, shifted, constant(a.type, 0))
@@ -94,7 +94,7 @@ def _shift_out(opcode: str) -> Binary:
     return emit
 
 
-def _shift_arithmetic(w: Writer, a: Value, b: Value) -> Value:
+def _shift_arithmetic(w: Writer, a: LLValue, b: LLValue) -> LLValue:
     """Write an arithmetic right shift that gives the sign if the amount is at least the type's
     width."""
     return w.binary("ashr", a, w.intrinsic("umin", b, constant(b.type, b.type.bits - 1)))

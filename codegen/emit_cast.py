@@ -7,7 +7,7 @@ from xdsl.dialects import arith, vector
 from xdsl.ir import Operation
 
 from tessella.codegen.floats import narrow, widen
-from tessella.codegen.lltypes import LLType, Value, constant, type_of
+from tessella.codegen.lltypes import LLType, LLValue, constant, type_of
 from tessella.codegen.shortened import if_all, shortened
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import NearestOp
@@ -15,7 +15,7 @@ from tessella.support.elements import ELEMENTS
 from tessella.targets.table import family_of
 
 
-def _result_type(op: Operation, value: Value) -> LLType:
+def _result_type(op: Operation, value: LLValue) -> LLType:
     return value.type.of(type_of(op.results[0].type).element)
 
 
@@ -41,7 +41,7 @@ def _resize(widen: str) -> Handler:
     return emit
 
 
-def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+def _saturated(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
     """Convert a vector of floats to integers; values out of range give the nearest integer, and NaN
     gives 0.
 
@@ -55,7 +55,7 @@ def _saturated(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
     return _clamped(w, value, to, signed=signed)
 
 
-def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+def _clamped(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
     """Convert to integers of 32 bits or more, by clamping."""
     low = -(1 << (to.bits - 1)) if signed else 0
     most = low + (1 << to.bits) - 1
@@ -77,7 +77,7 @@ def _clamped(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
     return whole
 
 
-def _long(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+def _long(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
     """Convert floats to i64 on targets without a vector instruction for that conversion: as i32 if
     all lanes fit."""
     low = -(2.0**31) if signed else -1.0
@@ -112,7 +112,7 @@ def _from_long(opcode: str) -> Handler:
     return emit
 
 
-def _packed(w: Writer, value: Value, to: LLType, *, signed: bool) -> Value:
+def _packed(w: Writer, value: LLValue, to: LLType, *, signed: bool) -> LLValue:
     """Convert floats to integers narrower than 32 bits.
 
     Floats are clamped to twice the range and integers to the range itself, so that LLVM narrows

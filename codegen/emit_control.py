@@ -18,7 +18,7 @@ from xdsl.ir.affine import (
 
 from tessella.codegen.addresses import Scope
 from tessella.codegen.emit_vector import iota
-from tessella.codegen.lltypes import I64, Value, constant, type_of
+from tessella.codegen.lltypes import I64, LLValue, constant, type_of
 from tessella.codegen.sizes import floor_divide, size_value
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
@@ -30,7 +30,7 @@ FIRST_LOOP = 2
 """The number of the first metadata node that a module may use for loops."""
 
 
-def _yielded(w: Writer, block: Block) -> list[Value]:
+def _yielded(w: Writer, block: Block) -> list[LLValue]:
     last = block.last_op
     if not isinstance(last, scf.YieldOp):
         raise InternalError("a region of scf does not end with scf.yield")
@@ -50,8 +50,8 @@ def _for(w: Writer, op: Operation) -> None:
     start = len(w.lines)
     w.line(f"br label %{head}")
     w.start(head)
-    counter = Value(lower.type, w.name())
-    carried = [Value(value.type, w.name()) for value in initial]
+    counter = LLValue(lower.type, w.name())
+    carried = [LLValue(value.type, w.name()) for value in initial]
     place = len(w.lines)
     inside = w.compare("icmp slt", counter, upper)
     w.line(f"br {inside.typed}, label %{body}, label %{done}")
@@ -123,7 +123,7 @@ def _if(w: Writer, op: Operation) -> None:
 # ** affine maps: all on i64, and none of them may overflow (nsw) **
 
 
-def _modulo(w: Writer, a: Value, divisor: int) -> Value:
+def _modulo(w: Writer, a: LLValue, divisor: int) -> LLValue:
     """Return the remainder of a division by a positive number that is rounded down: it is never
     negative."""
     if divisor & (divisor - 1) == 0:
@@ -133,11 +133,11 @@ def _modulo(w: Writer, a: Value, divisor: int) -> Value:
     return w.select(negative, w.binary("add nsw", remainder, constant(I64, divisor)), remainder)
 
 
-def _ceil_divide(w: Writer, a: Value, divisor: int) -> Value:
+def _ceil_divide(w: Writer, a: LLValue, divisor: int) -> LLValue:
     return floor_divide(w, w.binary("add nsw", a, constant(I64, divisor - 1)), divisor)
 
 
-_BY_CONSTANT: dict[AffineBinaryOpKind, Callable[[Writer, Value, int], Value]] = {
+_BY_CONSTANT: dict[AffineBinaryOpKind, Callable[[Writer, LLValue, int], LLValue]] = {
     AffineBinaryOpKind.FloorDiv: floor_divide,
     AffineBinaryOpKind.CeilDiv: _ceil_divide,
     AffineBinaryOpKind.Mod: _modulo,
@@ -146,8 +146,8 @@ _PLAIN = {AffineBinaryOpKind.Add: "add nsw", AffineBinaryOpKind.Mul: "mul nsw"}
 
 
 def _expression(
-    w: Writer, expr: AffineExpr, dims: Sequence[Value], symbols: Sequence[Value]
-) -> Value:
+    w: Writer, expr: AffineExpr, dims: Sequence[LLValue], symbols: Sequence[LLValue]
+) -> LLValue:
     # Compare with `type`: `isinstance` is slow on these abstract classes, and this code is hot.
     if type(expr) is AffineDimExpr:
         return dims[expr.position]
@@ -209,7 +209,7 @@ def _share(w: Writer, op: Operation) -> None:
     range_, grain = size_value(w, share.range), size_value(w, share.grain)
     last = _last(w, share)
 
-    def begin(number: Value) -> Value:
+    def begin(number: LLValue) -> LLValue:
         scaled = w.binary("mul nsw", number, grains)
         unit = w.binary("udiv", scaled, threads)
         before = w.binary("udiv", unit, units)
@@ -223,7 +223,7 @@ def _share(w: Writer, op: Operation) -> None:
     w.values[op.stop] = begin(w.binary("add nsw", thread, constant(I64, 1)))
 
 
-def _last(w: Writer, share: rt.Share) -> Value:
+def _last(w: Writer, share: rt.Share) -> LLValue:
     """Return the last grain of a range at which a share can begin.
 
     For a symbolic length, return the last whole grain, or the first grain if no grain is whole.

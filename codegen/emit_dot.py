@@ -8,7 +8,7 @@ from functools import cache
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from tessella.codegen.lltypes import LLType, Value, vector
+from tessella.codegen.lltypes import LLType, LLValue, vector
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 from tessella.dialects.elements import element_of
@@ -37,7 +37,7 @@ def _dot(w: Writer, op: Operation) -> None:
         w.set(op, w.call(acc.type, callee, acc, a, b))
 
 
-def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: int) -> Value:
+def _groups(w: Writer, row: Instruction, value: LLValue, source: SSAValue, lanes: int) -> LLValue:
     """Return an operand in the intrinsic's layout: a group of values for each lane, row or
     column."""
     assert isinstance(source.type, VectorType)
@@ -54,7 +54,7 @@ def _groups(w: Writer, row: Instruction, value: Value, source: SSAValue, lanes: 
     return value if size == row.taken(lanes) else _extended(w, value, row.taken(lanes))
 
 
-def _extended(w: Writer, value: Value, size: int) -> Value:
+def _extended(w: Writer, value: LLValue, size: int) -> LLValue:
     """Extend a vector to ``size`` lanes. The new lanes are poison."""
     given, to = value.type.lanes, vector(value.type.element, size)
     numbers = ", ".join(f"i32 {i}" if i < given else "i32 poison" for i in range(size))

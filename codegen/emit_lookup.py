@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from tessella.codegen.lltypes import LLType, Value, constant, type_of, vector, vector_constant
+from tessella.codegen.lltypes import LLType, LLValue, constant, type_of, vector, vector_constant
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import LookupOp
 
@@ -27,7 +27,7 @@ def _lookup(w: Writer, op: Operation) -> None:
     w.set(op, (_permuted if is_permuted else _one_by_one)(w, table, code, to))
 
 
-def _permuted(w: Writer, table: Sequence[float], code: Value, to: LLType) -> Value:
+def _permuted(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> LLValue:
     """Select from parts of the table that fill a vector, then between the parts by higher bits."""
     lanes = to.lanes
     whole = [*table] * max(1, lanes // len(table))
@@ -43,13 +43,13 @@ def _permuted(w: Writer, table: Sequence[float], code: Value, to: LLType) -> Val
     return chosen[0]
 
 
-def _one_by_one(w: Writer, table: Sequence[float], code: Value, to: LLType) -> Value:
+def _one_by_one(w: Writer, table: Sequence[float], code: LLValue, to: LLType) -> LLValue:
     """Select an element for each lane."""
     numbers = vector_constant(vector(to.element, len(table)), table)
     inside = w.binary("and", code, constant(code.type, len(table) - 1))
     if not to.lanes:
         return w.push(to, f"extractelement {numbers.typed}, {inside.typed}")
-    result = Value(to, "poison")
+    result = LLValue(to, "poison")
     for lane in range(to.lanes):
         at = w.push(inside.type.scalar, f"extractelement {inside.typed}, i64 {lane}")
         one = w.push(to.scalar, f"extractelement {numbers.typed}, {at.typed}")

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from tessella.codegen import vecmath
 from tessella.codegen.emit_vector import fused_multiply_add
-from tessella.codegen.lltypes import I1, Value, constant
+from tessella.codegen.lltypes import I1, LLValue, constant
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects.arith import RemFOp
 
@@ -30,7 +30,7 @@ def _fma(w: Writer, op: Operation) -> None:
 def _absolute(w: Writer, op: Operation) -> None:
     value = w.get(op, 0)
     # The absolute value of the least integer is that integer: `false` says that it is not poison.
-    w.set(op, w.call(value.type, f"llvm.abs.{value.type.mangled}", value, Value(I1, "false")))
+    w.set(op, w.call(value.type, f"llvm.abs.{value.type.mangled}", value, LLValue(I1, "false")))
 
 
 def _reciprocal_root(w: Writer, op: Operation) -> None:

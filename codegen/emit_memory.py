@@ -8,19 +8,19 @@ from __future__ import annotations
 from xdsl.dialects import memref, vector
 from xdsl.ir import Operation
 
-from tessella.codegen.lltypes import I64, LLType, Value, constant, type_of
+from tessella.codegen.lltypes import I64, LLType, LLValue, constant, type_of
 from tessella.codegen.pointers import address, in_memory
 from tessella.codegen.writer import Handler, Writer
 from tessella.dialects import rt
 
 
-def _to_memory(w: Writer, value: Value) -> Value:
+def _to_memory(w: Writer, value: LLValue) -> LLValue:
     if value.type.element != "i1":
         return value
     return w.cast("zext", value, value.type.of("i8"))
 
 
-def _from_memory(w: Writer, value: Value, wanted: LLType) -> Value:
+def _from_memory(w: Writer, value: LLValue, wanted: LLType) -> LLValue:
     if wanted.element != "i1":
         return value
     return w.compare("icmp ne", value, constant(value.type, 0))
@@ -68,7 +68,7 @@ def _gather(w: Writer, op: Operation) -> None:
     wanted, distances = type_of(op.results[0].type), w.get(op, 2)
     stored = in_memory(wanted)
     element, pointer = stored.scalar, address(w, *op.operands[:2])
-    gathered = Value(stored, "poison")
+    gathered = LLValue(stored, "poison")
     for lane in range(stored.lanes):
         distance = w.push(I64, f"extractelement {distances.typed}, i64 {lane}")
         at = w.gep(pointer, element.text, distance, "")

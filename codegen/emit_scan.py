@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
-from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
+from tessella.codegen.lltypes import I64, LLValue, constant, quote, scalar
 from tessella.codegen.sizes import size_value
 from tessella.codegen.symbols import BODY, PHASE
 from tessella.codegen.writer import Writer
@@ -18,7 +18,7 @@ from tessella.dialects import rt
 from tessella.support.decisions import decided_zero
 from tessella.support.sizes import expression
 
-Shares = tuple[Value, Value]
+Shares = tuple[LLValue, LLValue]
 """The number of a share, and the number of shares."""
 
 
@@ -29,7 +29,7 @@ def scan(w: Writer, op: rt.ScanOp, shares: Shares | None) -> None:
     between phases.
     """
     loop, entry, done = w.label("loop"), w.block, w.label("done")
-    step, following = Value(I64, w.name()), Value(I64, w.name())
+    step, following = LLValue(I64, w.name()), LLValue(I64, w.name())
     ends, is_conditional = list(_ends(w, op)), op.loop.conditional
     if is_conditional:
         go = _holds(w, w.buffers[op.inputs[0]])
@@ -73,15 +73,15 @@ def _run(
     w.helpers[name] = f"declare void @{name}(ptr{types}) nounwind"
 
 
-def _holds(w: Writer, pointer: str) -> Value:
+def _holds(w: Writer, pointer: str) -> LLValue:
     """Load a boolean from memory."""
     value = w.push(scalar("i8"), f"load i8, ptr {pointer}, align 1")
     return w.compare("icmp ne", value, constant(scalar("i8"), 0))
 
 
 def _again(
-    w: Writer, op: rt.ScanOp, following: Value, carried: Sequence[tuple[str, str]]
-) -> Iterator[Value]:
+    w: Writer, op: rt.ScanOp, following: LLValue, carried: Sequence[tuple[str, str]]
+) -> Iterator[LLValue]:
     """Yield the conditions for another iteration, which must all be true."""
     if op.loop.conditional:
         yield _holds(w, carried[0][1])
@@ -92,7 +92,7 @@ def _again(
 def _finish(
     w: Writer,
     op: rt.ScanOp,
-    following: Value,
+    following: LLValue,
     carried: Sequence[tuple[str, str]],
     blocks: tuple[str, str],
 ) -> None:
@@ -108,10 +108,10 @@ def _finish(
         _move(w, last, w.buffers[output], size_value(w, rt.buffer_bytes(output.type)))
     returned = op.outputs[op.loop.carried :]
     for number, sequence in enumerate(returned, op.loop.scanned):
-        _clear(w, op, sequence, Value(I64, steps), number in op.loop.backward)
+        _clear(w, op, sequence, LLValue(I64, steps), number in op.loop.backward)
 
 
-def _move(w: Writer, source: str, destination: str, size: Value) -> None:
+def _move(w: Writer, source: str, destination: str, size: LLValue) -> None:
     """Copy a buffer, unless source and destination are the same."""
     moved = w.name()
     w.line(f"{moved} = icmp ne ptr {source}, {destination}")
@@ -120,7 +120,7 @@ def _move(w: Writer, source: str, destination: str, size: Value) -> None:
     w.line(f"call void @llvm.memcpy.p0.p0.i64({pointers}, {size.typed}, i1 false)")
 
 
-def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: Value, backward: bool) -> None:
+def _clear(w: Writer, op: rt.ScanOp, sequence: SSAValue, steps: LLValue, backward: bool) -> None:
     """Zero the elements of a sequence for the iterations that did not run."""
     assert op.steps is not None
     size = size_value(w, rt.buffer_bytes(op.element(sequence)))
@@ -174,7 +174,9 @@ def _carried(
         yield now, written
 
 
-def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs: list[str]) -> None:
+def _elements(
+    w: Writer, op: rt.ScanOp, step: LLValue, inputs: list[str], outputs: list[str]
+) -> None:
     """Append pointers to the current elements of sequences to ``inputs`` and ``outputs``, and
     loop-invariant buffers to ``inputs``."""
     loop, after = op.loop, op.loop.carried + op.loop.scanned
@@ -184,7 +186,7 @@ def _elements(w: Writer, op: rt.ScanOp, step: Value, inputs: list[str], outputs:
     inputs += [w.buffers[value] for value in op.inputs[after:]]
 
 
-def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: Value, backward: bool) -> str:
+def _element(w: Writer, op: rt.ScanOp, sequence: SSAValue, step: LLValue, backward: bool) -> str:
     size = rt.buffer_bytes(op.element(sequence))
     if backward:
         assert op.steps is not None

@@ -10,7 +10,7 @@ from xdsl.dialects import memref
 from xdsl.ir import Operation
 
 from tessella.codegen.emit_scan import scan
-from tessella.codegen.lltypes import I64, Value, constant, quote, scalar
+from tessella.codegen.lltypes import I64, LLValue, constant, quote, scalar
 from tessella.codegen.sizes import size_value
 from tessella.codegen.stamps import RECORDED, write
 from tessella.codegen.watch import FIND_FAILED, WATCH, find_failed_text, watch_text
@@ -19,12 +19,12 @@ from tessella.dialects import rt
 from tessella.runtime.events import END
 from tessella.support.errors import InternalError, InvalidModelError
 
-SHARE, SHARES = Value(I64, "%share"), Value(I64, "%shares")
+SHARE, SHARES = LLValue(I64, "%share"), LLValue(I64, "%shares")
 _ONLY = constant(I64, 0), constant(I64, 1)
 
 
 @contextmanager
-def where(w: Writer, condition: Value) -> Generator[None]:
+def where(w: Writer, condition: LLValue) -> Generator[None]:
     """Guard the code written in the block by a condition."""
     holds, done = w.label("holds"), w.label("done")
     w.line(f"br {condition.typed}, label %{holds}, label %{done}")

@@ -7,14 +7,14 @@ from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation
 
-from tessella.codegen.lltypes import I64, LLType, Value, constant, type_of
+from tessella.codegen.lltypes import I64, LLType, LLValue, constant, type_of
 from tessella.codegen.lltypes import vector as vector_type
 from tessella.codegen.minmax import MINMAX, minmax, reduce_minmax
 from tessella.codegen.writer import Handler, Writer
 from tessella.support.errors import InternalError
 
 
-def fused_multiply_add(w: Writer, a: Value, b: Value, c: Value) -> Value:
+def fused_multiply_add(w: Writer, a: LLValue, b: LLValue, c: LLValue) -> LLValue:
     """Return a * b + c, rounded once; rounded twice on targets without a fused multiply-add."""
     if w.target.fused_multiply_add:
         return w.intrinsic("fma", a, b, c)
@@ -33,10 +33,10 @@ def _broadcast(w: Writer, op: Operation) -> None:
     w.set(op, value if value.type.lanes else w.broadcast(value, lanes))
 
 
-def iota(lltype: LLType) -> Value:
+def iota(lltype: LLType) -> LLValue:
     """Return a constant vector of the lane numbers."""
     numbers = ", ".join(f"{lltype.scalar_text} {lane}" for lane in range(lltype.lanes))
-    return Value(lltype, f"<{numbers}>")
+    return LLValue(lltype, f"<{numbers}>")
 
 
 def _create_mask(w: Writer, op: Operation) -> None:
@@ -79,7 +79,7 @@ _INSTRUCTIONS = frozenset(("add", "mul", "and", "or", "xor"))
 """The names of reductions for which an instruction, and not an intrinsic, combines two values."""
 
 
-def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
+def _reduce_float_sum(w: Writer, kind: str, value: LLValue, start: LLValue | None) -> LLValue:
     """Write the sum or product of a vector's lanes as a tree: LLVM may reorder the operations
     (`reassoc`), as a chain would be slow."""
     neutral = constant(value.type.scalar, -0.0 if kind == "add" else 1.0)
@@ -87,12 +87,14 @@ def _reduce_float_sum(w: Writer, kind: str, value: Value, start: Value | None) -
     return w.call(value.type.scalar, name, start or neutral, value, flags="reassoc ")
 
 
-def _reduce_extreme(w: Writer, kind: str, value: Value, start: Value | None, flags: str) -> Value:
+def _reduce_extreme(
+    w: Writer, kind: str, value: LLValue, start: LLValue | None, flags: str
+) -> LLValue:
     result = reduce_minmax(w, kind, value, flags)
     return minmax(w, kind, start, result, flags) if start else result
 
 
-def _reduce_integers(w: Writer, kind: str, value: Value, start: Value | None) -> Value:
+def _reduce_integers(w: Writer, kind: str, value: LLValue, start: LLValue | None) -> LLValue:
     name = _REDUCTIONS[kind]
     result = w.call(value.type.scalar, f"llvm.vector.reduce.{name}.{value.type.mangled}", value)
     if start is None:

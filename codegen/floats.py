@@ -8,12 +8,12 @@ all numbers.
 
 from __future__ import annotations
 
-from tessella.codegen.lltypes import LLType, Value, constant
+from tessella.codegen.lltypes import LLType, LLValue, constant
 from tessella.codegen.writer import Writer
 from tessella.support.elements import ELEMENTS
 
 
-def widen(w: Writer, value: Value, to: LLType) -> Value:
+def widen(w: Writer, value: LLValue, to: LLType) -> LLValue:
     """Convert a float to a wider one."""
     match value.type.element:
         case "bf16":
@@ -27,7 +27,7 @@ def widen(w: Writer, value: Value, to: LLType) -> Value:
     return single if single.type is to else w.cast("fpext", single, to)
 
 
-def narrow(w: Writer, value: Value, to: LLType) -> Value:
+def narrow(w: Writer, value: LLValue, to: LLType) -> LLValue:
     """Convert a float to a narrower one: round to nearest, ties to even; NaN stays NaN."""
     if to.element not in ("f16", "bf16"):
         return w.cast("fptrunc", value, to)
@@ -38,7 +38,7 @@ def narrow(w: Writer, value: Value, to: LLType) -> Value:
     return w.cast("fptrunc", value, to) if w.target.converts_half else _to_f16(w, value, to)
 
 
-def _round_to_odd(w: Writer, value: Value) -> Value:
+def _round_to_odd(w: Writer, value: LLValue) -> LLValue:
     """Convert f64 to f32 by rounding to odd, so that a later rounding to fewer bits is the only
     one.
 
@@ -55,13 +55,13 @@ def _round_to_odd(w: Writer, value: Value) -> Value:
     return w.cast("bitcast", w.select(is_finite, odd, bits), single.type)
 
 
-def _from_bf16(w: Writer, value: Value) -> Value:
+def _from_bf16(w: Writer, value: LLValue) -> LLValue:
     bits = w.cast("bitcast", value, value.type.integer)
     wide = w.cast("zext", bits, bits.type.of("i32"))
     return w.cast("bitcast", w.binary("shl", wide, constant(wide.type, 16)), value.type.of("f32"))
 
 
-def _to_bf16(w: Writer, value: Value, to: LLType) -> Value:
+def _to_bf16(w: Writer, value: LLValue, to: LLType) -> LLValue:
     narrows = w.target.narrows_bf16 if w.target.converts("bf16") else None
     bits = value.type.lanes * value.type.bits
     if narrows is not None and bits in narrows.bits:
@@ -76,7 +76,7 @@ def _to_bf16(w: Writer, value: Value, to: LLType) -> Value:
     return w.cast("bitcast", half, to)
 
 
-def _rounded(w: Writer, value: Value) -> Value:
+def _rounded(w: Writer, value: LLValue) -> LLValue:
     """Return the bits of the nearest bf16; for NaN, the bits of a quiet NaN."""
     bits = w.cast("bitcast", value, value.type.integer)
     wide = bits.type
@@ -87,7 +87,7 @@ def _rounded(w: Writer, value: Value) -> Value:
     return w.cast("trunc", w.binary("lshr", kept, constant(wide, 16)), wide.of("i16"))
 
 
-def _from_f16(w: Writer, value: Value) -> Value:
+def _from_f16(w: Writer, value: LLValue) -> LLValue:
     """Convert f16 to f32: move the bits to their positions in f32, and multiply.
 
     The product corrects the exponent and normalises f16's denormals.
@@ -104,7 +104,7 @@ def _from_f16(w: Writer, value: Value) -> Value:
     return w.cast("bitcast", w.binary("or", filled, sign), f32)
 
 
-def _to_f16(w: Writer, value: Value, to: LLType) -> Value:
+def _to_f16(w: Writer, value: LLValue, to: LLType) -> LLValue:
     """Convert f32 to f16 by arithmetic, after M. Dukhan's FP16 library.
 
     Two products take numbers beyond the range to infinity. Adding a power of two whose last digit

@@ -91,7 +91,7 @@ I1 = scalar("i1")
 I64 = scalar("i64")
 
 
-class Value(NamedTuple):
+class LLValue(NamedTuple):
     """An LLVM value: a register, or a constant as text."""
 
     type: LLType
@@ -164,7 +164,7 @@ def int_constant(lltype: LLType, value: int) -> str:
     return str(value - (1 << lltype.bits) if value >> (lltype.bits - 1) else value)
 
 
-def constant(lltype: LLType, value: float) -> Value:
+def constant(lltype: LLType, value: float) -> LLValue:
     """Return a number as a constant of a type; each lane of a vector has that number."""
     if lltype.is_float:
         text = float_constant(lltype.element, value)
@@ -173,15 +173,15 @@ def constant(lltype: LLType, value: float) -> Value:
     return splat(lltype, text)
 
 
-def vector_constant(lltype: LLType, values: Sequence[float]) -> Value:
+def vector_constant(lltype: LLType, values: Sequence[float]) -> LLValue:
     """Return a constant vector of floats with these numbers in its lanes."""
     texts = (f"{lltype.scalar_text} {float_constant(lltype.element, v)}" for v in values)
-    return Value(lltype, f"<{', '.join(texts)}>")
+    return LLValue(lltype, f"<{', '.join(texts)}>")
 
 
-def splat(lltype: LLType, text: str) -> Value:
+def splat(lltype: LLType, text: str) -> LLValue:
     """Return a constant with the scalar constant ``text`` in every lane of the type."""
-    return Value(lltype, f"splat ({lltype.scalar_text} {text})" if lltype.lanes else text)
+    return LLValue(lltype, f"splat ({lltype.scalar_text} {text})" if lltype.lanes else text)
 
 
 def _bits(code: str, value: float) -> int:

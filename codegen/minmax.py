@@ -6,7 +6,7 @@ x86 takes one instruction where an operand is a constant, three otherwise, and a
 
 from __future__ import annotations
 
-from tessella.codegen.lltypes import Value, vector
+from tessella.codegen.lltypes import LLValue, vector
 from tessella.codegen.writer import Writer
 from tessella.targets.table import family_of
 
@@ -32,13 +32,13 @@ _REDUCTIONS = {
 ``MINMAX``."""
 
 
-def minmax(w: Writer, kind: str, a: Value, b: Value, flags: str = "") -> Value:
+def minmax(w: Writer, kind: str, a: LLValue, b: LLValue, flags: str = "") -> LLValue:
     """Return the minimum or maximum of two values. With the flag `nnan`, no operand may be NaN."""
     name = f"llvm.{MINMAX[kind]}.{a.type.mangled}"
     return w.call(a.type, name, a, b, flags=f"{flags}nsz ")
 
 
-def reduce_minmax(w: Writer, kind: str, value: Value, flags: str = "") -> Value:
+def reduce_minmax(w: Writer, kind: str, value: LLValue, flags: str = "") -> LLValue:
     """Return the minimum or maximum of all lanes: by halves on x86, where LLVM would write a
     chain."""
     if family_of(w.target).reduces_minmax:
@@ -52,16 +52,16 @@ def reduce_minmax(w: Writer, kind: str, value: Value, flags: str = "") -> Value:
     return result
 
 
-def _lane(w: Writer, value: Value, lane: int) -> Value:
+def _lane(w: Writer, value: LLValue, lane: int) -> LLValue:
     return w.push(value.type.scalar, f"extractelement {value.typed}, i64 {lane}")
 
 
-def _halves(w: Writer, value: Value) -> tuple[Value, Value]:
+def _halves(w: Writer, value: LLValue) -> tuple[LLValue, LLValue]:
     half = value.type.lanes // 2
     return _lanes(w, value, 0, half), _lanes(w, value, half, half)
 
 
-def _lanes(w: Writer, value: Value, first: int, count: int) -> Value:
+def _lanes(w: Writer, value: LLValue, first: int, count: int) -> LLValue:
     to = vector(value.type.element, count)
     chosen = ", ".join(f"i32 {lane}" for lane in range(first, first + count))
     poison = f"{value.type.text} poison"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tessella.codegen.emit_vector import fused_multiply_add
-from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
+from tessella.codegen.lltypes import I64, LLType, LLValue, constant, vector
 from tessella.codegen.module_text import module_text
 from tessella.codegen.writer import Writer
 from tessella.targets import Target
@@ -63,12 +63,12 @@ def _function(target: Target, name: str, body: Sequence[str], w: Writer) -> str:
 # ** arithmetic **
 
 
-def _multiply_adds(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+def _multiply_adds(w: Writer, carried: Sequence[LLValue], factor: LLValue) -> list[LLValue]:
     """Write one independent multiply-add for each value: the loop measures throughput."""
     return [fused_multiply_add(w, value, factor, factor) for value in carried]
 
 
-def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+def _chain(w: Writer, carried: Sequence[LLValue], factor: LLValue) -> list[LLValue]:
     """Write a chain of dependent multiply-adds: the loop measures latency."""
     value = carried[0]
     for _ in range(CHAIN):
@@ -76,7 +76,7 @@ def _chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
     return [value]
 
 
-def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[Value]:
+def _integer_chain(w: Writer, carried: Sequence[LLValue], factor: LLValue) -> list[LLValue]:
     """Write a chain of dependent one-cycle integer operations, with enough vector operations beside
     it to hold the core at its clock frequency under vector load.
 
@@ -88,7 +88,7 @@ def _integer_chain(w: Writer, carried: Sequence[Value], factor: Value) -> list[V
     return [number, step, *_multiply_adds(w, values, factor)]
 
 
-_Turn = Callable[[Writer, Sequence[Value], Value], list[Value]]
+_Turn = Callable[[Writer, Sequence[LLValue], LLValue], list[LLValue]]
 """Function that writes one iteration: it maps the carried values and a factor to the next carried
 values."""
 
@@ -112,7 +112,7 @@ def _arithmetic(target: Target, name: str) -> str:
     )
     w.line("br label %turn")
     w.start("turn")
-    carried = [Value(type, f"%carried{i}") for i, type in enumerate(types)]
+    carried = [LLValue(type, f"%carried{i}") for i, type in enumerate(types)]
     place = len(w.lines)
     results = write_turn(w, carried, factor)
     w.lines[place:place] = [
@@ -159,7 +159,7 @@ def _copy(w: Writer, type: LLType, source: str, target: str) -> None:
 def _add(w: Writer, type: LLType, source: str, target: str) -> None:
     """Write the addition of a vector of two buffers; the second buffer lies after the first."""
     align = f"align {type.memory_bytes}"
-    other = w.gep(source, "i8", Value(I64, "%bytes"))
+    other = w.gep(source, "i8", LLValue(I64, "%bytes"))
     first, second = (
         w.push(type, f"load volatile {type.text}, ptr {address}, {align}")
         for address in (source, other)
@@ -187,7 +187,7 @@ def _memory(target: Target, name: str) -> str:
     w.start("block")
     w.line("%at = phi i64 [ 0, %pass ], [ %following, %block ]")
     for i in range(BLOCK):
-        index = w.binary("add", Value(I64, "%at"), constant(I64, i * target.vector_bytes))
+        index = w.binary("add", LLValue(I64, "%at"), constant(I64, i * target.vector_bytes))
         _MEMORY[name](w, _vector(target), w.gep("%from", "i8", index), w.gep("%to", "i8", index))
     _end_of_loop(w, "block", "at", "following", block_bytes(target), "bytes", "passed")
     _end_of_loop(w, "pass", "count", "counted", 1, "repeats", "done")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tessella.codegen.lltypes import I1, Value, constant
+from tessella.codegen.lltypes import I1, LLValue, constant
 from tessella.codegen.writer import Writer
 
 
-def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
+def shortened(w: Writer, value: LLValue, *, signed: bool) -> tuple[LLValue, LLValue]:
     """Return the lanes as signed i32, and a mask of the lanes that fit."""
     short = w.cast("trunc", value, value.type.of("i32"))
     fits = w.compare("icmp eq", w.cast("sext", short, value.type), value)
@@ -21,14 +21,14 @@ def shortened(w: Writer, value: Value, *, signed: bool) -> tuple[Value, Value]:
 
 
 def if_all(
-    w: Writer, condition: Value, narrow: Callable[[], Value], wide: Callable[[], Value]
-) -> Value:
+    w: Writer, condition: LLValue, narrow: Callable[[], LLValue], wide: Callable[[], LLValue]
+) -> LLValue:
     """Write a branch: ``narrow`` computes a value if ``condition`` is true in all lanes, otherwise
     ``wide``. Returns the value."""
     every = w.call(I1, f"llvm.vector.reduce.and.{condition.type.mangled}", condition)
     names = w.label("narrow"), w.label("wide"), w.label("done")
     w.line(f"br {every.typed}, label %{names[0]}, label %{names[1]}, !prof !0")
-    made: list[tuple[Value, str]] = []
+    made: list[tuple[LLValue, str]] = []
     for name, make in zip(names[:2], (narrow, wide), strict=True):
         w.start(name)
         made.append((make(), w.block))

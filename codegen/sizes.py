@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial, reduce
 
-from tessella.codegen.lltypes import I64, Value, constant
+from tessella.codegen.lltypes import I64, LLValue, constant
 from tessella.codegen.writer import Writer
 from tessella.dialects.rt import SIZES_SLOT
 from tessella.support.errors import InternalError
 from tessella.support.sizes import Atom, Expr, Size, Symbol
 
 
-def size_value(w: Writer, size: Size) -> Value:
+def size_value(w: Writer, size: Size) -> LLValue:
     """Return a size as a value, computed at its first use in the function's entry block."""
     if not isinstance(size, Expr):
         return constant(I64, size)
@@ -24,12 +24,12 @@ def size_value(w: Writer, size: Size) -> Value:
     return w.sizes[size]
 
 
-def _factors(w: Writer, atoms: tuple[Atom, ...], factor: int) -> list[Value]:
+def _factors(w: Writer, atoms: tuple[Atom, ...], factor: int) -> list[LLValue]:
     numbers = [constant(I64, factor)] if factor != 1 or not atoms else []
     return [*(_atom(w, atom) for atom in atoms), *numbers]
 
 
-def _atom(w: Writer, atom: Atom) -> Value:
+def _atom(w: Writer, atom: Atom) -> LLValue:
     if atom not in w.sizes:
         if isinstance(atom, Symbol):
             w.sizes[atom] = _symbol(w, atom)
@@ -38,7 +38,7 @@ def _atom(w: Writer, atom: Atom) -> Value:
     return w.sizes[atom]
 
 
-def _symbol(w: Writer, symbol: Symbol) -> Value:
+def _symbol(w: Writer, symbol: Symbol) -> LLValue:
     if symbol.name not in w.symbols:
         raise InternalError(f"the module declares no symbol {symbol.name!r}")
     slot = w.gep("%context", "i64", constant(I64, SIZES_SLOT))
@@ -48,7 +48,7 @@ def _symbol(w: Writer, symbol: Symbol) -> Value:
     return w.push(I64, f"load i64, ptr {place}, align 8")
 
 
-def floor_divide(w: Writer, a: Value, divisor: int) -> Value:
+def floor_divide(w: Writer, a: LLValue, divisor: int) -> LLValue:
     """Return a / divisor rounded down: a shift for powers of two, else `a < 0 ? -1 - (-1 - a) / d :
     a / d`."""
     if divisor & (divisor - 1) == 0:

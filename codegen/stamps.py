@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
-from tessella.codegen.lltypes import Value, scalar
+from tessella.codegen.lltypes import LLValue, scalar
 from tessella.codegen.module_text import module_text
 from tessella.runtime import events
 from tessella.runtime.pool import CONTEXT
@@ -21,7 +21,7 @@ from tessella.targets.table import family_of
 NAME = "stamp"
 """The name of the module of these functions."""
 DECLARATIONS = "declare void @stamp(ptr, i64) nounwind\ndeclare void @stamp.end(ptr) nounwind"
-RECORDED = Value(scalar("i1"), "%recorded")
+RECORDED = LLValue(scalar("i1"), "%recorded")
 """True if the context of a phase has memory for events."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, SSAValue
 
 from tessella.codegen.addresses import Indices, Scope
-from tessella.codegen.lltypes import I64, LLType, Value, constant, vector
+from tessella.codegen.lltypes import I64, LLType, LLValue, constant, vector
 from tessella.support.errors import InternalError, InvalidModelError
 from tessella.targets import Target
 
@@ -27,7 +27,7 @@ class Writer:
     target: Target
     handlers: Mapping[str, Handler] = field(default_factory=dict[str, Handler])
     lines: list[str] = field(default_factory=list[str])
-    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    values: dict[SSAValue, LLValue] = field(default_factory=dict[SSAValue, LLValue])
     buffers: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """The pointer of each memref."""
 
@@ -48,7 +48,7 @@ class Writer:
     symbols: Sequence[str] = ()
     """The names of the module's symbols, in the order of their values."""
 
-    sizes: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
+    sizes: dict[Hashable, LLValue] = field(default_factory=dict[Hashable, LLValue])
     """Values computed from symbols."""
 
     metadata: list[str] = field(default_factory=list[str])
@@ -61,7 +61,7 @@ class Writer:
 
     # ** values **
 
-    def get(self, op: Operation, index: int) -> Value:
+    def get(self, op: Operation, index: int) -> LLValue:
         """Return the LLVM value of an operand."""
         try:
             return self.values[op.operands[index]]
@@ -70,7 +70,7 @@ class Writer:
                 f"operand {index} of {op.name} has no value", where=str(op)
             ) from None
 
-    def set(self, op: Operation, value: Value) -> None:
+    def set(self, op: Operation, value: LLValue) -> None:
         """Set the LLVM value of the op's only result."""
         self.values[op.results[0]] = value
 
@@ -95,12 +95,12 @@ class Writer:
         self.count += 1
         return f"{hint}{self.count}"
 
-    def push(self, lltype: LLType, text: str) -> Value:
+    def push(self, lltype: LLType, text: str) -> LLValue:
         """Write an instruction and return its result."""
         self.count += 1
         name = f"%v{self.count}"
         self.lines.append(f"  {name} = {text}")
-        return Value(lltype, name)
+        return LLValue(lltype, name)
 
     def line(self, text: str) -> None:
         """Write an instruction without a result."""
@@ -111,39 +111,39 @@ class Writer:
         self.lines.append(f"{label}:")
         self.block = label
 
-    def binary(self, opcode: str, a: Value, b: Value) -> Value:
+    def binary(self, opcode: str, a: LLValue, b: LLValue) -> LLValue:
         """Write `opcode type a, b` and return its result, of the operands' type."""
         return self.push(a.type, f"{opcode} {a.type.text} {a.text}, {b.text}")
 
-    def compare(self, opcode: str, a: Value, b: Value) -> Value:
+    def compare(self, opcode: str, a: LLValue, b: LLValue) -> LLValue:
         """Write the comparison `opcode type a, b` (`fcmp ogt`, `icmp eq`) and return its result, a
         mask."""
         return self.push(a.type.mask, f"{opcode} {a.type.text} {a.text}, {b.text}")
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
+    def select(self, condition: LLValue, a: LLValue, b: LLValue) -> LLValue:
         """Write a select: ``a`` where the condition is true, else ``b``."""
         return self.push(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
 
-    def cast(self, opcode: str, value: Value, to: LLType) -> Value:
+    def cast(self, opcode: str, value: LLValue, to: LLType) -> LLValue:
         """Write `opcode value to type` and return its result."""
         return self.push(to, f"{opcode} {value.typed} to {to.text}")
 
-    def call(self, to: LLType, callee: str, *operands: Value, flags: str = "") -> Value:
+    def call(self, to: LLType, callee: str, *operands: LLValue, flags: str = "") -> LLValue:
         """Write a call of a function or intrinsic, whose name is given without `@`."""
         listed = ", ".join(v.typed for v in operands)
         return self.push(to, f"call {flags}{to.text} @{callee}({listed})")
 
-    def intrinsic(self, name: str, *operands: Value) -> Value:
+    def intrinsic(self, name: str, *operands: LLValue) -> LLValue:
         """Write a call of `llvm.NAME`, overloaded on the first operand's type, which is also the
         result's type."""
         lltype = operands[0].type
         return self.call(lltype, f"llvm.{name}.{lltype.mangled}", *operands)
 
-    def broadcast(self, value: Value, lanes: int) -> Value:
+    def broadcast(self, value: LLValue, lanes: int) -> LLValue:
         """Return a vector of ``lanes`` lanes with a scalar in each lane."""
         to = vector(value.type.element, lanes)
         if value.is_constant:
-            return Value(to, f"splat ({value.typed})")
+            return LLValue(to, f"splat ({value.typed})")
         zero = constant(I64, 0).typed
         one = self.push(to, f"insertelement {to.text} poison, {value.typed}, {zero}")
         return self.push(
@@ -151,7 +151,7 @@ class Writer:
             f"shufflevector {one.typed}, {to.text} poison, <{lanes} x i32> zeroinitializer",
         )
 
-    def gep(self, pointer: str, element: str, index: Value, flags: str = "inbounds ") -> str:
+    def gep(self, pointer: str, element: str, index: LLValue, flags: str = "inbounds ") -> str:
         """Write a `getelementptr` and return its register: the address of the element at an
         index."""
         name = self.name()

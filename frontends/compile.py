@@ -62,7 +62,7 @@ _MEANT_FOR = {
 }
 
 
-class Kind(NamedTuple):
+class ModelKind(NamedTuple):
     """A kind of model: how it is recognised, and how it is opened."""
 
     recognises: Callable[[Any], bool]
@@ -115,11 +115,11 @@ def _is_anything(model: Any) -> bool:
     return True
 
 
-KINDS: Sequence[Kind] = (
-    Kind(_is_stage, _open_stage),
-    Kind(_is_a("torch.export.exported_program", "ExportedProgram"), _open_exported),
-    Kind(_is_a("torch.nn.modules.module", "Module"), _open_module),
-    Kind(_is_anything, _open_onnx),
+KINDS: Sequence[ModelKind] = (
+    ModelKind(_is_stage, _open_stage),
+    ModelKind(_is_a("torch.export.exported_program", "ExportedProgram"), _open_exported),
+    ModelKind(_is_a("torch.nn.modules.module", "Module"), _open_module),
+    ModelKind(_is_anything, _open_onnx),
 )
 """The kinds of models, in the order in which they are tried."""
 

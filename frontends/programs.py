@@ -21,7 +21,7 @@ from tessella.driver.stages.stages import STAGES
 from tessella.frontends.dims import ArgumentDims
 from tessella.runtime.explanation import Explanation
 from tessella.runtime.model import Shapes
-from tessella.support.copies import Compiled
+from tessella.support.copies import Immutable
 from tessella.support.errors import ShapeError
 from tessella.support.sizes import Size, Symbol
 
@@ -129,7 +129,7 @@ class FunctionModel(Model):
 M = TypeVar("M", bound=FunctionModel)
 
 
-class CompiledOnDemand(Compiled, Generic[M]):
+class CompiledOnDemand(Immutable, Generic[M]):
     """Base of callables whose programs are compiled when they are called."""
 
     KIND: ClassVar[str]

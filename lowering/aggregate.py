@@ -13,33 +13,33 @@ from xdsl.ir import Attribute, SSAValue
 from tessella.dialects.arith import CmpfOp, SelectOp, element_of
 from tessella.dialects.nn.core import number
 from tessella.dialects.tile.aggregations import aggregation_of
-from tessella.lowering.values import Emitter, Val
+from tessella.lowering.values import BlockEmitter, Val
 
 
 def _bits(element: Attribute) -> int:
     return element.width.data if isinstance(element, IntegerType) else 0
 
 
-def identity(e: Emitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
+def identity(e: BlockEmitter, kind: str, element: Attribute, vector_index: str | None) -> SSAValue:
     """Return the initial accumulator: a scalar, or a vector if there is a vector index."""
     value = aggregation_of(kind, element).identity(_bits(element))
     scalar = Val(e.constant(number(value, element), element))
     return e.spread(scalar) if vector_index is not None else scalar.ssa
 
 
-def accumulate(e: Emitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
+def accumulate(e: BlockEmitter, kind: str, total: SSAValue, value: SSAValue) -> SSAValue:
     """Return the aggregate of ``total`` and one more value."""
     return e.op(aggregation_of(kind, element_of(total.type)).accumulate(total, value))
 
 
-def greater(e: Emitter, value: SSAValue, total: SSAValue) -> SSAValue:
+def greater(e: BlockEmitter, value: SSAValue, total: SSAValue) -> SSAValue:
     """Return ``value`` if it is greater than ``total``, else ``total``. A NaN value is never
     greater."""
     above = e.op(CmpfOp(value, total, "ogt"))
     return e.op(SelectOp(above, value, total))
 
 
-def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
+def horizontal(e: BlockEmitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
     """Reduce several vectors of partial results to a scalar."""
     total = totals[0]
     for other in totals[1:]:
@@ -47,7 +47,7 @@ def horizontal(e: Emitter, kind: str, totals: Sequence[SSAValue]) -> SSAValue:
     return _over_lanes(e, aggregation_of(kind, element_of(total.type)).lanes, total)
 
 
-def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
+def greatest(e: BlockEmitter, totals: Sequence[SSAValue]) -> SSAValue:
     """Return the greatest lane of several vectors, in which no lane may be NaN."""
     total = totals[0]
     for other in totals[1:]:
@@ -55,13 +55,13 @@ def greatest(e: Emitter, totals: Sequence[SSAValue]) -> SSAValue:
     return _over_lanes(e, "maxnumf", total, FastMathFlagsAttr([FastMathFlag.NO_NANS]))
 
 
-def every(e: Emitter, flags: SSAValue) -> SSAValue:
+def every(e: BlockEmitter, flags: SSAValue) -> SSAValue:
     """Return whether all lanes are true."""
     return _over_lanes(e, "and", flags)
 
 
 def _over_lanes(
-    e: Emitter, kind: str, total: SSAValue, flags: FastMathFlagsAttr | None = None
+    e: BlockEmitter, kind: str, total: SSAValue, flags: FastMathFlagsAttr | None = None
 ) -> SSAValue:
     element = element_of(total.type)
     kinds = vector.CombiningKindAttr(vector.CombiningKindFlag(kind))

@@ -23,7 +23,7 @@ from tessella.dialects.tile import (
 from tessella.dialects.tile.definitions import highest
 from tessella.dialects.tile.flat import strides_of
 from tessella.lowering.aggregate import every
-from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.lowering.values import INDEX, BlockEmitter, Pos, Val
 from tessella.support.errors import InternalError
 from tessella.support.sizes import Size
 
@@ -54,7 +54,7 @@ class Bodies:
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: BlockEmitter,
         schedule: Schedule,
         buffers: Mapping[SSAValue, SSAValue],
         code: int = 0,

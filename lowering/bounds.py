@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineExpr
 
 from tessella.dialects.tile.flat import Constraint
 from tessella.lowering.point import Point
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.support.sizes import Expr, Size
 
 
@@ -18,7 +18,7 @@ from tessella.support.sizes import Expr, Size
 class LoopBounds:
     """The loop bounds of a statement's reduced indices."""
 
-    emitter: Emitter
+    emitter: BlockEmitter
     constraints: Sequence[Constraint]
     """The constraints that bound loops."""
     ranges: Mapping[str, Size]

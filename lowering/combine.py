@@ -23,7 +23,7 @@ from tessella.lowering.loads import Loads
 from tessella.lowering.panels import Panels
 from tessella.lowering.point import Point
 from tessella.lowering.prefetch import Ahead
-from tessella.lowering.values import Emitter, Val
+from tessella.lowering.values import BlockEmitter, Val
 from tessella.passes.tile.plan import AccessPlan
 
 
@@ -31,7 +31,7 @@ from tessella.passes.tile.plan import AccessPlan
 class Combine:
     """Emits the combine body of a statement at the points of a register tile."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     s: Schedule
     plan: AccessPlan

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 from tessella.dialects.arith import CASTS, CmpfOp, SelectOp
 from tessella.dialects.elements import element_of, is_unsigned
 from tessella.dialects.nn.core import is_float, number
-from tessella.lowering.values import Emitter, Val
+from tessella.lowering.values import BlockEmitter, Val
 
 
 def key_type(element: Attribute) -> IntegerType:
@@ -21,7 +21,7 @@ def key_type(element: Attribute) -> IntegerType:
     return IntegerType(element_of(element).bits)
 
 
-def comparable(e: Emitter, key: Val, element: Attribute, *, descending: bool) -> Val:
+def comparable(e: BlockEmitter, key: Val, element: Attribute, *, descending: bool) -> Val:
     """Return the integer that represents a key, complemented for descending order."""
     made = _Keys(e, element, key.varying).of(key)
     if not descending:
@@ -30,7 +30,7 @@ def comparable(e: Emitter, key: Val, element: Attribute, *, descending: bool) ->
     return Val(e.op(arith.XOrIOp(made.ssa, ones.ssa)), made.varying)
 
 
-def _constant(e: Emitter, value: float, type: Attribute, varying: bool) -> Val:
+def _constant(e: BlockEmitter, value: float, type: Attribute, varying: bool) -> Val:
     scalar = Val(e.constant(number(value, type), type))
     return Val(e.spread(scalar), True) if varying else scalar
 
@@ -38,7 +38,7 @@ def _constant(e: Emitter, value: float, type: Attribute, varying: bool) -> Val:
 class _Keys:
     """Emits the integers of a key or of a vector of keys."""
 
-    def __init__(self, e: Emitter, element: Attribute, varying: bool) -> None:
+    def __init__(self, e: BlockEmitter, element: Attribute, varying: bool) -> None:
         self.e = e
         self.element = element
         self.varying = varying

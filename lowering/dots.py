@@ -20,7 +20,7 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
 from tessella.lowering.transpose import joined, transpose
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
 
 
@@ -28,7 +28,7 @@ from tessella.passes.tile.plan import AccessPlan
 class Dots:
     """Emits the products of a statement whose schedule names a dot instruction."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     s: Schedule
     plan: AccessPlan

@@ -19,7 +19,7 @@ from tessella.lowering.aggregate import accumulate, horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Ended:
     """Computes the ends of the reduced indices of a register tile: the greatest limits of its rows
     and lanes."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     flat: Flat
     s: Schedule

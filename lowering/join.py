@@ -12,14 +12,16 @@ from tessella.dialects.arith import CASTS
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import JoinOp
 from tessella.lowering.rows import RowLoops
-from tessella.lowering.values import INDEX, Emitter
+from tessella.lowering.values import INDEX, BlockEmitter
 from tessella.support.sizes import product
 
 
 class Join(RowLoops):
     """Emits the loops of a join."""
 
-    def __init__(self, emitter: Emitter, op: JoinOp, buffers: Mapping[SSAValue, SSAValue]) -> None:
+    def __init__(
+        self, emitter: BlockEmitter, op: JoinOp, buffers: Mapping[SSAValue, SSAValue]
+    ) -> None:
         super().__init__(emitter, lanes=1)
         self.op = op
         self.places, self.counts = (buffers[value] for value in op.operands)

@@ -10,7 +10,7 @@ from tessella.dialects.tile import Schedule, SortOp, SuppressOp, yielded
 from tessella.dialects.tile.flat import FlatAccess
 from tessella.lowering.body import Bodies
 from tessella.lowering.rows import Point, RowLoops, flat
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.support.conditions import decided
 from tessella.support.sizes import Size
 
@@ -20,7 +20,7 @@ class KeyLoops(RowLoops):
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: BlockEmitter,
         op: SortOp | SuppressOp,
         buffers: Mapping[SSAValue, SSAValue],
         lanes: int,

@@ -18,7 +18,7 @@ from tessella.lowering.aggregate import horizontal
 from tessella.lowering.body import Bodies
 from tessella.lowering.point import Point
 from tessella.lowering.transpose import pick, transpose
-from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.lowering.values import INDEX, BlockEmitter, Pos, Val
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan
 from tessella.support.conditions import decided
 from tessella.support.decisions import decided_min, known
@@ -29,7 +29,7 @@ from tessella.support.sizes import Expr, Size, bounds_of, expression, round_up
 class Loads:
     """Emits the loads of a statement's operands, each once until ``forget``."""
 
-    e: Emitter
+    e: BlockEmitter
     flat: Flat
     s: Schedule
     plan: AccessPlan

@@ -13,7 +13,7 @@ from tessella.dialects.rt import PrefetchOp
 from tessella.dialects.tile.flat import Flat
 from tessella.dialects.tile.schedule_attributes import Schedule
 from tessella.lowering.point import Point
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.passes.tile.plan import AccessPlan
 from tessella.support.decisions import known
 from tessella.support.sizes import bounds_of, ceil_div, product
@@ -23,7 +23,7 @@ from tessella.support.sizes import bounds_of, ceil_div, product
 class Panels:
     """Prefetches the next panels of a statement's operands."""
 
-    e: Emitter
+    e: BlockEmitter
     flat: Flat
     s: Schedule
     plan: AccessPlan

@@ -24,7 +24,7 @@ from tessella.dialects.tile import ContractOp, Nest, Schedule
 from tessella.dialects.tile.flat import Flat, layout_of
 from tessella.dialects.tile.nest import lives_within, shared_loops
 from tessella.lowering.point import StepPosition
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.passes.tile.model import body_ops
 from tessella.passes.tile.plan import Access, plan_accesses, streams
 from tessella.support.conditions import decided
@@ -91,7 +91,7 @@ def asked(
     parts: Sequence[NestedStatement],
     nest: Nest,
     buffers: Mapping[SSAValue, SSAValue],
-    emitter: Emitter,
+    emitter: BlockEmitter,
 ) -> dict[ContractOp, list[Ahead]]:
     """Return the prefetches that each statement issues along with its reads. Emit the other
     prefetches here."""
@@ -187,7 +187,7 @@ def _places(
     return shape_of(value), layout_of(value), element_of(value.type).bits, loops
 
 
-def _ask_now(emitter: Emitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
+def _ask_now(emitter: BlockEmitter, buffer: SSAValue, start: Pos, span: Size, line: int) -> None:
     """Emit a loop that prefetches contiguous elements, line by line."""
 
     def body(element: SSAValue, _: Sequence[SSAValue]) -> Sequence[SSAValue]:

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr
 from tessella.dialects.nn.core import shape_of
 from tessella.dialects.tile import Access, Index, stays_inside
 from tessella.dialects.tile.flat import FlatAccess, flatten_access, layout_of
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Expr, Size
 
@@ -34,7 +34,7 @@ def flat(
 class RowLoops:
     """Emits loops over rows, and accesses of their values, one or ``lanes`` at a time."""
 
-    def __init__(self, emitter: Emitter, lanes: int) -> None:
+    def __init__(self, emitter: BlockEmitter, lanes: int) -> None:
         self.e = emitter
         self.lanes = lanes
 

@@ -30,7 +30,7 @@ from tessella.lowering.combine import Combine
 from tessella.lowering.point import Before, Point
 from tessella.lowering.stores import Stores
 from tessella.lowering.transpose import shuffle
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.passes.tile.tiles import Tiles, lane_tiles
 from tessella.support.sizes import Size, ceil_div
 
@@ -43,7 +43,7 @@ point added."""
 class Along:
     """Emits the loop over the running index of a statement."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     s: Schedule
     combine: Combine

@@ -10,7 +10,7 @@ from tessella.dialects import rt
 from tessella.dialects.tile import JoinOp, SelectionOp, SortOp, SuppressOp
 from tessella.lowering import sort, suppress
 from tessella.lowering.join import Join
-from tessella.lowering.values import Emitter
+from tessella.lowering.values import BlockEmitter
 from tessella.support.errors import InternalError
 
 
@@ -22,7 +22,7 @@ def scratch_of(op: SelectionOp) -> Sequence[rt.Buffer]:
 
 
 def emit_selection(
-    emitter: Emitter,
+    emitter: BlockEmitter,
     op: SelectionOp,
     buffers: Mapping[SSAValue, SSAValue],
     scratch: Sequence[SSAValue],

@@ -25,7 +25,7 @@ from tessella.lowering.aggregate import accumulate, horizontal
 from tessella.lowering.comparable import comparable, key_type
 from tessella.lowering.keys import KeyLoops
 from tessella.lowering.rows import flat
-from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.lowering.values import INDEX, BlockEmitter, Pos, Val
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import bounds_of, ceil_div
 
@@ -79,7 +79,7 @@ class Sort(KeyLoops):
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: BlockEmitter,
         op: SortOp,
         buffers: Mapping[SSAValue, SSAValue],
         scratch: Sequence[SSAValue],

@@ -30,7 +30,7 @@ from tessella.lowering.point import Extent, Point, StepPosition
 from tessella.lowering.prefetch import Ahead
 from tessella.lowering.running import Along
 from tessella.lowering.stores import Stores
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.lowering.writes import Writes
 from tessella.passes.tile.blocks import block_sums
 from tessella.passes.tile.plan import Access, plan_accesses
@@ -75,7 +75,7 @@ class Statement:
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: BlockEmitter,
         op: ContractOp,
         flat: Flat,
         schedule: Schedule,

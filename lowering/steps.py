@@ -15,13 +15,13 @@ from tessella.dialects.tile.nest import Steps, lives_within, shared_loops
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.windows import needed
 from tessella.lowering.point import StepPosition
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.support.decisions import known
 from tessella.support.sizes import Expr, Size
 
 
 def step_of(
-    op: ContractOp, flat: Flat, emitter: Emitter, steps: Sequence[SSAValue]
+    op: ContractOp, flat: Flat, emitter: BlockEmitter, steps: Sequence[SSAValue]
 ) -> StepPosition:
     """Return the statement's position in the shared loops, given their induction variables."""
     loops = zip(shared_loops(op).items(), steps, strict=False)
@@ -33,7 +33,7 @@ def step_of(
     return StepPosition(_starts(op, flat, emitter, bases, steps), bases, stops)
 
 
-def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:
+def _first(own: Steps, emitter: BlockEmitter, step: SSAValue) -> Pos:
     """Return the first value of an index in an iteration of a shared loop."""
     if own.window is None:
         number = AffineExpr.dimension(0) // own.block
@@ -45,7 +45,7 @@ def _first(own: Steps, emitter: Emitter, step: SSAValue) -> Pos:
 
 
 def _ended(
-    emitter: Emitter,
+    emitter: BlockEmitter,
     reach: Reach,
     bases: Mapping[str, Pos],
     loops: Mapping[str, Steps],
@@ -70,7 +70,7 @@ def _ended(
 def _starts(
     op: ContractOp,
     flat: Flat,
-    emitter: Emitter,
+    emitter: BlockEmitter,
     bases: Mapping[str, Pos],
     steps: Sequence[SSAValue],
 ) -> tuple[Pos, ...]:
@@ -100,7 +100,7 @@ class _Ahead:
     """The number of the shared loop, counted from the outermost."""
 
     def moved(
-        self, start: Pos, flat: FlatAccess, base: Pos, step: SSAValue, emitter: Emitter
+        self, start: Pos, flat: FlatAccess, base: Pos, step: SSAValue, emitter: BlockEmitter
     ) -> Pos:
         """Return ``start`` moved to the reader's first element, in a tensor that holds only the
         current step in memory."""

@@ -21,7 +21,7 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
 from tessella.lowering.transpose import interleave
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.passes.tile.plan import AccessPlan
 from tessella.support.conditions import decided
 from tessella.support.sizes import bounds_of
@@ -31,7 +31,7 @@ from tessella.support.sizes import bounds_of
 class Stores:
     """Emits the post body and the stores of a register tile."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     s: Schedule
     plan: AccessPlan

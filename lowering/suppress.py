@@ -26,7 +26,7 @@ from tessella.lowering.aggregate import horizontal
 from tessella.lowering.comparable import comparable
 from tessella.lowering.keys import KeyLoops, moves
 from tessella.lowering.rows import Point, flat
-from tessella.lowering.values import INDEX, Emitter, Pos, Val
+from tessella.lowering.values import INDEX, BlockEmitter, Pos, Val
 from tessella.support.errors import InvalidModelError
 from tessella.support.sizes import Size, bounds_of
 
@@ -67,7 +67,7 @@ class Suppress(KeyLoops):
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: BlockEmitter,
         op: SuppressOp,
         buffers: Mapping[SSAValue, SSAValue],
         scratch: Sequence[SSAValue],

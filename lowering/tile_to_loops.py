@@ -60,7 +60,7 @@ from tessella.lowering.prefetch import NestedStatement, asked, streamed
 from tessella.lowering.selections import emit_selection, scratch_of
 from tessella.lowering.statement import Statement
 from tessella.lowering.steps import step_of
-from tessella.lowering.values import Emitter
+from tessella.lowering.values import BlockEmitter
 from tessella.passes.base import segments
 from tessella.passes.kinds import ProgramPass
 from tessella.support.errors import InvalidModelError
@@ -161,7 +161,7 @@ def _convert_piece(kernel: KernelOp, name: str, piece: KernelPiece) -> rt.Kernel
     for value, root in piece.roots.items():
         if root in buffers:
             buffers[value] = buffers[root]
-    emitter = Emitter(new.body.block)
+    emitter = BlockEmitter(new.body.block)
     threads = new.thread, new.threads
     _Statements(kernel, piece.ops, buffers, scratch, emitter, threads).emit()
     emitter.finish()
@@ -177,7 +177,7 @@ class _Statements:
     ops: Sequence[AnyStatement]
     buffers: Mapping[SSAValue, SSAValue]
     scratch: Mapping[SelectionOp, Sequence[SSAValue]]
-    emitter: Emitter
+    emitter: BlockEmitter
     threads: tuple[SSAValue, SSAValue]
 
     def emit(self) -> None:

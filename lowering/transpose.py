@@ -9,11 +9,11 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import SSAValue
 
-from tessella.lowering.values import Emitter
+from tessella.lowering.values import BlockEmitter
 
 
 def transpose(
-    e: Emitter, vectors: Sequence[SSAValue], lanes: int, side_by_side: int = 1
+    e: BlockEmitter, vectors: Sequence[SSAValue], lanes: int, side_by_side: int = 1
 ) -> list[SSAValue]:
     """Return the columns of a square block that has the given vectors as its first rows.
 
@@ -34,7 +34,7 @@ def transpose(
 
 
 def _exchange(
-    e: Emitter, a: SSAValue | None, b: SSAValue | None, bit: int, lanes: int
+    e: BlockEmitter, a: SSAValue | None, b: SSAValue | None, bit: int, lanes: int
 ) -> tuple[SSAValue | None, SSAValue | None]:
     """Swap the lanes of ``a`` whose number has the bit with the lanes of ``b`` whose number does
     not."""
@@ -49,7 +49,7 @@ def _exchange(
     return shuffle(e, a, b, low), shuffle(e, a, b, high)
 
 
-def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
+def pick(e: BlockEmitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
     """Return every ``stride``-th element of consecutive vectors, starting at the first element."""
     result, lanes = vectors[0], e.lanes
     for i, other in enumerate(vectors[1:] or vectors[:1]):
@@ -66,7 +66,7 @@ def pick(e: Emitter, vectors: Sequence[SSAValue], stride: int) -> SSAValue:
     return result
 
 
-def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
+def interleave(e: BlockEmitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
     """Return the lanes of several rows interleaved, as consecutive vectors: the first lanes of all
     rows, their second lanes, and so on."""
     lanes, count = e.lanes, len(rows)
@@ -87,7 +87,7 @@ def interleave(e: Emitter, rows: Sequence[SSAValue]) -> list[SSAValue]:
     return chunks
 
 
-def joined(e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
+def joined(e: BlockEmitter, vectors: Sequence[SSAValue]) -> SSAValue:
     """Concatenate vectors of one type; their number must be a power of two."""
     while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
@@ -95,7 +95,7 @@ def joined(e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
     return vectors[0]
 
 
-def _concat(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
+def _concat(e: BlockEmitter, a: SSAValue, b: SSAValue) -> SSAValue:
     assert isinstance(a.type, VectorType)
     (size,) = a.type.get_shape()
     op = vector.ShuffleOp.create(
@@ -106,7 +106,7 @@ def _concat(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
     return e.op(op)
 
 
-def shuffle(e: Emitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
+def shuffle(e: BlockEmitter, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
     """Return the lanes with these numbers from the concatenation of two vectors."""
     assert isinstance(a.type, VectorType)
     op = vector.ShuffleOp.create(

@@ -70,7 +70,7 @@ class Val:
 
 
 @dataclass
-class Emitter:
+class BlockEmitter:
     """Appends ops to the current block; constants go to the function's entry, once each."""
 
     entry: Block

@@ -30,7 +30,7 @@ from tessella.lowering.body import Bodies
 from tessella.lowering.loads import Loads
 from tessella.lowering.point import Point
 from tessella.lowering.stores import Stores
-from tessella.lowering.values import Emitter, Pos, Val
+from tessella.lowering.values import BlockEmitter, Pos, Val
 from tessella.passes.tile.places import of_places, of_values, place_indices
 
 Share = tuple[SSAValue, SSAValue]
@@ -40,7 +40,7 @@ Share = tuple[SSAValue, SSAValue]
 class Writes:
     """Emits the points of an indexed write."""
 
-    e: Emitter
+    e: BlockEmitter
     op: ContractOp
     flat: Flat
     s: Schedule

@@ -84,14 +84,14 @@ class IntegerProductsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         pairs = pairs_of(BYTES, "i32", targets.resolve(self.target))
         for function in functions(op):
-            rewriter = _Rewriter(weights_of(ctx), pairs)
+            rewriter = _IntegerRewriter(weights_of(ctx), pairs)
             for inner in list(function.body.block.ops):
                 if isinstance(inner, Product) and inner.kernel is None and inner.parent:
                     rewriter.visit(inner)
             rewriter.finish(list(function.body.block.ops))
 
 
-class _Rewriter:
+class _IntegerRewriter:
     """Rewrites the products of one function."""
 
     def __init__(self, weights: WeightStore, pairs: Sequence[Elements]) -> None:

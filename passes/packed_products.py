@@ -73,7 +73,7 @@ class PackedProductsPass(ProgramPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = targets.resolve(self.target)
         for function in functions(op):
-            rewriter = _Rewriter(weights_of(ctx), *words_of_integers(target))
+            rewriter = _PackedRewriter(weights_of(ctx), *words_of_integers(target))
             for inner in list(function.body.block.ops):
                 if isinstance(inner, MatmulOp | FcOp) and inner.kernel is None and inner.parent:
                     rewriter.visit(inner)
@@ -117,7 +117,7 @@ class _Factor:
     steps: SSAValue | None = None
 
 
-class _Rewriter:
+class _PackedRewriter:
     """Rewrites the products of one function."""
 
     def __init__(self, weights: WeightStore, element: str, group: int) -> None:

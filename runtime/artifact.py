@@ -30,9 +30,9 @@ from tessella.runtime.manifest import (
     FORMAT,
     Blob,
     CodeRecord,
-    Entry,
     Manifest,
     ModelRecord,
+    ProgramEntry,
     ProgramRecord,
     RestRecord,
     ScanRecord,
@@ -59,7 +59,7 @@ _LENGTH, _DIGEST = slice(8, 16), slice(16, 48)
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledProgram:
     """A compiled program, and the inputs it was compiled for."""
 
     target: str
@@ -86,7 +86,7 @@ class CompiledModel:
 
     inputs: Sequence[ValueInfo]
     outputs: Sequence[ValueInfo]
-    programs: Sequence[Compiled]
+    programs: Sequence[CompiledProgram]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Writer:
         programs = tuple(map(self._entry, made.programs))
         return ModelRecord(tuple(made.inputs), tuple(made.outputs), programs)
 
-    def _entry(self, made: Compiled) -> Entry:
+    def _entry(self, made: CompiledProgram) -> ProgramEntry:
         shapes = tuple(map(tuple, made.shapes))
         values = {index: data.hex() for index, data in made.values.items()}
         image = None if made.program.code is None else self._image(made.program.code.image)
@@ -147,7 +147,7 @@ class _Writer:
         rest = None if made.rest is None else self._rest(made.rest)
         sizes = {index: tuple(elements) for index, elements in made.sizes.items()}
         known = made.work, made.explanation, rest
-        return Entry(made.target, features, shapes, values, sizes, image, program, *known)
+        return ProgramEntry(made.target, features, shapes, values, sizes, image, program, *known)
 
     def _rest(self, rest: Rest[CompiledSubprogram]) -> RestRecord:
         constants = {name: self._constant(array) for name, array in rest.constants.items()}
@@ -221,7 +221,7 @@ class Artifact:
             raise self._refusal(str(error)) from error
         self._weights = self._found(find)
 
-    def program(self, entry: Entry) -> Program:
+    def program(self, entry: ProgramEntry) -> Program:
         """Return the program that an entry of the manifest describes, with its code and weights."""
         code = None
         if entry.image is not None:

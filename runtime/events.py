@@ -37,7 +37,7 @@ after the clock was read."""
 
 
 @dataclass(frozen=True)
-class Call:
+class CallEvent:
     """An operation of a segment, from one event to the next."""
 
     kernel: str

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tessella.runtime.explain_types import Conversion, Entry, PythonStep, duration
+from tessella.runtime.explain_types import Conversion, OpEntry, PythonStep, duration
 from tessella.support.columns import aligned
 
 RUNS = {True: "native", False: "NumPy"}
@@ -72,7 +72,7 @@ class Coverage:
 
 
 def coverage(
-    ops: Iterable[Entry], conversions: Iterable[Conversion], steps: Iterable[PythonStep]
+    ops: Iterable[OpEntry], conversions: Iterable[Conversion], steps: Iterable[PythonStep]
 ) -> Coverage:
     """Return the coverage of a program's ops, conversions and steps after graph breaks."""
     entries, called = list(ops), [step for step in steps if not step["native"]]

@@ -9,8 +9,8 @@ from html import escape
 from tessella.runtime.explain_native import RUNS
 from tessella.runtime.explain_types import (
     Conversion,
-    Entry,
     Fusion,
+    OpEntry,
     Pick,
     PythonStep,
     Rejected,
@@ -49,7 +49,7 @@ def headline_of_values(values: Sequence[str]) -> str:
 
 
 def table(
-    ops: Sequence[Entry],
+    ops: Sequence[OpEntry],
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     pick: Pick | None,
@@ -86,7 +86,7 @@ def step_lines(steps: Sequence[PythonStep]) -> list[str]:
 
 
 def page(
-    ops: Sequence[Entry],
+    ops: Sequence[OpEntry],
     conversions: Sequence[Conversion],
     fusions: Sequence[Fusion],
     pick: Pick | None,
@@ -104,7 +104,7 @@ def page(
 
 
 def _further(
-    ops: Sequence[Entry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
+    ops: Sequence[OpEntry], conversions: Sequence[Conversion], fusions: Sequence[Fusion]
 ) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
     """Yield the title, the header and the rows of each further table of an explanation that has
     rows: conversions, fusions, fallbacks and estimated time."""
@@ -127,7 +127,7 @@ def _further(
         yield "estimated time", TIME, times
 
 
-def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
+def _time_rows(ops: Sequence[OpEntry], conversions: Sequence[Conversion]) -> Rows:
     """Return a row for each kind of op, longest first, and a row for all kinds: its name, count,
     estimated time and share of the time."""
     kinds: dict[str, list[float]] = {}
@@ -146,7 +146,7 @@ def _time_rows(ops: Sequence[Entry], conversions: Sequence[Conversion]) -> Rows:
     ]
 
 
-def _op_row(e: Entry) -> tuple[str, ...]:
+def _op_row(e: OpEntry) -> tuple[str, ...]:
     other = e["runner_up"]
     second = f"{other['kernel']} at {other['place']}, {duration(other['cost'])}" if other else ""
     picked = (e["op"], e["node"], RUNS[e["native"]], e["kernel"], e["place"])

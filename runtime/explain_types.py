@@ -22,7 +22,7 @@ class RunnerUp(TypedDict):
     cost: float
 
 
-class Entry(TypedDict):
+class OpEntry(TypedDict):
     """An op; the ops of a ``group`` run as one kernel.
 
     ``cost`` is the estimate for the op alone, in seconds, and ``saved`` the part that is saved

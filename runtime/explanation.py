@@ -15,7 +15,7 @@ from tessella.runtime.explain_table import (
     table,
     thread_lines,
 )
-from tessella.runtime.explain_types import Conversion, Entry, Fusion, Pick, PythonStep, Threads
+from tessella.runtime.explain_types import Conversion, Fusion, OpEntry, Pick, PythonStep, Threads
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Explanation:
     """A description of how a program runs: its ops with their kernels, its conversions, its fusions
     and its threads. Notebooks show it as a table."""
 
-    ops: list[Entry]
+    ops: list[OpEntry]
     conversions: list[Conversion] = field(default_factory=list[Conversion])
     fusions: list[Fusion] = field(default_factory=list[Fusion])
     pick: Pick | None = None

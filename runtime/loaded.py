@@ -17,8 +17,8 @@ from tessella import targets
 from tessella.runtime.arena import Workspaces, aligned
 from tessella.runtime.artifact import Artifact
 from tessella.runtime.explanation import Explanation
-from tessella.runtime.manifest import Entry, ModelRecord, SubprogramRecord
-from tessella.runtime.model import MAX_KNOWN, Model, Out, Shapes
+from tessella.runtime.manifest import ModelRecord, ProgramEntry, SubprogramRecord
+from tessella.runtime.model import MAX_KNOWN, CallableModel, Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Runner
@@ -98,7 +98,7 @@ _COMPILED = ("as_text", "compiled", "prepare", "timings")
 """Attributes of compiled models that an artifact does not have."""
 
 
-class LoadedModel(Model):
+class LoadedModel(CallableModel):
     """A model from an artifact, with programs for the shapes it was compiled for."""
 
     if not TYPE_CHECKING:
@@ -242,7 +242,7 @@ class LoadedModel(Model):
         shapes, elements = sizes[: len(self.inputs)], sizes[len(self.inputs) :]
         given = dict(zip(self._sized, elements, strict=True))
 
-        def fits(entry: Entry) -> bool:
+        def fits(entry: ProgramEntry) -> bool:
             wanted = (*entry.shapes, *entry.sizes.values())
             return _covers(wanted, (*shapes, *(given[i] for i in entry.sizes)))
 
@@ -265,7 +265,7 @@ class LoadedModel(Model):
                     self._programs[number] = found
         return found
 
-    def _rest(self, entry: Entry) -> _LoadedRest | None:
+    def _rest(self, entry: ProgramEntry) -> _LoadedRest | None:
         """Return the continuation of an entry's program after its first subprogram; None if the
         program has no graph break."""
 
@@ -356,7 +356,7 @@ def _loaded(data: memoryview, count: int | None, where: str) -> LoadedModel:
     return LoadedModel(Artifact(data, where=where), data, count, where)
 
 
-def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
+def _runnable(entries: Sequence[ProgramEntry], where: str) -> Sequence[ProgramEntry]:
     """Return the programs for the best target that this machine can run."""
     made_for = {(entry.target, entry.features): _target(entry) for entry in entries}
     able = {key: t for key, t in made_for.items() if t is not None and targets.can_run(t)}
@@ -372,7 +372,7 @@ def _runnable(entries: Sequence[Entry], where: str) -> Sequence[Entry]:
     return [entry for entry in entries if (entry.target, entry.features) == best]
 
 
-def _target(entry: Entry) -> Target | None:
+def _target(entry: ProgramEntry) -> Target | None:
     """Return the target of a program; None for a machine that this version does not know."""
     if entry.target not in targets.names():
         return None
@@ -398,7 +398,7 @@ def _covers(wanted: Sequence[Sequence[Size]], shapes: Shapes) -> bool:
     return inside and all(value_of(m, values) == n for m, n in zip(made, given, strict=True))
 
 
-def _explanation(entry: Entry, where: str) -> Explanation:
+def _explanation(entry: ProgramEntry, where: str) -> Explanation:
     if entry.explanation is None:
         raise OptionError("the artifact was written without an explanation", where=where)
     try:
@@ -407,11 +407,11 @@ def _explanation(entry: Entry, where: str) -> Explanation:
         raise InvalidModelError("the artifact is damaged", where=where, found=str(error)) from error
 
 
-def _machine(entry: Entry) -> str:
+def _machine(entry: ProgramEntry) -> str:
     return " + ".join(dict.fromkeys([entry.target, *entry.features]))
 
 
-def _made_for(inputs: Sequence[ValueInfo], entry: Entry) -> str:
+def _made_for(inputs: Sequence[ValueInfo], entry: ProgramEntry) -> str:
     pairs = zip(inputs, entry.shapes, strict=True)
     texts = (f"{info.name} {_shape(shape)}" for info, shape in pairs)
     made = ", ".join(

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, NamedTuple, cast
 
 from tessella.runtime.arena import ALIGNMENT
-from tessella.runtime.events import Call, Work
+from tessella.runtime.events import CallEvent, Work
 from tessella.runtime.image import SYSTEM, Function
 from tessella.runtime.pool import ENTER, GROW
 from tessella.runtime.program import HostStep, NativeStep
@@ -22,7 +22,7 @@ from tessella.runtime.rest import FUNCTIONS, Interface, Step
 from tessella.runtime.scan import Loop
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, Element
+from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.texts import STRING
 from tessella.support.sizes import Expr, Size, Symbol, bounds_of, symbols_of
 
@@ -62,8 +62,8 @@ class ProgramRecord:
     weights: tuple[int, ...]
     """Indices into the artifact's table of weights."""
     nodes: Mapping[int, tuple[str, ...]]
-    calls: tuple[Call, ...]
-    symbols: tuple[Dimension | Element, ...]
+    calls: tuple[CallEvent, ...]
+    symbols: tuple[Dimension | ElementSymbol, ...]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class CodeRecord:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ProgramEntry:
     """A program, with the target and the inputs that it was compiled for."""
 
     target: str
@@ -126,7 +126,7 @@ class ModelRecord:
 
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
-    programs: tuple[Entry, ...]
+    programs: tuple[ProgramEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def codes_of(model: ModelRecord) -> Sequence[Blob]:
     return [entry.image.code for entry in _entries(model) if entry.image is not None]
 
 
-def _entries(model: ModelRecord) -> Iterator[Entry]:
+def _entries(model: ModelRecord) -> Iterator[ProgramEntry]:
     """Yield the programs of a model and of its subprograms."""
     for entry in model.programs:
         yield entry
@@ -177,7 +177,7 @@ def _verify_blobs(blobs: Iterable[Blob], size: int) -> None:
     _require(all(end <= start for (_, end), (start, _) in pairwise(ends)), "parts overlap")
 
 
-def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> None:
+def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: ProgramEntry) -> None:
     inputs, program = model.inputs, entry.program
     _require(len(entry.shapes) == len(inputs), "a program has not the inputs of the model")
     for info, shape in zip(inputs, entry.shapes, strict=True):
@@ -212,7 +212,7 @@ def _verify_entry(model: ModelRecord, weights: Sequence[Blob], entry: Entry) -> 
 
 
 def _verify_elements(
-    model: ModelRecord, entry: Entry, index: int, elements: Sequence[Size]
+    model: ModelRecord, entry: ProgramEntry, index: int, elements: Sequence[Size]
 ) -> None:
     is_tensor = index < len(model.inputs) and model.inputs[index].is_tensor
     _require(is_tensor and index not in entry.values, "sizes are no elements of an input")
@@ -221,7 +221,9 @@ def _verify_elements(
     _require(kind in "iu" and count == len(elements), "an input has other elements")
 
 
-def _sizes_of(entry: Entry, symbol: Dimension | Element, index: int) -> tuple[Sequence[Size], int]:
+def _sizes_of(
+    entry: ProgramEntry, symbol: Dimension | ElementSymbol, index: int
+) -> tuple[Sequence[Size], int]:
     """Return the sizes among which a symbol is declared, and its index in them: the shape of the
     input ``index``, or the elements of that input."""
     if isinstance(symbol, Dimension):

@@ -176,7 +176,7 @@ def _input(info: ValueInfo) -> _Input | _Passed:
     return _Input(info.name, dtype_named(info.dtype), info.shape)
 
 
-class Model(ABC):
+class CallableModel(ABC):
     """A callable model: a signature, with dimensions that may be symbolic, and programs for
     shapes."""
 

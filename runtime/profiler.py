@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tessella import targets
-from tessella.runtime.events import Call, Scale, Stream, Work
+from tessella.runtime.events import CallEvent, Scale, Stream, Work
 from tessella.runtime.profile import Activity, Profile, ProfileRow, roof
 from tessella.runtime.program import Bound, HostStep, Step
 from tessella.support.clock import now
@@ -55,7 +55,7 @@ class Recorder:
 
     def __init__(self, part: ProfiledProgram) -> None:
         self.part = part
-        self.calls: list[Call] = list(part.runs.program.calls)
+        self.calls: list[CallEvent] = list(part.runs.program.calls)
         """The calls of the program by number, followed by the recorded steps that NumPy runs."""
         self._streams: list[Stream] = []
         self._steps: list[tuple[int, int, int]] = []
@@ -92,7 +92,7 @@ class Recorder:
         step."""
         number = self._numbers.setdefault(key, len(self.calls))
         if number == len(self.calls):
-            self.calls.append(Call(kernel, "numpy", (node,)))
+            self.calls.append(CallEvent(kernel, "numpy", (node,)))
         return number
 
     @property
@@ -297,7 +297,7 @@ class _Profiled:
         return first
 
     def _with_work(
-        self, row: ProfileRow, call: Call, work: Work | None, values: Mapping[str, int]
+        self, row: ProfileRow, call: CallEvent, work: Work | None, values: Mapping[str, int]
     ) -> ProfileRow:
         if work is None or call.kind != "kernel":
             return row

@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from tessella.runtime import host
 from tessella.runtime.arena import Workspace, Workspaces, address, aligned
-from tessella.runtime.events import Call
+from tessella.runtime.events import CallEvent
 from tessella.runtime.image import Library
 from tessella.runtime.pool import CONTEXT, CONTEXT_SLOTS, LINE, POOL, Team
 from tessella.runtime.scan import Loop
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, Element
+from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.watch import Watch
 from tessella.support.decisions import known
 from tessella.support.errors import ExecutionError, InternalError, ResourceError, TessellaError
@@ -153,13 +153,13 @@ class Program:
     number plus 1 as its status."""
     code: Library | None = None
     """The segments, and the pool's code if threads can share one."""
-    calls: Sequence[Call] = ()
+    calls: Sequence[CallEvent] = ()
     """The calls in segments, by the numbers in their events."""
     recorder: RunObserver | None = None
     """A receiver of reports on the runs of the program: see ``recorded``."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """Memory for calls, which other programs may use too."""
-    symbols: tuple[Dimension | Element, ...] = ()
+    symbols: tuple[Dimension | ElementSymbol, ...] = ()
     """The program's symbols, in the order in which native code reads their values."""
     pointers: ctypes.Array[ctypes.c_void_p] | None = None
     """The addresses of the weights, for native code. They are computed unless the program is a

@@ -15,7 +15,7 @@ import numpy as np
 from tessella.runtime.categories import CATEGORIES
 from tessella.runtime.control import CONTROL
 from tessella.runtime.drawing import DRAWING
-from tessella.runtime.events import Call
+from tessella.runtime.events import CallEvent
 from tessella.runtime.finding import FINDING
 from tessella.runtime.images import IMAGES
 from tessella.runtime.ngrams import NGRAMS
@@ -170,7 +170,7 @@ class Runner(Generic[R]):
 
     rest: Rest[R]
     watch: StepObserver | None = None
-    calls: Sequence[Call] = ()
+    calls: Sequence[CallEvent] = ()
 
     def recorded(self, watch: StepObserver) -> Runner[R]:
         """Return a copy of the runner that reports its steps to ``watch``."""

@@ -28,7 +28,7 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Element:
+class ElementSymbol:
     """A symbol whose value is an element of an input."""
 
     symbol: Symbol

@@ -7,7 +7,7 @@ from typing import Any, Self
 from tessella.support.errors import OptionError
 
 
-class Compiled:
+class Immutable:
     """Base of immutable compiled objects: `copy` and `deepcopy` return the object itself.
 
     Subclasses cannot be pickled unless they define how.

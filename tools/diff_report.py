@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from tessella.dialects.nn.core import Array
 from tessella.runtime.elements import dtype_name, widened
-from tessella.runtime.explain_types import Entry
+from tessella.runtime.explain_types import OpEntry
 from tessella.tools.first_difference import Finding
 from tessella.tools.onnx_values import Arrays, OnnxGraph
 
@@ -77,7 +77,7 @@ def kernels(finding: Finding, graph: OnnxGraph) -> list[dict[str, Any]]:
     return [{key: e[key] for key in keys} for e in ops if e["group"] in groups]
 
 
-def _is_of(entry: Entry, names: set[str]) -> bool:
+def _is_of(entry: OpEntry, names: set[str]) -> bool:
     """Return whether the op of an entry belongs to one of the nodes ``names``, or to the body of a
     function node among them."""
     return entry["node"] in names or any(entry["node"].startswith(f"{n}/") for n in names)

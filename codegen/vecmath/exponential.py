@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.codegen.lltypes import Value, constant, scalar
+from tessella.codegen.lltypes import LLValue, constant, scalar
 from tessella.codegen.vecmath.coefficients import EXP, EXP2, LN2_PARTS, LOG2_E
 from tessella.codegen.vecmath.lanes import Lanes, fma, polynomial
 from tessella.codegen.vecmath.whole import in_whole_vectors
@@ -89,12 +89,12 @@ def _scaled(x: Lanes, n: Lanes) -> Lanes:
     letter = "s" if bits == 32 else "d"
     name = x.w.target.scales_by_powers.format(type=letter, bits=width)
 
-    def instruction(value: Value, power: Value) -> Value:
+    def instruction(value: LLValue, power: LLValue) -> LLValue:
         lanes = value.type.lanes
         operands = [value, power, constant(value.type, 0.0)]
-        operands.append(Value(scalar(f"i{max(8, lanes)}"), "-1"))
+        operands.append(LLValue(scalar(f"i{max(8, lanes)}"), "-1"))
         if width == 512:
-            operands.append(Value(scalar("i32"), "4"))
+            operands.append(LLValue(scalar("i32"), "4"))
         return x.w.call(value.type, name, *operands)
 
     return in_whole_vectors(width // bits, instruction, x, n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tessella.codegen.lltypes import LLType, Value, constant
+from tessella.codegen.lltypes import LLType, LLValue, constant
 from tessella.codegen.minmax import minmax
 from tessella.codegen.writer import Writer
 
@@ -18,7 +18,7 @@ class Lanes:
     """A value of floats, integers or masks; every operator writes one instruction."""
 
     w: Writer
-    value: Value
+    value: LLValue
 
     @property
     def type(self) -> LLType:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tessella.codegen.lltypes import Value, vector, vector_constant
+from tessella.codegen.lltypes import LLValue, vector, vector_constant
 from tessella.codegen.vecmath.exponential import FORMATS
 from tessella.codegen.vecmath.lanes import Lanes, fma, where
 from tessella.codegen.vecmath.pieces import Pieces
@@ -40,7 +40,7 @@ def lookup(index: Lanes, table: Sequence[float]) -> Lanes:
     parts = [vector_constant(to, table[i : i + lanes]) for i in range(0, len(table), lanes)]
     bits = to.lanes * to.bits
 
-    def instruction(places: Value) -> Value:
+    def instruction(places: LLValue) -> LLValue:
         name = w.target.takes_lanes[len(parts) - 1].format(bits=bits)
         return w.call(to, name, parts[0], places, *parts[1:])
 

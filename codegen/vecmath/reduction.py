@@ -6,7 +6,7 @@ tests for them, and a function that is not inlined handles them lane by lane.
 
 from __future__ import annotations
 
-from tessella.codegen.lltypes import I1, Value, constant
+from tessella.codegen.lltypes import I1, LLValue, constant
 from tessella.codegen.vecmath.lanes import Lanes, where
 
 LIMIT_FUSED = 2.0**20
@@ -194,7 +194,7 @@ def reduce_large(
     return first, second, rest if rest is None else where(large, 0.0, rest)
 
 
-def _phi(new: Value, old: Value, slow: str, before: str) -> str:
+def _phi(new: LLValue, old: LLValue, slow: str, before: str) -> str:
     return f"phi {new.type.text} [ {old.text}, %{before} ], [ {new.text}, %{slow} ]"
 
 

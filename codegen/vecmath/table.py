@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tessella.codegen.lltypes import LLType, Value
+from tessella.codegen.lltypes import LLType, LLValue
 from tessella.codegen.vecmath.error import erf
 from tessella.codegen.vecmath.exponential import exp, exp2, expm1
 from tessella.codegen.vecmath.hyperbolic import cosh, sinh, tanh
@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Lanes]] = {
 _PARAMETERS = ("%x", "%y")
 
 
-def call(w: Writer, name: str, *operands: Value) -> Value:
+def call(w: Writer, name: str, *operands: LLValue) -> LLValue:
     """Write a call of the op's function, and the function itself if the module lacks it.
 
     Raises InternalError if the function does not exist for the operands' type.
@@ -73,7 +73,7 @@ def define(
     """Return the text of an LLVM function. The functions that it calls are added to the caller's
     helpers."""
     w = Writer(caller.target, helpers=caller.helpers)
-    operands = [Value(lltype, name) for name in _PARAMETERS[:arity]]
+    operands = [LLValue(lltype, name) for name in _PARAMETERS[:arity]]
     result = function(*(Lanes(w, operand) for operand in operands))
     parameters = ", ".join(operand.typed for operand in operands)
     return "\n".join(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tessella.codegen.lltypes import LLType, Value, vector
+from tessella.codegen.lltypes import LLType, LLValue, vector
 from tessella.codegen.vecmath.lanes import Lanes
 from tessella.codegen.writer import Writer
 
 
-def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: Lanes) -> Lanes:
+def in_whole_vectors(width: int, instruction: Callable[..., LLValue], *operands: Lanes) -> Lanes:
     """Return the result of an instruction on vectors of ``width`` lanes, applied to operands of any
     number of lanes. Lanes that fill up a vector are poison."""
     w, lanes = operands[0].w, operands[0].type.lanes
@@ -23,7 +23,7 @@ def in_whole_vectors(width: int, instruction: Callable[..., Value], *operands: L
     return Lanes(w, _joined(w, parts, lanes))
 
 
-def _part(w: Writer, value: Value, width: int, first: int) -> Value:
+def _part(w: Writer, value: LLValue, width: int, first: int) -> LLValue:
     """Return ``width`` lanes of a value, from ``first`` on."""
     to = vector(value.type.element, width)
     if not value.type.lanes:
@@ -31,7 +31,7 @@ def _part(w: Writer, value: Value, width: int, first: int) -> Value:
     return _shuffle(w, to, [value], first)
 
 
-def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
+def _joined(w: Writer, parts: Sequence[LLValue], lanes: int) -> LLValue:
     """Concatenate vectors, and return the first ``lanes`` lanes."""
     result, *rest = parts
     for part in rest:
@@ -43,7 +43,7 @@ def _joined(w: Writer, parts: Sequence[Value], lanes: int) -> Value:
     return _shuffle(w, vector(result.type.element, lanes), [result])
 
 
-def _shuffle(w: Writer, to: LLType, values: Sequence[Value], first: int = 0) -> Value:
+def _shuffle(w: Writer, to: LLType, values: Sequence[LLValue], first: int = 0) -> LLValue:
     """Return the lanes from ``first`` on of one value, or of two concatenated values of one type;
     missing lanes are poison."""
     given = values[0].type

@@ -42,7 +42,7 @@ from tessella.runtime.elements import full
 from tessella.runtime.image import Library
 from tessella.runtime.program import HostStep, NativeStep, Program, ScanStep, Step
 from tessella.runtime.specs import Constant, TensorSpec
-from tessella.runtime.symbols import Dimension, Element
+from tessella.runtime.symbols import Dimension, ElementSymbol
 from tessella.runtime.weights import WeightStore
 from tessella.support import deadline
 from tessella.support.conditions import UndecidedSizeError
@@ -285,21 +285,21 @@ class _Assembler:
             code=self.library,
         )
 
-    def _symbols(self) -> tuple[Dimension | Element, ...]:
+    def _symbols(self) -> tuple[Dimension | ElementSymbol, ...]:
         """Return the module's symbols, each with the dimension or element of @main's inputs that is
         its value.
 
         Raises UndecidedSizeError if a symbol is not the size of a dimension or the value of an
         element.
         """
-        found: dict[Size, tuple[type[Dimension | Element], int, int]] = {}
+        found: dict[Size, tuple[type[Dimension | ElementSymbol], int, int]] = {}
         main = main_function(self.module)
         for i, argument in enumerate(main.body.block.args):
             for axis, size in enumerate(shape_of(argument)):
                 found.setdefault(size, (Dimension, i, axis))
         for i, elements in elements_of(main).items():
             for index, size in enumerate(elements):
-                found.setdefault(size, (Element, i, index))
+                found.setdefault(size, (ElementSymbol, i, index))
         symbols = symbols_in(self.module)
         missing = [symbol.name for symbol in symbols if symbol.size not in found]
         if missing:

@@ -18,7 +18,7 @@ from tessella import targets
 from tessella.driver.cache import cached_weights
 from tessella.driver.options import CheckedOptions
 from tessella.runtime.arena import aligned
-from tessella.runtime.artifact import Artifact, Compiled, CompiledModel, dump
+from tessella.runtime.artifact import Artifact, CompiledModel, CompiledProgram, dump
 from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.records import NotStorableError, decoded, encoded
@@ -116,7 +116,10 @@ def only_program(
 
 
 def store(
-    key: str | None, inputs: Sequence[ValueInfo], outputs: Sequence[ValueInfo], made: Compiled
+    key: str | None,
+    inputs: Sequence[ValueInfo],
+    outputs: Sequence[ValueInfo],
+    made: CompiledProgram,
 ) -> None:
     """Store a program under a key if the disk allows. ``inputs`` and ``outputs`` are the signature
     of its model. Without a key, nothing is stored."""

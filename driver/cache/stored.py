@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from tessella import targets
 from tessella.driver.options import CheckedOptions
-from tessella.runtime.artifact import Buffer, Compiled, CompiledModel, CompiledSubprogram, dump
+from tessella.runtime.artifact import (
+    Buffer,
+    CompiledModel,
+    CompiledProgram,
+    CompiledSubprogram,
+    dump,
+)
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.rest import Rest
 from tessella.support.errors import OptionError
@@ -29,13 +35,13 @@ def compiled(
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,
     sizes: Mapping[int, Sequence[Size]] | None = None,
-) -> Compiled:
+) -> CompiledProgram:
     """Return a program in the form in which artifacts store it: with its target, the shapes and
     values that it was compiled for, and its explanation, work and continuation, if given."""
     target = targets.resolve(options.target)
     explained = None if explanation is None else explanation.json()
     known = explained, work or {}, rest, sizes or {}
-    return Compiled(target.name, target.features, shapes, program, values, *known)
+    return CompiledProgram(target.name, target.features, shapes, program, values, *known)
 
 
 def parts(model: CompiledModel) -> Sequence[Buffer]:

@@ -24,7 +24,7 @@ from tessella.driver.explain.explain_pick import Explainer
 from tessella.driver.explain.explain_threads import explain_threads
 from tessella.kernels.cost import bytes_of
 from tessella.passes.base import CONSUMED, PATTERN, functions
-from tessella.runtime.explain_types import Conversion, Entry, Fusion, Threads
+from tessella.runtime.explain_types import Conversion, Fusion, OpEntry, Threads
 from tessella.runtime.explanation import Explanation
 
 DERIVED = (
@@ -67,7 +67,7 @@ def _threads(stages: Mapping[str, ModuleOp]) -> Threads | None:
     return explain_threads(stages["loops"]) if "loops" in stages else None
 
 
-def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> Iterator[Entry]:
+def _placed(module: ModuleOp, explainer: Explainer, groups: Iterator[int]) -> Iterator[OpEntry]:
     kernels = {k.sym_name.data: k for k in module.body.block.ops if isinstance(k, KernelOp)}
     steps = (op for op in explainer.function.body.block.ops if _is_step(op))
     for outer, group in zip(steps, groups, strict=False):
@@ -166,7 +166,7 @@ def _fusions(function: FuncOp) -> Iterator[Fusion]:
 
 def _row(
     op: str, node: str, kernel: str, place: PlaceAttr | None, group: int, *, native: bool = True
-) -> Entry:
+) -> OpEntry:
     return {
         "op": op,
         "node": node,
@@ -185,7 +185,7 @@ def _row(
     }
 
 
-def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[Entry]:
+def _nodes(op: str, kernel: KernelOp | rt.KernelOp, group: int) -> Iterator[OpEntry]:
     """Yield an entry of the explanation for each node that a kernel computes."""
     outputs = kernel.function_type.outputs.data if isinstance(kernel, KernelOp) else ()
     place = place_of(outputs[0]) if outputs else None
@@ -198,7 +198,7 @@ def _code(kernel: KernelOp | rt.KernelOp) -> int:
     return kernel.code.value.data if kernel.code is not None else 0
 
 
-def _kernels(module: ModuleOp) -> Iterator[Entry]:
+def _kernels(module: ModuleOp) -> Iterator[OpEntry]:
     """Yield the entries of a module without places: the nodes of each kernel in the order of the
     kernels' numbers, then the ops that run in NumPy."""
     found = (op for op in module.body.block.ops if isinstance(op, KernelOp | rt.KernelOp))

@@ -35,7 +35,7 @@ from tessella.passes.pick.kernel_cost import OpCost, Prices, step_seconds
 from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.switches import NO_SWITCHES, Switches, parse_switches
 from tessella.passes.pick_kernels import PICK
-from tessella.runtime.explain_types import Entry, Pick, Rejected, RunnerUp, duration
+from tessella.runtime.explain_types import OpEntry, Pick, Rejected, RunnerUp, duration
 from tessella.support.elements import ELEMENTS, FLOATS
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
@@ -76,7 +76,7 @@ class Explainer:
             self.found = {op: request.candidates(op) for op in picked}
         self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
 
-    def entry(self, op: NnOp, group: int) -> Entry:
+    def entry(self, op: NnOp, group: int) -> OpEntry:
         """Return the entry of an op, with the rejected candidates."""
         place = place_of(op.results[0].type)
         kernel = picked_kernel(op)

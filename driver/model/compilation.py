@@ -27,7 +27,7 @@ from tessella.driver.model.subprograms import (
 from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.specialise.key import Key
 from tessella.driver.specialise.specialisations import REFUSED
-from tessella.runtime.artifact import Compiled as Stored
+from tessella.runtime.artifact import CompiledProgram as Stored
 from tessella.runtime.artifact import CompiledSubprogram
 from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
@@ -56,7 +56,7 @@ WAITING = "other process"
 M = TypeVar("M", bound=SubprogramModel, covariant=True)
 
 
-class Part(Protocol[M]):
+class CompileSubprogram(Protocol[M]):
     """A function that makes a model of a subprogram from its source. ``in_call`` says that a call
     waits for the model."""
 
@@ -74,7 +74,7 @@ class ProgramCompilation(Generic[S]):
     outputs: Sequence[ValueInfo]
     key: Key
     options: CheckedOptions
-    part: Part[S]
+    part: CompileSubprogram[S]
     forgets: bool
     """True if the stages may be dropped, as the source recreates them."""
     in_call: bool = False
@@ -232,7 +232,7 @@ def subprograms_of(
     rest: Rest[Interface] | None,
     sources: Sources,
     options: CheckedOptions,
-    part: Part[S],
+    part: CompileSubprogram[S],
     program: str | None = None,
 ) -> RunningRest[S] | None:
     """Return the continuation of a program, with subprograms that ``part`` turns into models; None

@@ -29,15 +29,15 @@ from tessella.driver.specialise.specialisations import Specialisations
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
-from tessella.runtime.artifact import Compiled as Stored
 from tessella.runtime.artifact import CompiledModel
+from tessella.runtime.artifact import CompiledProgram as Stored
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import HostStep, Program
 from tessella.runtime.rest import Interface
 from tessella.runtime.signature import Dimensions, fits
 from tessella.support import deadline
-from tessella.support.copies import Compiled
+from tessella.support.copies import Immutable
 from tessella.support.errors import (
     InputError,
     InternalError,
@@ -73,7 +73,7 @@ _HINT_OF_PARTS = (
 )
 
 
-class Model(runnable.Model, Compiled):
+class Model(runnable.CallableModel, Immutable):
     """A compiled model: a signature, and a bounded table of executables.
 
     Dimensions of the signature may be symbolic.

@@ -9,12 +9,12 @@ from xdsl.dialects.memref import CopyOp
 from xdsl.ir import Operation
 
 from tessella.dialects import rt
-from tessella.driver.report.data import Arena, Buffer
+from tessella.driver.report.data import ArenaData, Buffer
 from tessella.passes.base import buffer_segments
 from tessella.support.sizes import estimated
 
 
-def arenas_of(module: ModuleOp) -> Iterator[Arena]:
+def arenas_of(module: ModuleOp) -> Iterator[ArenaData]:
     """Yield the arena of each segment that has one. Symbols have their usual values."""
     for segment in buffer_segments(module):
         arena = _arena(segment)
@@ -22,13 +22,13 @@ def arenas_of(module: ModuleOp) -> Iterator[Arena]:
             yield arena
 
 
-def _arena(segment: rt.SegmentOp) -> Arena:
+def _arena(segment: rt.SegmentOp) -> ArenaData:
     ops = [*segment.body.block.ops]
     calls = [op for op in ops if isinstance(op, rt.CallOp | rt.ScanOp | CopyOp)]
     position: dict[Operation, int] = {op: i for i, op in enumerate(calls)}
     buffers = [b for op in ops if isinstance(op, rt.ArenaOp) for b in _buffer(op, position)]
     names = [op.name if isinstance(op, CopyOp) else op.callee_name for op in calls]
-    return Arena(segment.sym_name.data, estimated(segment.arena_size), names, buffers)
+    return ArenaData(segment.sym_name.data, estimated(segment.arena_size), names, buffers)
 
 
 def _buffer(op: rt.ArenaOp, position: dict[Operation, int]) -> Iterator[Buffer]:

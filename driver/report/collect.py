@@ -22,22 +22,22 @@ from tessella.driver.options import CheckedOptions
 from tessella.driver.report.arena import arenas_of
 from tessella.driver.report.data import (
     VERSION,
-    Arena,
+    ArenaData,
     Bandwidth,
-    Conversion,
+    ConversionData,
     Edge,
-    Kernel,
+    KernelData,
     MachineFacts,
     ModelFacts,
-    Op,
+    OpData,
     OtherRuntime,
     Pass,
     Peak,
-    Rejected,
+    RejectedData,
     Report,
-    Span,
-    Step,
-    Tensor,
+    SpanData,
+    StepData,
+    TensorData,
     Totals,
 )
 from tessella.driver.report.measured import Rows, spans_of
@@ -68,9 +68,9 @@ _NOT_TEXT = frozenset({"several", "arch"})
 class ProgramGraph:
     """The steps of a program, the values between them, and their ops."""
 
-    steps: Sequence[Step]
+    steps: Sequence[StepData]
     edges: Sequence[Edge]
-    ops: Sequence[Op]
+    ops: Sequence[OpData]
 
 
 def program_graph(stages: Mapping[str, ModuleOp], explanation: Explanation) -> ProgramGraph:
@@ -153,7 +153,7 @@ def with_others(report: Report, others: Sequence[OtherRuntime]) -> Report:
 
 
 def _others(
-    step: Step, ops: Sequence[Op], others: Sequence[OtherRuntime]
+    step: StepData, ops: Sequence[OpData], others: Sequence[OtherRuntime]
 ) -> Iterator[tuple[str, float]]:
     """Yield the seconds that each runtime takes for the nodes of a step, if it tells any."""
     consumed = (text.partition("@")[2] for i in step.ops for text in ops[i].consumed)
@@ -164,7 +164,9 @@ def _others(
             yield other.name, sum(known)
 
 
-def _steps(steps: Sequence[Step], ops: Sequence[Op], placed: ModuleOp | None) -> list[Step]:
+def _steps(
+    steps: Sequence[StepData], ops: Sequence[OpData], placed: ModuleOp | None
+) -> list[StepData]:
     at: dict[str, list[int]] = defaultdict(list)
     for i, op in enumerate(ops):
         if op.kernel not in _NO_CALLS:
@@ -172,7 +174,7 @@ def _steps(steps: Sequence[Step], ops: Sequence[Op], placed: ModuleOp | None) ->
     return [*with_ops(steps, at, _inner(ops, placed) if placed is not None else ())]
 
 
-def _inner(ops: Sequence[Op], placed: ModuleOp) -> Sequence[tuple[int, int]]:
+def _inner(ops: Sequence[OpData], placed: ModuleOp) -> Sequence[tuple[int, int]]:
     """Return the values between ops at the stage `placed`, as pairs of indices into ``ops``."""
     main = main_function(placed)
     rest = [function for function in functions(placed) if function is not main]
@@ -195,13 +197,13 @@ def _inner(ops: Sequence[Op], placed: ModuleOp) -> Sequence[tuple[int, int]]:
     return [*pairs]
 
 
-def _ops(explanation: Explanation) -> list[Op]:
+def _ops(explanation: Explanation) -> list[OpData]:
     fusions = {(each["op"], each["node"]): each for each in explanation.fusions}
-    found: list[Op] = []
+    found: list[OpData] = []
     for entry in explanation.ops:
         fusion = fusions.get((entry["op"], entry["node"]))
         found.append(
-            Op(
+            OpData(
                 op=entry["op"],
                 node=entry["node"],
                 kernel=entry["kernel"],
@@ -213,30 +215,30 @@ def _ops(explanation: Explanation) -> list[Op]:
                 fallback=entry["fallback"],
                 pattern=fusion["pattern"] if fusion else None,
                 consumed=fusion["consumed"] if fusion else [],
-                rejected=[Rejected(**each) for each in entry["rejected"]],
+                rejected=[RejectedData(**each) for each in entry["rejected"]],
             )
         )
     return found
 
 
-def _conversions(explanation: Explanation) -> Iterator[Conversion]:
+def _conversions(explanation: Explanation) -> Iterator[ConversionData]:
     for each in explanation.conversions:
         ends = each["from"], each["to"]
         work = each["bytes"], each["cost"], each["readers"]
-        yield Conversion(each["op"], each["value"], *ends, *work)
+        yield ConversionData(each["op"], each["value"], *ends, *work)
 
 
-def _kernels(stages: Mapping[str, ModuleOp], target: Target) -> list[Kernel]:
+def _kernels(stages: Mapping[str, ModuleOp], target: Target) -> list[KernelData]:
     return [*kernels_of(stages["tile"], target)] if "tile" in stages else []
 
 
-def _spans(profile: Profile | None) -> Sequence[Span]:
+def _spans(profile: Profile | None) -> Sequence[SpanData]:
     return spans_of(profile) if profile is not None else ()
 
 
 def _model(subject: Subject) -> ModelFacts:
     inputs, outputs = (
-        [Tensor(info.name, info.dtype, list(info.shape)) for info in infos]
+        [TensorData(info.name, info.dtype, list(info.shape)) for info in infos]
         for infos in (subject.inputs, subject.outputs)
     )
     return ModelFacts(subject.name, inputs, outputs, subject.weight_bytes)
@@ -297,7 +299,7 @@ def _hash(text: str) -> str:
 
 
 def _totals(
-    subject: Subject, steps: Sequence[Step], arenas: Sequence[Arena], machine: MachineFacts
+    subject: Subject, steps: Sequence[StepData], arenas: Sequence[ArenaData], machine: MachineFacts
 ) -> Totals:
     profile = subject.profile
     operations = sum(call.operations or 0 for step in steps for call in step.calls)

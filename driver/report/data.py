@@ -22,7 +22,7 @@ it."""
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorData:
     """An input or output of the model."""
 
     name: str
@@ -35,8 +35,8 @@ class ModelFacts:
     """The model that was compiled."""
 
     name: str
-    inputs: Sequence[Tensor]
-    outputs: Sequence[Tensor]
+    inputs: Sequence[TensorData]
+    outputs: Sequence[TensorData]
     weight_bytes: int
 
 
@@ -96,7 +96,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedData:
     """A kernel at a place that was not picked, and why."""
 
     kernel: str
@@ -105,7 +105,7 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Op:
+class OpData:
     """An op of the graph after fusions, with the kernel that was picked for it."""
 
     op: str
@@ -121,11 +121,11 @@ class Op:
     """The fusion that made it; None for an op of the model."""
     consumed: Sequence[str]
     """The ops that the fusion replaced, each as ``nn.erf@node``."""
-    rejected: Sequence[Rejected]
+    rejected: Sequence[RejectedData]
 
 
 @dataclass(frozen=True)
-class Call:
+class CallData:
     """The measured calls of one step, per run."""
 
     kernel: str
@@ -140,7 +140,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepData:
     """A step of the program: what runs at once, as one call of a kernel or of NumPy."""
 
     id: int
@@ -159,7 +159,7 @@ class Step:
     """Indices into the report's ``ops``."""
     inner: Sequence[tuple[int, int]]
     """The values that its ops pass to each other: pairs of such indices."""
-    calls: Sequence[Call]
+    calls: Sequence[CallData]
     others: Mapping[str, float]
     """Seconds that other runtimes take for its nodes, by runtime."""
 
@@ -193,7 +193,7 @@ class Pane:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelData:
     """A kernel, at the stages ``tile``, ``loops``, ``llvm`` and ``asm``."""
 
     name: str
@@ -204,7 +204,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class ConversionData:
     """A cast, a change of layout or a copy between places."""
 
     op: str
@@ -246,7 +246,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Arena:
+class ArenaData:
     """The arena of a segment over its calls."""
 
     segment: str
@@ -257,7 +257,7 @@ class Arena:
 
 
 @dataclass(frozen=True)
-class Span:
+class SpanData:
     """The activity of a thread in the run nearest to the median."""
 
     name: str
@@ -291,16 +291,16 @@ class Report:
     hashes: Mapping[str, str]
     """SHA-256 of the model's file, if it is one, and of the program at stages."""
     totals: Totals
-    steps: Sequence[Step]
+    steps: Sequence[StepData]
     edges: Sequence[Edge]
-    ops: Sequence[Op]
-    kernels: Sequence[Kernel]
-    conversions: Sequence[Conversion]
+    ops: Sequence[OpData]
+    kernels: Sequence[KernelData]
+    conversions: Sequence[ConversionData]
     passes: Sequence[Pass]
     compilation: Mapping[str, float]
     """Seconds of each step of the compilation by name."""
-    arenas: Sequence[Arena]
-    spans: Sequence[Span]
+    arenas: Sequence[ArenaData]
+    spans: Sequence[SpanData]
     others: Sequence[OtherRuntime]
     notes: Sequence[str]
 

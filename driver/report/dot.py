@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tessella.driver.report.collect import ProgramGraph
-from tessella.driver.report.data import Step
+from tessella.driver.report.data import StepData
 from tessella.runtime.explain_types import duration
 
 _STYLES = {
@@ -37,7 +37,7 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _lines(step: Step, graph: ProgramGraph) -> Iterator[str]:
+def _lines(step: StepData, graph: ProgramGraph) -> Iterator[str]:
     """Yield the lines in the box of a step: its ops, its first node, and its estimated time."""
     ops = [graph.ops[i] for i in step.ops]
     yield " + ".join(op.op.removeprefix("nn.") for op in ops) or step.label

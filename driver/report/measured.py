@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tessella.driver.report.data import Call, Span, Step
+from tessella.driver.report.data import CallData, SpanData, StepData
 from tessella.runtime.profile import Profile, ProfileRow
 
 MOST_SPANS = 10_000
@@ -25,7 +25,7 @@ class Rows:
             if row.kind != "barrier":
                 self._rows[row.kernel, row.nodes].append(row)
 
-    def taken(self, step: Step) -> Step:
+    def taken(self, step: StepData) -> StepData:
         """Return a step with its calls. A kernel may be called in several pieces, `k`, `k.1`."""
         if not step.kernel:
             return step
@@ -36,7 +36,7 @@ class Rows:
         found = [self._rows[name, nodes] for name in sorted(names, key=lambda n: (len(n), n))]
         return replace(step, calls=[_call(rows.popleft()) for rows in found if rows])
 
-    def left(self, first: int) -> Iterator[Step]:
+    def left(self, first: int) -> Iterator[StepData]:
         """Yield a step for each row that no step took: copies, and what runs after a graph break.
         ``first`` is the number of the first one."""
         rows = (row for rows in self._rows.values() for row in rows)
@@ -45,7 +45,7 @@ class Rows:
             label = ", ".join(row.nodes) or row.kernel or row.kind
             calls = [_call(row)]
             nodes, where = list(row.nodes), row.where
-            yield Step(number, kind, label, row.kernel, nodes, where, "", (), (), calls, {})
+            yield StepData(number, kind, label, row.kernel, nodes, where, "", (), (), calls, {})
 
 
 def is_piece(name: str, kernel: str) -> bool:
@@ -54,16 +54,16 @@ def is_piece(name: str, kernel: str) -> bool:
     return name == kernel or (base == kernel and number.isdigit())
 
 
-def _call(row: ProfileRow) -> Call:
+def _call(row: ProfileRow) -> CallData:
     work = row.operations, row.bytes, row.roof, row.estimate
-    return Call(row.kernel, row.calls, row.seconds, list(row.busy), *work)
+    return CallData(row.kernel, row.calls, row.seconds, list(row.busy), *work)
 
 
-def spans_of(profile: Profile) -> Sequence[Span]:
+def spans_of(profile: Profile) -> Sequence[SpanData]:
     """Return what each thread did in the run nearest to the median; the longest activities only, if
     there are more than ``MOST_SPANS``."""
     longest = sorted(profile.spans, key=lambda each: each.start - each.end)[:MOST_SPANS]
     return [
-        Span(each.name, each.kind, list(each.nodes), each.thread, each.start, each.end)
+        SpanData(each.name, each.kind, list(each.nodes), each.thread, each.start, each.end)
         for each in sorted(longest, key=lambda each: (each.start, each.thread))
     ]

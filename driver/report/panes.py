@@ -14,7 +14,7 @@ from tessella.dialects.graph import CompileContext
 from tessella.dialects.printing import lines_of
 from tessella.dialects.rt import KernelOp as LoweredKernel
 from tessella.dialects.tile import KernelOp
-from tessella.driver.report.data import Kernel, Pane
+from tessella.driver.report.data import KernelData, Pane
 from tessella.driver.report.measured import is_piece
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.targets import Target
@@ -41,7 +41,7 @@ class _Lines:
         return Pane("\n".join(self.lines), self.heads, self.origins)
 
 
-def kernels_of(module: ModuleOp, target: Target) -> Iterator[Kernel]:
+def kernels_of(module: ModuleOp, target: Target) -> Iterator[KernelData]:
     """Yield the kernels of a program at the stage `tile`, in the order of the module."""
     module = module.clone()
     tiles = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
@@ -51,7 +51,7 @@ def kernels_of(module: ModuleOp, target: Target) -> Iterator[Kernel]:
     lowered = [op for op in module.ops if isinstance(op, LoweredKernel)]
     for name, first in panes.items():
         pieces = [op for op in lowered if is_piece(op.sym_name.data, name)]
-        yield Kernel(name, nodes[name], *_panes(first, pieces, target))
+        yield KernelData(name, nodes[name], *_panes(first, pieces, target))
 
 
 def _numbered(kernel: KernelOp) -> Pane:

@@ -20,7 +20,7 @@ from tessella.dialects.nn.recurrent import ScanOp
 from tessella.dialects.place import CastOp, CopyOp, place_of
 from tessella.dialects.rt import LaunchOp
 from tessella.dialects.symbols import callee_of
-from tessella.driver.report.data import Edge, Step
+from tessella.driver.report.data import Edge, StepData
 from tessella.kernels.registry import picked_kernel
 from tessella.support.sizes import estimated, symbols_of
 
@@ -32,7 +32,7 @@ CONVERSION = "place."
 class StepGraph:
     """The steps of a program, and the values that they pass to each other."""
 
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[StepData] = field(default_factory=list[StepData])
     edges: dict[tuple[int, int], Edge] = field(default_factory=dict[tuple[int, int], Edge])
     _from: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """For a value that is another one by another name: that one."""
@@ -138,7 +138,7 @@ class StepGraph:
         """Append a step, and edges from the steps that make its operands."""
         number = len(self.steps)
         type = type or (_type(results[0]) if results else "")
-        step = Step(number, kind, label, kernel, [*nodes], where, type, (), (), (), {})
+        step = StepData(number, kind, label, kernel, [*nodes], where, type, (), (), (), {})
         self.steps.append(step)
         self._made |= dict.fromkeys(results, number)
         for value in operands:
@@ -154,15 +154,15 @@ class StepGraph:
 
 
 def with_ops(
-    steps: Sequence[Step], at: Mapping[str, Sequence[int]], inner: Sequence[tuple[int, int]]
-) -> Sequence[Step]:
+    steps: Sequence[StepData], at: Mapping[str, Sequence[int]], inner: Sequence[tuple[int, int]]
+) -> Sequence[StepData]:
     """Return steps with their ops: ``at`` gives the indices of the ops of each node, in the order
     of the program, and ``inner`` the values between ops.
 
     A node may have several ops, in several steps. Each step takes as many as it names the node.
     """
     left = {node: deque(ops) for node, ops in at.items()}
-    found: dict[int, Step] = {}
+    found: dict[int, StepData] = {}
     # the bodies of loops are functions after the main one
     for step in sorted(steps, key=lambda step: bool(step.where)):
         ops = [left[node].popleft() for node in step.nodes if left.get(node)]

@@ -16,7 +16,7 @@ from tessella.driver.model.model import part_of_model
 from tessella.driver.model.subprograms import interfaces, sources, whole
 from tessella.driver.options import CheckedOptions
 from tessella.driver.specialise.open_sizes import OpenSizes
-from tessella.runtime.artifact import Buffer, Compiled, CompiledModel
+from tessella.runtime.artifact import Buffer, CompiledModel, CompiledProgram
 from tessella.support.conditions import UndecidedSizeError
 from tessella.support.errors import OptionError, UnsupportedError
 from tessella.support.sizes import Size
@@ -66,9 +66,9 @@ def _ranges(
     options: CheckedOptions,
     sizes: OpenSizes,
     progress: Progress,
-) -> Sequence[Compiled]:
+) -> Sequence[CompiledProgram]:
     names = [info.name for info in source.inputs]
-    made: dict[Sequence[tuple[Size, ...]], Compiled] = {}
+    made: dict[Sequence[tuple[Size, ...]], CompiledProgram] = {}
     while missing := [each for each in sizes.versions() if each not in made]:
         own = replace(options, several=sizes.is_one_of_several(missing[0]))
         shapes = dict(zip(names, missing[0], strict=True))
@@ -120,7 +120,7 @@ def _program(
     options: CheckedOptions,
     shapes: Shapes,
     progress: Progress,
-) -> Compiled:
+) -> CompiledProgram:
     from tessella.driver.build.build import build
     from tessella.driver.explain.explain import explain
     from tessella.driver.explain.work import work_of

@@ -20,13 +20,13 @@ import numpy.typing as npt
 from distributed import Client
 
 import tessella
-from tessella.runtime.model import Model
+from tessella.runtime.model import CallableModel
 
 HERE = Path(__file__).parent
 DIGITS = HERE.parent / "digits"
 
 
-def read(images: npt.NDArray[np.float32], model: Model) -> npt.NDArray[np.int64]:
+def read(images: npt.NDArray[np.float32], model: CallableModel) -> npt.NDArray[np.int64]:
     """The digits on images."""
     return np.array([np.argmax(model(image[None])) for image in images])
 

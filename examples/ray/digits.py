@@ -15,7 +15,7 @@ import numpy.typing as npt
 import ray
 
 import tessella
-from tessella.runtime.model import Model
+from tessella.runtime.model import CallableModel
 
 HERE = Path(__file__).parent
 DIGITS = HERE.parent / "digits"
@@ -26,7 +26,7 @@ Images = npt.NDArray[np.float32]
 class Reader:
     """An actor that reads digits; Ray's `map_batches` takes such a class, too."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CallableModel) -> None:
         self.model = model
 
     def read(self, images: Images) -> npt.NDArray[np.int64]:

@@ -27,7 +27,7 @@ from tessella.frontends.eager.operands import (
     readings,
     tensor_type_of,
 )
-from tessella.frontends.eager.settings import Settings
+from tessella.frontends.eager.settings import OpSettings
 from tessella.frontends.emitter import Emitter
 from tessella.frontends.programs import MAX_PROGRAMS, FixedProgram, Lowered
 from tessella.runtime.elements import public
@@ -81,7 +81,7 @@ class EagerOp:
         self._kind = kind
         self._options = options
         self._operands = Operands(kind)
-        self._settings = Settings(kind)
+        self._settings = OpSettings(kind)
         self.__name__ = self.__qualname__ = name
         self.__signature__ = Signature([*self._operands.parameters(), *self._settings.parameters()])
         self.__doc__ = f"{name}{self.__signature__}\n\n{getdoc(kind)}"

@@ -107,7 +107,7 @@ def _kind(op: type[NnOp], name: str, definition: PropertyDef) -> SettingKind:
     raise InternalError(f"{op.name}: no Python type for the property {name}")
 
 
-class Settings:
+class OpSettings:
     """The settings of an op, from the property definitions of its class."""
 
     def __init__(self, op: type[NnOp]) -> None:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tessella.frontends.onnx.model import Graph, Node
+from tessella.frontends.onnx.model import Node, NodeGraph
 from tessella.frontends.onnx.names import live_nodes, names_read
 
 
@@ -36,7 +36,7 @@ class Appended:
     concat: Node
 
 
-def find_appended(body: Graph, carried: int) -> tuple[Appended, ...]:
+def find_appended(body: NodeGraph, carried: int) -> tuple[Appended, ...]:
     """Return the states that a loop with ``carried`` carried values only appends to."""
     if len(body.inputs) != 2 + carried or len(body.outputs) < 1 + carried:
         return ()
@@ -49,7 +49,7 @@ def find_appended(body: Graph, carried: int) -> tuple[Appended, ...]:
 
 
 def _appended(
-    body: Graph, number: int, reads: Counter[str], makers: dict[str, Node]
+    body: NodeGraph, number: int, reads: Counter[str], makers: dict[str, Node]
 ) -> Appended | None:
     state, result = body.inputs[2 + number].name, body.outputs[1 + number].name
     concat = makers.get(result)
@@ -62,7 +62,7 @@ def _appended(
     return Appended(number, axis, concat)
 
 
-def without(body: Graph, appended: tuple[Appended, ...]) -> Graph:
+def without(body: NodeGraph, appended: tuple[Appended, ...]) -> NodeGraph:
     """Return the loop body without these states. Its last outputs are the pieces that an iteration
     appends to each state."""
     numbers, concats = {each.number for each in appended}, {each.concat for each in appended}

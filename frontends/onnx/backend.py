@@ -23,7 +23,7 @@ from tessella.frontends.onnx.schemas import newest_opset, since_versions
 from tessella.frontends.onnx.tensors import element_code
 from tessella.frontends.onnx.unsupported import check
 from tessella.runtime.elements import as_own, public
-from tessella.runtime.model import Model
+from tessella.runtime.model import CallableModel
 from tessella.runtime.texts import STRING
 from tessella.runtime.values import Value
 from tessella.support.errors import InputError, OptionError
@@ -35,7 +35,7 @@ _OF_TESTS = ("rtol", "atol")
 class CompiledRep(BackendRep):
     """A compiled model, as ``prepare`` returns it. ``model`` is the ``tessella.Model``."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CallableModel) -> None:
         self.model = model
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from tessella.frontends.onnx.build import (
 )
 from tessella.frontends.onnx.cut import CutError, Find
 from tessella.frontends.onnx.held import Held, Known
-from tessella.frontends.onnx.model import Graph, Node, Tensor
+from tessella.frontends.onnx.model import Node, NodeGraph, Tensor
 from tessella.runtime.elements import widened
 from tessella.runtime.rest import FUNCTIONS
 from tessella.support.conditions import UndecidedSizeError
@@ -54,7 +54,7 @@ class Call:
     defaults: Mapping[str, Any]
     input_names: Sequence[str]
     """The argument names of the function under construction."""
-    branch: Callable[[Graph, Sequence[Known]], list[Known | None]]
+    branch: Callable[[NodeGraph, Sequence[Known]], list[Known | None]]
     """A function that emits the nodes of a graph attribute at the current position.
 
     It takes the values of the graph's inputs, and returns those of its outputs. Raises
@@ -153,10 +153,10 @@ class Call:
         value = self.attribute(name)
         return None if value is None else tuple(self._typed(name, (tuple, list), None))
 
-    def graph(self, name: str) -> Graph:
+    def graph(self, name: str) -> NodeGraph:
         """Return the value of an attribute that is a graph. Raises InvalidModelError if it is
         missing."""
-        return self._typed(name, Graph, None)
+        return self._typed(name, NodeGraph, None)
 
     def tensor(self, name: str) -> Tensor | None:
         """Return the value of an attribute that is a tensor; None if it is absent."""

@@ -25,7 +25,7 @@ from tessella.frontends.onnx.appended import Appended
 from tessella.frontends.onnx.call import front_axis
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.loop_body import LoopBody
-from tessella.frontends.onnx.model import Graph, GraphValue
+from tessella.frontends.onnx.model import GraphValue, NodeGraph
 from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import FIRST_ROOM
 from tessella.runtime.rest import Bounds
@@ -82,7 +82,7 @@ def _axis(body: LoopBody, appended: Appended) -> int:
     return front_axis(appended.axis, body.call.operand(2 + appended.number).rank)
 
 
-def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
+def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> NodeGraph:
     """Return the graph of a chunk: a Loop marked as a chunk, with the inputs ``taken``. Its outputs
     are the requested elements, among others."""
     node, prefix, states = body.call.node, _prefix(body), 1 + body.carried
@@ -99,7 +99,7 @@ def _graph(body: LoopBody, taken: Sequence[ValueInfo]) -> Graph:
     names, attributes = tuple(each.name for each in outputs), {"body": inner, CHUNK: 1}
     chunk = replace(node, inputs=inputs, outputs=names, attributes=attributes)
     values = tuple(GraphValue(each.name, each.dtype, each.shape) for each in taken)
-    return Graph(node.name, (chunk,), values, tuple(outputs), {})
+    return NodeGraph(node.name, (chunk,), values, tuple(outputs), {})
 
 
 def _results(body: LoopBody, elements: Values) -> Iterator[tuple[str, _Type]]:

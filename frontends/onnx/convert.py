@@ -18,7 +18,7 @@ from tessella.frontends.onnx.call import Call
 from tessella.frontends.onnx.cut import CutError, Find, located
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body, typed_body
 from tessella.frontends.onnx.held import Held, Known
-from tessella.frontends.onnx.model import Graph, Model, Node, OnnxFunction, Tensor
+from tessella.frontends.onnx.model import Node, NodeGraph, OnnxFunction, OnnxModel, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.of_sizes import names_of_sizes
 from tessella.frontends.onnx.registry import Converter
@@ -102,15 +102,15 @@ class OnnxScope:
         return array.reshape(-1).tolist() if array is not None and holds_sizes(array) else None
 
 
-class Conversion:
+class GraphConversion:
     """The conversion of the graph of one model into a block of `nn` ops."""
 
     def __init__(
         self,
-        model: Model,
+        model: OnnxModel,
         build: Builder,
         input_names: Sequence[str],
-        source: Callable[[Model], Source],
+        source: Callable[[OnnxModel], Source],
     ) -> None:
         self._model = model
         self._build = build
@@ -173,7 +173,7 @@ class Conversion:
         cutter = Cutter(self._model, self._source, constants, types, elements)
         return returned, cutter.rest(late, returned)
 
-    def _graph(self, graph: Graph, scope: OnnxScope) -> list[Known | None]:
+    def _graph(self, graph: NodeGraph, scope: OnnxScope) -> list[Known | None]:
         outputs = [value.name for value in graph.outputs]
         self._nodes(live_nodes(graph.nodes, outputs), scope)
         return [scope[name] for name in outputs]
@@ -301,7 +301,7 @@ class Conversion:
         return [made.get(name) for name in function.outputs]
 
     def _branch(
-        self, graph: Graph, values: Sequence[Known], scope: OnnxScope, node: Node
+        self, graph: NodeGraph, values: Sequence[Known], scope: OnnxScope, node: Node
     ) -> list[Known | None]:
         inner = OnnxScope(self._build, scope.opsets, graph.tensors, scope)
         if len(graph.inputs) != len(values):

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
 from tessella.frontends.emitter import Value
-from tessella.frontends.onnx.model import Graph, Node
+from tessella.frontends.onnx.model import Node, NodeGraph
 from tessella.runtime.rest import Bounds
 from tessella.runtime.signature import ValueInfo
 from tessella.support.errors import (
@@ -40,7 +40,7 @@ class Inside:
     """A graph that a step runs, with the types and bounds that are known of its own inputs before a
     run."""
 
-    graph: Graph
+    graph: NodeGraph
     types: Sequence[ValueInfo] = ()
     bounds: Mapping[str, Bounds] = field(default_factory=dict[str, Bounds])
     """Bounds of those sizes in ``types`` that are not symbols of the program."""

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import Calls, defined_in
-from tessella.frontends.onnx.model import DTYPES, Graph, GraphValue, Model, Node, OnnxFunction
+from tessella.frontends.onnx.model import (
+    DTYPES,
+    GraphValue,
+    Node,
+    NodeGraph,
+    OnnxFunction,
+    OnnxModel,
+)
 from tessella.frontends.onnx.names import graphs_of, live_nodes, names_read
 from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.unsupported import called_nodes, replacement
@@ -103,7 +110,7 @@ _LATE = _Origin(is_data=True, is_late=True)
 _Scope = ChainMap[str, _Origin]
 
 
-def determining(model: Model, inputs: Iterable[GraphValue]) -> Mapping[str, str]:
+def determining(model: OnnxModel, inputs: Iterable[GraphValue]) -> Mapping[str, str]:
     """Return where each shape-determining input is read, by its name. ``inputs`` are the tensors
     that a caller of the model passes."""
     walk = _Walk(model, {value.name: value for value in inputs})
@@ -113,7 +120,7 @@ def determining(model: Model, inputs: Iterable[GraphValue]) -> Mapping[str, str]
 class _Walk:
     """A walk over the nodes of a model, which finds the origin of each value."""
 
-    def __init__(self, model: Model, inputs: Mapping[str, GraphValue]) -> None:
+    def __init__(self, model: OnnxModel, inputs: Mapping[str, GraphValue]) -> None:
         self._model = model
         self._inputs = inputs
         self._data = frozenset(name for name, value in inputs.items() if _is_data(value))
@@ -129,7 +136,7 @@ class _Walk:
         self._graph(graph, _Scope(origins))
         return {name: self._read[name] for name in self._inputs if name in self._read}
 
-    def _graph(self, graph: Graph, scope: _Scope) -> Sequence[_Origin]:
+    def _graph(self, graph: NodeGraph, scope: _Scope) -> Sequence[_Origin]:
         outputs = [value.name for value in graph.outputs]
         self._nodes(live_nodes(graph.nodes, outputs), scope)
         return [scope.get(name, _KNOWN) for name in outputs]
@@ -183,7 +190,9 @@ class _Walk:
             self._nodes(called_nodes(function, node), scope)
         return [scope.get(name, _KNOWN) for name in function.outputs]
 
-    def _inner(self, graph: Graph, operands: Sequence[_Origin], scope: _Scope) -> Sequence[_Origin]:
+    def _inner(
+        self, graph: NodeGraph, operands: Sequence[_Origin], scope: _Scope
+    ) -> Sequence[_Origin]:
         """Return the origins of the results of a graph attribute, whose inputs have the origins
         ``operands``."""
         names = (value.name for value in graph.inputs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tessella.frontends.onnx.model import Graph, GraphValue, Node
+from tessella.frontends.onnx.model import GraphValue, Node, NodeGraph
 from tessella.frontends.onnx.names import live_nodes
 from tessella.runtime.signature import UNKNOWN
 from tessella.support.errors import InvalidModelError
@@ -43,7 +43,7 @@ def _with_graph(node: Node, before: Sequence[Node]) -> Node:
     inside = [each for each in before if _computes_none(each, names)]
     inputs = tuple(GraphValue(name, UNKNOWN, None) for name in names)
     nodes = tuple(live_nodes(inside, [y]))
-    graph = Graph(f"to {y}", nodes, inputs, (GraphValue(y, UNKNOWN, None),), {})
+    graph = NodeGraph(f"to {y}", nodes, inputs, (GraphValue(y, UNKNOWN, None),), {})
     return replace(node, attributes={**node.attributes, GRAPH: graph})
 
 

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from tessella.frontends.emitter import Value
-from tessella.frontends.onnx.model import Model, Node, OnnxFunction, Tensor
+from tessella.frontends.onnx.model import Node, OnnxFunction, OnnxModel, Tensor
 from tessella.frontends.onnx.parse import parse_function
 from tessella.frontends.onnx.schemas import schema
 from tessella.frontends.onnx.tensors import element_code
@@ -68,7 +68,7 @@ class Calls:
             self._depth -= 1
 
 
-def defined_in(model: Model, node: Node) -> OnnxFunction | None:
+def defined_in(model: OnnxModel, node: Node) -> OnnxFunction | None:
     """Return the model's function that the node calls; None if it calls none."""
     return model.functions.get((node.domain, node.op, node.overload))
 

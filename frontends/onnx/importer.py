@@ -12,12 +12,12 @@ from tessella.dialects.nn.core import element_type, tensor
 from tessella.dialects.nn.evaluate_sizes import holds_sizes
 from tessella.dialects.sizes import declare_symbols
 from tessella.frontends.onnx.build import Array, Builder, check_size
-from tessella.frontends.onnx.convert import Conversion
+from tessella.frontends.onnx.convert import GraphConversion
 from tessella.frontends.onnx.determining import determining
 from tessella.frontends.onnx.held import Handed, Known
 from tessella.frontends.onnx.load import Origin, open_model
 from tessella.frontends.onnx.maps import Maps, with_arrays
-from tessella.frontends.onnx.model import DTYPES, GraphValue, Model, Tensor
+from tessella.frontends.onnx.model import DTYPES, GraphValue, OnnxModel, Tensor
 from tessella.frontends.onnx.unsupported import unsupported
 from tessella.runtime.elements import as_own, dtype_name
 from tessella.runtime.signature import HELD, UNKNOWN
@@ -67,13 +67,13 @@ class OnnxSource:
         self._inputs = [value for value in values if value.name not in self._constants]
         self._find_determining()
 
-    def _open(self, model: Model, max_bytes: int) -> None:
+    def _open(self, model: OnnxModel, max_bytes: int) -> None:
         self._model = model
         self._max_bytes = max_bytes
         self._constants: Mapping[str, Tensor] = {}
         self._inputs = list(model.graph.free_inputs)
 
-    def _subprogram(self, model: Model) -> OnnxSource:
+    def _subprogram(self, model: OnnxModel) -> OnnxSource:
         """Return the source of a subprogram of the model."""
         source = OnnxSource.__new__(OnnxSource)
         source._open(model, self._max_bytes)
@@ -163,7 +163,7 @@ class OnnxSource:
         for value in inputs:
             if value.name in elements:
                 arguments[value.name] = build.sizes_as(elements[value.name], DTYPES[value.type])
-        conversion = Conversion(self._model, build, names, self._subprogram)
+        conversion = GraphConversion(self._model, build, names, self._subprogram)
         returned, rest = conversion.run(arguments, constants)
         # a graph may list one value as an output twice
         wanted = [value.name for value in self._model.graph.outputs] if rest is None else returned

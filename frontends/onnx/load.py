@@ -14,7 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from tessella.frontends.onnx.external import ExternalFiles
-from tessella.frontends.onnx.model import Model
+from tessella.frontends.onnx.model import OnnxModel
 from tessella.frontends.onnx.parse import parse_model
 from tessella.frontends.onnx.tensors import TensorReader, external_tensors
 from tessella.frontends.onnx.validate import check_format, check_names, with_types
@@ -25,7 +25,7 @@ Origin = str | os.PathLike[str] | bytes | onnx.ModelProto
 _LARGEST = 2**31 - 1  # maximum size in bytes of a protobuf message
 
 
-def open_model(origin: Origin) -> Model:
+def open_model(origin: Origin) -> OnnxModel:
     """Return the model, after checks. External data is checked now, and read when it is used."""
     proto, files = _read(origin)
     return _checked(proto, files)
@@ -44,7 +44,7 @@ def load_model(origin: Origin) -> onnx.ModelProto:
     return proto
 
 
-def _checked(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
+def _checked(proto: onnx.ModelProto, files: ExternalFiles) -> OnnxModel:
     try:
         model = parse_model(proto, files)
         check_names(model)

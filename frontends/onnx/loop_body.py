@@ -12,7 +12,7 @@ from tessella.frontends.onnx.appended import Appended, find_appended, without
 from tessella.frontends.onnx.call import Call, front_axis
 from tessella.frontends.onnx.cut import CutError
 from tessella.frontends.onnx.held import Held
-from tessella.frontends.onnx.model import Graph
+from tessella.frontends.onnx.model import NodeGraph
 from tessella.support.errors import InvalidModelError, UnsupportedError
 
 
@@ -25,7 +25,7 @@ class LoopBody:
     """
 
     call: Call
-    graph: Graph
+    graph: NodeGraph
     first: Values
     appended: tuple[Appended, ...] = ()
 
@@ -99,7 +99,7 @@ class LoopBody:
         return concat([first, piece], axis)
 
 
-def converted(call: Call, body: Graph, values: Values, least: int) -> Values:
+def converted(call: Call, body: NodeGraph, values: Values, least: int) -> Values:
     """Emit the nodes of a body and return its outputs. Raises CutError for an output that is not a
     tensor, and InvalidModelError for fewer than ``least`` outputs."""
     made = call.branch(body, values)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tessella.frontends.onnx.model import Graph, GraphValue, Model, Node
+from tessella.frontends.onnx.model import GraphValue, Node, NodeGraph, OnnxModel
 
 Maps = Literal["arrays", "dictionaries"]
 """The forms of a ZipMap's result."""
@@ -14,7 +14,7 @@ Maps = Literal["arrays", "dictionaries"]
 ZIP_MAP = "ai.onnx.ml.ZipMap"
 
 
-def with_arrays(model: Model) -> Model:
+def with_arrays(model: OnnxModel) -> OnnxModel:
     """Return the model with each ZipMap replaced by the array that it takes."""
     graph = model.graph
     maps = {node.outputs[0]: node for node in graph.nodes if node.title == ZIP_MAP}
@@ -25,7 +25,7 @@ def with_arrays(model: Model) -> Model:
     return replace(model, graph=_with(graph, nodes, outputs))
 
 
-def _with(graph: Graph, nodes: tuple[Node, ...], outputs: tuple[GraphValue, ...]) -> Graph:
+def _with(graph: NodeGraph, nodes: tuple[Node, ...], outputs: tuple[GraphValue, ...]) -> NodeGraph:
     return replace(graph, nodes=nodes, outputs=outputs)
 
 

@@ -139,7 +139,7 @@ class GraphValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class NodeGraph:
     """A graph: its nodes in execution order, inputs, outputs and constants."""
 
     name: str
@@ -168,10 +168,10 @@ class OnnxFunction:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class OnnxModel:
     """A graph, its op set versions, and its functions."""
 
-    graph: Graph
+    graph: NodeGraph
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], OnnxFunction]
     """Functions by domain, op and overload."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tessella.frontends.onnx.model import Graph, Node
+from tessella.frontends.onnx.model import Node, NodeGraph
 
 
-def free_names(graph: Graph) -> set[str]:
+def free_names(graph: NodeGraph) -> set[str]:
     """Return the names of the outer values that a graph reads or returns."""
     made = {value.name for value in graph.inputs} | graph.tensors.keys()
     made |= {name for node in graph.nodes for name in node.outputs}
     return ({v.name for v in graph.outputs}.union(*map(names_read, graph.nodes))) - made
 
 
-def graphs_of(node: Node) -> list[Graph]:
+def graphs_of(node: Node) -> list[NodeGraph]:
     """Return the graphs in a node's attributes, sorted by attribute name."""
     values = (node.attributes[name] for name in sorted(node.attributes))
-    return [value for value in values if isinstance(value, Graph)]
+    return [value for value in values if isinstance(value, NodeGraph)]
 
 
 def names_read(node: Node) -> set[str]:

@@ -12,11 +12,11 @@ from tessella.frontends.onnx.differentiated import with_graphs
 from tessella.frontends.onnx.external import ExternalFiles
 from tessella.frontends.onnx.model import (
     AttributeReference,
-    Graph,
     GraphValue,
-    Model,
     Node,
+    NodeGraph,
     OnnxFunction,
+    OnnxModel,
     Opaque,
 )
 from tessella.frontends.onnx.tensors import TensorReader, checked_name, element_name
@@ -26,7 +26,7 @@ from tessella.support.errors import InvalidModelError
 _K = TypeVar("_K", bound=Hashable)
 
 
-def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
+def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> OnnxModel:
     """Return a model from protobuf. Tensors in ``files`` are checked now, and read when they are
     used."""
     parser = _ModelParser(TensorReader(files))
@@ -37,7 +37,7 @@ def parse_model(proto: onnx.ModelProto, files: ExternalFiles) -> Model:
     for domain, name, _ in _repeated(keys):
         raise InvalidModelError("a function is defined twice", found=f"{domain}.{name}")
     graph = parser.graph(proto.graph)
-    return Model(
+    return OnnxModel(
         graph,
         _opsets(proto.opset_import),
         dict(zip(keys, functions, strict=True)),
@@ -78,7 +78,7 @@ class _ModelParser:
         }
         self._table = table
 
-    def graph(self, proto: onnx.GraphProto) -> Graph:
+    def graph(self, proto: onnx.GraphProto) -> NodeGraph:
         tensors = [
             self._tensors.tensor(t, f"initializer {checked_name(t.name)!r}")
             for t in proto.initializer
@@ -90,7 +90,7 @@ class _ModelParser:
         by_name = {tensor.name: tensor for tensor in tensors}
         for name in _repeated([tensor.name for tensor in tensors]):
             raise InvalidModelError("two initializers have one name", found=repr(name))
-        return Graph(
+        return NodeGraph(
             checked_name(proto.name),
             self._nodes(proto.node),
             tuple(_value(value) for value in proto.input),

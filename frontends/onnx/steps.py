@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tessella.frontends.onnx.cut import Find, Inside
-from tessella.frontends.onnx.model import DTYPES, Graph, GraphValue, Node
+from tessella.frontends.onnx.model import DTYPES, GraphValue, Node, NodeGraph
 from tessella.frontends.onnx.names import free_names
 from tessella.runtime.control import Declared
 from tessella.runtime.rest import Body, Step
@@ -45,22 +45,22 @@ def is_control(node: Node, opset: int) -> bool:
     if node.op not in _CONTROL or node.domain:
         return False
     least, names, *_ = _CONTROL[node.op]
-    return opset >= least and all(isinstance(node.attributes.get(n), Graph) for n in names)
+    return opset >= least and all(isinstance(node.attributes.get(n), NodeGraph) for n in names)
 
 
 def _of_loop(node: Node) -> Settings:
-    graph: Graph = node.attributes["body"]
+    graph: NodeGraph = node.attributes["body"]
     carried = len(node.inputs[2:])
     return {"declared": _declared(graph.outputs[1 + carried :])}
 
 
 def _of_map(node: Node) -> Settings:
-    graph: Graph = node.attributes["body"]
+    graph: NodeGraph = node.attributes["body"]
     return {"outputs": len(graph.outputs)}
 
 
 def _of_scan(node: Node) -> Settings:
-    graph: Graph = node.attributes["body"]
+    graph: NodeGraph = node.attributes["body"]
     scanned: int = node.attributes["num_scan_inputs"]
     returned = graph.outputs[len(node.inputs) - scanned :]
     return {

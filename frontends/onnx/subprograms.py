@@ -17,11 +17,11 @@ from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.cut import Find, Inside
 from tessella.frontends.onnx.held import Handed, Held, Listed, Missing
 from tessella.frontends.onnx.model import (
-    Graph,
     GraphValue,
-    Model,
     Node,
+    NodeGraph,
     OnnxFunction,
+    OnnxModel,
     Tensor,
 )
 from tessella.frontends.onnx.names import free_names, live_nodes, names_read
@@ -126,7 +126,7 @@ class Late:
         nodes = set[str]().union(*map(names_read, self.nodes)) - self.repeated
         return (steps | nodes) - self.names
 
-    def holds_all(self, graph: Graph) -> bool:
+    def holds_all(self, graph: NodeGraph) -> bool:
         """Return whether the continuation computes all live nodes of a graph."""
         made = {node.outputs for node in self.nodes}
         return all(
@@ -164,8 +164,8 @@ class Cutter:
 
     def __init__(
         self,
-        model: Model,
-        source: Callable[[Model], Source],
+        model: OnnxModel,
+        source: Callable[[OnnxModel], Source],
         constants: Mapping[str, Tensor],
         types: Mapping[str, Attribute],
         elements: Mapping[str, Sequence[Size]],
@@ -186,7 +186,7 @@ class Cutter:
         self._types |= late.types
         made = {name for node in late.nodes for name in node.outputs} - late.repeated
         outputs = tuple(value for value in whole.outputs if value.name in made)
-        graph = Graph(whole.name, tuple(late.nodes), (), outputs, {})
+        graph = NodeGraph(whole.name, tuple(late.nodes), (), outputs, {})
         read = set[str]().union(*(names_read(node) for node, _ in late.steps))
         subprograms: list[Subprogram] = []
 
@@ -243,7 +243,7 @@ def inlined(function: OnnxFunction, call: Node) -> list[Node]:
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     attributes = {
-        key: _graph_renamed(value, names) if isinstance(value, Graph) else value
+        key: _graph_renamed(value, names) if isinstance(value, NodeGraph) else value
         for key, value in node.attributes.items()
     }
     return replace(
@@ -254,7 +254,7 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     )
 
 
-def _graph_renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+def _graph_renamed(graph: NodeGraph, names: Mapping[str, str]) -> NodeGraph:
     """Return a graph that captures the same values under other names. ``names`` maps old to new
     names."""
     taken = {name: names[name] for name in free_names(graph) & names.keys()}

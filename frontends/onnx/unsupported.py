@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tessella.frontends.onnx import ops
 from tessella.frontends.onnx.functions import Calls, defined_in, fixed_body
 from tessella.frontends.onnx.load import Origin, open_model
-from tessella.frontends.onnx.model import DTYPES, Model, Node, OnnxFunction, Tensor
+from tessella.frontends.onnx.model import DTYPES, Node, OnnxFunction, OnnxModel, Tensor
 from tessella.frontends.onnx.names import live_nodes
 from tessella.frontends.onnx.registry import DOMAIN
 from tessella.frontends.onnx.schemas import domains, newest_opset, schema
@@ -29,7 +29,7 @@ def check(origin: Origin) -> list[Unsupported]:
     return unsupported(open_model(origin))
 
 
-def unsupported(model: Model) -> list[Unsupported]:
+def unsupported(model: OnnxModel) -> list[Unsupported]:
     """Return everything in a parsed model that is not supported."""
     graph = model.graph
     found = [
@@ -49,7 +49,7 @@ def unsupported(model: Model) -> list[Unsupported]:
     return list(dict.fromkeys(found))
 
 
-def _foreign_opset(model: Model) -> list[Unsupported]:
+def _foreign_opset(model: OnnxModel) -> list[Unsupported]:
     known, found = newest_opset(), model.opsets.get("", 1)
     if found <= known:
         return []
@@ -62,7 +62,7 @@ def _type_reason(type: str) -> str:
 
 
 def _in_nodes(
-    model: Model, nodes: Iterable[Node], opsets: Mapping[str, int], calls: Calls
+    model: OnnxModel, nodes: Iterable[Node], opsets: Mapping[str, int], calls: Calls
 ) -> Iterator[Unsupported]:
     for node in nodes:
         calls.count(node)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import onnx
 from onnx import checker, shape_inference
 
-from tessella.frontends.onnx.model import DTYPES, Graph, Model, Node
+from tessella.frontends.onnx.model import DTYPES, Node, NodeGraph, OnnxModel
 from tessella.frontends.onnx.ops import find_contributed
 from tessella.frontends.onnx.parse import type_of
 from tessella.frontends.onnx.schemas import is_known, schema
@@ -24,7 +24,7 @@ _MANY = 4096
 """The number of elements above which a Constant counts as a weight in checks."""
 
 
-def check_names(model: Model) -> None:
+def check_names(model: OnnxModel) -> None:
     """Raise InvalidModelError unless every value is defined once and before its uses, and every
     tensor input has a shape."""
     _check_graph(model.graph, frozenset())
@@ -40,7 +40,7 @@ def check_names(model: Model) -> None:
         _check_nodes(function.nodes, _unique(function.inputs, where), function.outputs, where)
 
 
-def _check_graph(graph: Graph, outer: frozenset[str]) -> None:
+def _check_graph(graph: NodeGraph, outer: frozenset[str]) -> None:
     where = f"graph {graph.name!r}"
     inputs = _unique([value.name for value in graph.inputs], where)
     outputs = [value.name for value in graph.outputs]
@@ -69,7 +69,7 @@ def _check_nodes(
             if name and name not in defined:
                 raise _undefined(name, node, nodes)
         for value in node.attributes.values():
-            if isinstance(value, Graph):
+            if isinstance(value, NodeGraph):
                 _check_graph(value, frozenset(defined))
         for name in filter(None, node.outputs):
             if name in local:
@@ -146,7 +146,7 @@ def check_format(proto: onnx.ModelProto) -> onnx.ModelProto:
     return skeleton
 
 
-def with_types(model: Model, skeleton: onnx.ModelProto) -> Model:
+def with_types(model: OnnxModel, skeleton: onnx.ModelProto) -> OnnxModel:
     """Return the model with types for outputs that it gives none: those that
     ``onnx.shape_inference`` infers from ``skeleton``."""
     outputs = model.graph.outputs

@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tessella.frontends.session.process import CPU
-from tessella.runtime.model import Array, Model, Out
+from tessella.runtime.model import Array, CallableModel, Out
 from tessella.runtime.profile import Activity
 from tessella.support import fork
 from tessella.support.clock import now
@@ -40,7 +40,7 @@ class Recording:
 
     def run(
         self,
-        model: Model,
+        model: CallableModel,
         names: Sequence[str] | None,
         feeds: Mapping[str, npt.ArrayLike],
         out: Out | None,

@@ -28,7 +28,7 @@ from tessella.frontends.session.refused import refused
 from tessella.frontends.session.values import OrtValue, plain_feeds
 from tessella.runtime import loaded
 from tessella.runtime.artifact import MAGIC
-from tessella.runtime.model import Array, Model, Out
+from tessella.runtime.model import Array, CallableModel, Out
 from tessella.runtime.signature import ValueInfo, fits
 from tessella.support.errors import InputError, OptionError
 from tessella.support.logs import warning
@@ -125,8 +125,8 @@ class InferenceSession:
         self._recording = Recording(self._options.profile_file_prefix) if is_recorded else None
         self._sizes = self._fixed_sizes()
         self._prepares = prepare
-        self.model: Model = self._opened(frozenset())
-        self._overriding: dict[frozenset[str], Model] = {}
+        self.model: CallableModel = self._opened(frozenset())
+        self._overriding: dict[frozenset[str], CallableModel] = {}
         """Models in which some initializers are inputs, by the names of these initializers."""
         self._inputs = [with_sizes(info, self._sizes) for info in self.model.inputs]
         self._outputs = [with_sizes(info, self._sizes) for info in self.model.outputs]
@@ -424,7 +424,7 @@ class InferenceSession:
     def _overridable(self) -> list[ValueInfo]:
         return [] if _is_artifact(self._origin) else onnx_file.overridable(self._origin)
 
-    def _serving(self, feeds: Mapping[str, npt.ArrayLike]) -> Model:
+    def _serving(self, feeds: Mapping[str, npt.ArrayLike]) -> CallableModel:
         """Return the model that runs these inputs: the default model, or one in which some
         initializers are inputs."""
         if len(feeds) <= len(self._inputs):
@@ -436,7 +436,7 @@ class InferenceSession:
             self._overriding[given] = self._opened(given)
         return self._overriding[given]
 
-    def _opened(self, given: frozenset[str]) -> Model:
+    def _opened(self, given: frozenset[str]) -> CallableModel:
         """Compile or load the model. The initializers ``given`` become inputs."""
         threads = self._options.intra_op_num_threads or None
         values = {

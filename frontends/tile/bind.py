@@ -14,7 +14,7 @@ from tessella.dialects.tile.maths.variables import names_of
 from tessella.frontends.tile.expression import (
     BOOL,
     DType,
-    Scalars,
+    ScalarSteps,
     Value,
     common_dtype,
     constant,
@@ -25,7 +25,7 @@ from tessella.frontends.tile.expression import (
     supported,
 )
 from tessella.frontends.tile.reach import is_determined
-from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.source import Span, TileText
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
@@ -89,7 +89,7 @@ class BoundMap:
     """An elementwise assignment whose shapes and types are known."""
 
     name: str
-    scalars: Scalars
+    scalars: ScalarSteps
     label: str
 
     @property
@@ -166,7 +166,7 @@ class BoundProgram:
                 yield from statement.body.specs
 
 
-def bind(function: TileFunction, source: Source, specs: Sequence[TensorSpec]) -> BoundProgram:
+def bind(function: TileFunction, source: TileText, specs: Sequence[TensorSpec]) -> BoundProgram:
     """Bind a program to arrays of these shapes and types. Raises TileError."""
     binder = _Binder(source)
     for parameter, spec in zip(function.inputs, specs, strict=True):
@@ -181,7 +181,7 @@ def bind(function: TileFunction, source: Source, specs: Sequence[TensorSpec]) ->
     )
 
 
-def check_type(parameter: Input, dtype: DType, source: Source) -> None:
+def check_type(parameter: Input, dtype: DType, source: TileText) -> None:
     """Raise TileError if arrays of type ``dtype`` cannot be passed for an input."""
     if not supported(dtype):
         raise source.error(
@@ -195,7 +195,7 @@ def check_type(parameter: Input, dtype: DType, source: Source) -> None:
 
 @dataclass
 class _Binder:
-    source: Source
+    source: TileText
     scope: dict[str, Value] = field(default_factory=dict[str, Value])
     sized_by: dict[str, str] = field(default_factory=dict[str, str])
     """The name of the first input that has each dimension, by the name of the dimension."""
@@ -270,7 +270,7 @@ class _Binder:
         if isinstance(self.scope.get(name), TensorSpec):
             return
         value = evaluate(stack.pop(), self.scope, self.source)
-        if isinstance(value, Scalars):
+        if isinstance(value, ScalarSteps):
             yield BoundMap(name, value, label)
         else:
             self.scope[name] = value
@@ -287,7 +287,7 @@ class _Binder:
                 inputs.append(argument.name)
                 continue
             value = evaluate(argument, self.scope, self.source)
-            if not isinstance(value, Scalars):
+            if not isinstance(value, ScalarSteps):
                 raise self.source.error(
                     f"{node.function!r} takes a tensor here", argument.span, found=str(value)
                 )
@@ -394,7 +394,7 @@ class _Binder:
         bound: list[BoundStatement] = []
         for (name, spec), first in zip_longest(results.items(), statement.carried):
             value = constant(0) if first is None else evaluate(first, self.scope, self.source)
-            assert isinstance(value, Scalars)
+            assert isinstance(value, ScalarSteps)
             bound.append(BoundMap(name, replace(value, spec=spec), statement.label))
         return bound
 

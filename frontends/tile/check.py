@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, WITHOUT_CODE
-from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.source import Span, TileText
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
@@ -35,7 +35,7 @@ _MOST_SHOWN = 12
 """The maximum number of names that an error lists."""
 
 
-def check(function: TileFunction, source: Source) -> None:
+def check(function: TileFunction, source: TileText) -> None:
     """Check names, assignments and functions. Raises TileError."""
     for step in function.steps:
         check(step, source)
@@ -52,7 +52,7 @@ def check(function: TileFunction, source: Source) -> None:
 
 @dataclass
 class _Checker:
-    source: Source
+    source: TileText
     known: dict[str, str] = field(default_factory=dict[str, str])
     """The kind of each name that is defined so far: a tensor, or a number."""
 

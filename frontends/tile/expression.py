@@ -15,7 +15,7 @@ from tessella.dialects.tile.maths.limits import MAX_INDICES
 from tessella.frontends.tile.folding import folded
 from tessella.frontends.tile.functions import CASTS, FUNCTIONS, ScalarFunction
 from tessella.frontends.tile.of_sizes import Known, of_sizes
-from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.source import Span, TileText
 from tessella.frontends.tile.syntax import Apply, Expr, IndexName, Literal, Name, postorder
 from tessella.runtime.specs import TensorSpec
 from tessella.support.conditions import UndecidedSizeError
@@ -75,7 +75,7 @@ Step = ElementRead | NumberLiteral | Cast | Compute
 
 
 @dataclass(frozen=True)
-class Scalars:
+class ScalarSteps:
     """The steps of scalar code that compute one element of a tensor, and the index of the step that
     yields it."""
 
@@ -110,21 +110,21 @@ def common_dtype(dtypes: Sequence[DType]) -> DType:
     return max(dtypes, key=_WIDER.index)
 
 
-def evaluate(expr: Expr, scope: Scope, source: Source) -> Known | Scalars:
+def evaluate(expr: Expr, scope: Scope, source: TileText) -> Known | ScalarSteps:
     """Return the number that an expression is, or the steps that compute it. Raises TileError."""
     return _Evaluation(scope, source).run(expr)
 
 
-def number(expr: Expr, scope: Scope, source: Source) -> Size:
+def number(expr: Expr, scope: Scope, source: TileText) -> Size:
     """Return the integer that an expression (a size or a bound) is. Raises TileError if it is not
     an integer."""
     value = evaluate(expr, scope, source)
-    if isinstance(value, Scalars):
+    if isinstance(value, ScalarSteps):
         raise source.error("not an integer", expr.span, found="a tensor")
     return _integer(value, expr, source)
 
 
-def _integer(value: Value, expr: Expr, source: Source) -> Size:
+def _integer(value: Value, expr: Expr, source: TileText) -> Size:
     if isinstance(value, OpenSize):
         return value
     if isinstance(value, TensorSpec) or value != int(value):
@@ -132,7 +132,7 @@ def _integer(value: Value, expr: Expr, source: Source) -> Size:
     return int(value)
 
 
-def form(expr: Expr, scope: Scope, source: Source) -> Affine:
+def form(expr: Expr, scope: Scope, source: TileText) -> Affine:
     """Return the affine form of an index expression, in which ``/`` divides exactly. Raises
     TileError if it is not affine."""
     stack: list[Affine] = []
@@ -149,7 +149,7 @@ def form(expr: Expr, scope: Scope, source: Source) -> Affine:
     return stack.pop()
 
 
-def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine:
+def _applied(node: Apply, arguments: Sequence[Affine], source: TileText) -> Affine:
     first, last = arguments[0], arguments[-1]
     match node.function:
         case "add":
@@ -173,7 +173,7 @@ def _applied(node: Apply, arguments: Sequence[Affine], source: Source) -> Affine
     raise source.error(what, node.at, found=found)
 
 
-def _check_size(affine: Affine, node: Expr, source: Source) -> None:
+def _check_size(affine: Affine, node: Expr, source: TileText) -> None:
     """Raise TileError if an index form has too many terms or too large coefficients, which would
     make computing with it expensive."""
     if len(affine.terms) > MAX_INDICES:
@@ -189,11 +189,11 @@ def _check_size(affine: Affine, node: Expr, source: Source) -> None:
 @dataclass
 class _Evaluation:
     scope: Scope
-    source: Source
+    source: TileText
     steps: list[Step] = field(default_factory=list[Step])
     reads: dict[str, int] = field(default_factory=dict[str, int])
 
-    def run(self, expr: Expr) -> Known | Scalars:
+    def run(self, expr: Expr) -> Known | ScalarSteps:
         stack: list[_Operand] = []
         for node in postorder(expr):
             arguments: list[_Operand] = []
@@ -205,7 +205,7 @@ class _Evaluation:
             assert result.number is not None
             return result.number
         spec = TensorSpec(result.shape, result.dtype)
-        return Scalars(tuple(self.steps), result.step, spec)
+        return ScalarSteps(tuple(self.steps), result.step, spec)
 
     def _add(self, step: Step) -> int:
         self.steps.append(step)
@@ -338,11 +338,11 @@ def _dtype_of(value: Known) -> DType:
     return INT if isinstance(value, int | OpenSize) else FLOAT
 
 
-def constant(value: Known) -> Scalars:
+def constant(value: Known) -> ScalarSteps:
     """Return the scalar code of a tensor of rank 0 that is a number, of type bool, int32 or
     float32."""
     dtype = _dtype_of(value)
-    return Scalars((NumberLiteral(value, dtype),), 0, TensorSpec((), dtype))
+    return ScalarSteps((NumberLiteral(value, dtype),), 0, TensorSpec((), dtype))
 
 
 def misfit(value: Known, dtype: DType) -> str | None:

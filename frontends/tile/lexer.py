@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tessella.frontends.tile.source import MAX_LENGTH, Source, Span
+from tessella.frontends.tile.source import MAX_LENGTH, Span, TileText
 
 KEYWORDS = ("function", "default", "no_defract")
 
@@ -36,7 +36,7 @@ class Token:
         return repr(self.text) if self.text else "end of the program"
 
 
-def tokens(source: Source) -> list[Token]:
+def tokens(source: TileText) -> list[Token]:
     """Return the tokens of a program; the last one has the kind `end`. Raises TileError."""
     length = len(source.text)
     if length > MAX_LENGTH:
@@ -49,7 +49,7 @@ def tokens(source: Source) -> list[Token]:
     return [*_tokens(source), Token("end", "", Span(length, length))]
 
 
-def _tokens(source: Source) -> Iterator[Token]:
+def _tokens(source: TileText) -> Iterator[Token]:
     at = 0
     while at < len(source.text):
         match = _TOKEN.match(source.text, at)

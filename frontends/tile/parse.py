@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tessella.frontends.tile.lexer import Token, tokens
-from tessella.frontends.tile.source import Source, Span
+from tessella.frontends.tile.source import Span, TileText
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
@@ -92,7 +92,7 @@ class _Grammar:
 
 @dataclass
 class _Parser:
-    source: Source
+    source: TileText
     tokens: list[Token]
     at: int = 0
     depth: int = 0
@@ -446,6 +446,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 24 else f"{text[:20]}... of {len(text)} digits"
 
 
-def parse(source: Source) -> TileFunction:
+def parse(source: TileText) -> TileFunction:
     """Return the syntax tree of a program. Raises TileError."""
     return _Parser(source, tokens(source)).program()

@@ -28,7 +28,7 @@ from tessella.frontends.tile.bind import BoundProgram, bind, check_type
 from tessella.frontends.tile.build import build
 from tessella.frontends.tile.check import check
 from tessella.frontends.tile.parse import parse
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import TileText
 from tessella.frontends.trace.arguments import Spec
 from tessella.runtime.elements import dtype_name
 from tessella.runtime.signature import ValueInfo
@@ -63,7 +63,7 @@ class TileProgram(CompiledOnDemand[FunctionModel]):
                 "a Tile program must be a string", expected="str", found=type(source).__name__
             )
         self.source = source
-        self._source = Source(source)
+        self._source = TileText(source)
         self._function = parse(self._source)
         check(self._function, self._source)
         self.inputs: tuple[str, ...] = tuple(i.name.name for i in self._function.inputs)

@@ -26,7 +26,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Source:
+class TileText:
     """The text of a program."""
 
     text: str

@@ -95,7 +95,7 @@ def served(
     REPORTS.add(report := GraphReport(kind, count, left.values()))
     ordered = _ordered(module, left, _returned(kind, module, metadata))
     for name in partition(module, {*left, *ordered}):
-        part = Part(module.get_submodule(name), frozen, settings)
+        part = GraphPart(module.get_submodule(name), frozen, settings)
         report.models.append(part.models)
         # it is called as a module is, but has no parameters of its own
         module.delete_submodule(name)
@@ -147,7 +147,7 @@ def with_order(tensor: Any, order: Sequence[int]) -> Any:
     return moved.contiguous().permute([order.index(d) for d in range(len(order))])
 
 
-class Part:
+class GraphPart:
     """A part of a graph that is one program for all sizes, compiled at its first call.
 
     For inference, parameters are constants of the program, which packs them. Once one of them is
@@ -162,15 +162,15 @@ class Part:
         self._names = [node.name for node in nodes]
         self._versions: list[tuple[Any, int]] = []
         """The parameters that are constants of the program, with their versions."""
-        self._fixed: _Program | None = None
-        self._general: _Program | None = None
+        self._fixed: _CompiledGraph | None = None
+        self._general: _CompiledGraph | None = None
         self.models: list[Model] = []
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         program = self._program(args)
         return program.run(args)
 
-    def _program(self, args: Sequence[Any]) -> _Program:
+    def _program(self, args: Sequence[Any]) -> _CompiledGraph:
         if not self._frozen:
             return self._reading()
         if self._fixed is None:
@@ -182,13 +182,13 @@ class Part:
                 return self._reading()
         return self._fixed
 
-    def _reading(self) -> _Program:
+    def _reading(self) -> _CompiledGraph:
         if self._general is None:
             self._general = self._made({})
         return self._general
 
-    def _made(self, constants: Mapping[str, Any]) -> _Program:
-        made = _Program(self._source(constants), self._names, self._settings)
+    def _made(self, constants: Mapping[str, Any]) -> _CompiledGraph:
+        made = _CompiledGraph(self._source(constants), self._names, self._settings)
         self.models.append(made.model)
         return made
 
@@ -199,7 +199,7 @@ def _source(module: Graph, constants: Mapping[str, Any]) -> TorchSource:
     return TorchSource(module, results, constants)
 
 
-class _Program:
+class _CompiledGraph:
     """A model, and how tensors become its inputs and its results tensors."""
 
     def __init__(self, source: TorchSource, names: Sequence[str], settings: Settings) -> None:

@@ -26,7 +26,7 @@ def name_of(node: Node) -> str:
     return f"{module}.{getattr(target, '__name__', target)}.{DEFAULT}"
 
 
-class Conversion:
+class AtenConversion:
     """Nodes and their results, in a program under construction."""
 
     def __init__(self, emit: Emitter, attribute: Callable[[str], Any]) -> None:

@@ -10,7 +10,14 @@ from xdsl.ir import Block
 
 from tessella.dialects.nn.core import element_type, tensor
 from tessella.frontends.emitter import DType, Emitter, Value
-from tessella.frontends.torch.conversion import Conversion, Known, Node, is_tensor, metas, name_of
+from tessella.frontends.torch.conversion import (
+    AtenConversion,
+    Known,
+    Node,
+    is_tensor,
+    metas,
+    name_of,
+)
 from tessella.frontends.torch.library import library
 from tessella.frontends.torch.sizes import kind_of, size_of
 from tessella.frontends.torch.source import FLOAT
@@ -38,7 +45,7 @@ def unserved(module: Any) -> Mapping[Node, Left]:
     return {n: left for n in module.graph.nodes if (left := trial.tried(n)) is not None}
 
 
-class _Trial(Conversion):
+class _Trial(AtenConversion):
     def __init__(self, module: Any) -> None:
         self._block = Block()
         super().__init__(Emitter(self._block), lambda name: _attribute(module, name))

@@ -24,7 +24,7 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True)
-class Row:
+class AtenRow:
     """The row of an overload."""
 
     name: str
@@ -34,7 +34,7 @@ class Row:
     """The restrictions of the converter, for the documentation."""
 
 
-_ROWS: dict[str, Row] = {}
+_ROWS: dict[str, AtenRow] = {}
 
 
 def full_name(name: str) -> str:
@@ -49,18 +49,18 @@ def aten(*names: str, note: str = "") -> Callable[[_C], _C]:
 
     def register(function: _C) -> _C:
         for name in map(full_name, names):
-            _ROWS[name] = Row(name, function, note)
+            _ROWS[name] = AtenRow(name, function, note)
         return function
 
     return register
 
 
-def rows() -> Mapping[str, Row]:
+def rows() -> Mapping[str, AtenRow]:
     """Return all rows by name."""
     return dict(sorted(_ROWS.items()))
 
 
-def find(name: str) -> Row | None:
+def find(name: str) -> AtenRow | None:
     """Return the row of an overload; None if it has none."""
     return _ROWS.get(name)
 

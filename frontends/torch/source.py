@@ -13,7 +13,7 @@ from tessella.dialects.nn.core import element_type, tensor
 from tessella.dialects.sizes import declare_symbols
 from tessella.driver.specialise.open_sizes import Bounds
 from tessella.frontends.emitter import Array, Emitter, Value
-from tessella.frontends.torch.conversion import Conversion, Known, Node, is_tensor
+from tessella.frontends.torch.conversion import AtenConversion, Known, Node, is_tensor
 from tessella.frontends.torch.sizes import (
     bounds_of,
     evaluated,
@@ -194,7 +194,7 @@ class _KnownSizes:
         return evaluated(expression_of(value), lambda symbol: self._texts[str(symbol)])
 
 
-class _Program(Conversion):
+class _Program(AtenConversion):
     """The conversion of a whole graph."""
 
     def __init__(self, emit: Emitter, attribute: Callable[[str], Any]) -> None:

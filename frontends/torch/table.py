@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from tessella.frontends.torch import ops as ops  # registers the rows
-from tessella.frontends.torch.registry import Row, rows
+from tessella.frontends.torch.registry import AtenRow, rows
 
 _HEAD = """\
 # ATen operators
@@ -29,7 +29,7 @@ Functions of sizes, which are evaluated when a graph is compiled: {functions}.
 
 def page() -> str:
     """Return the text of the page `docs/aten.md`."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[AtenRow]] = {}
     functions: list[str] = []
     for row in rows().values():
         namespace, op, _ = row.name.split(".")
@@ -40,7 +40,7 @@ def page() -> str:
     return _HEAD + _lines(found) + _TAIL.format(functions=", ".join(functions))
 
 
-def _lines(found: Mapping[str, list[Row]]) -> str:
+def _lines(found: Mapping[str, list[AtenRow]]) -> str:
     lines: list[str] = []
     for op, each in found.items():
         overloads = " ".join(row.name.rsplit(".", 1)[1] for row in each)

@@ -23,7 +23,7 @@ from tessella.frontends.programs import (
 )
 from tessella.frontends.trace import numbers
 from tessella.frontends.trace.arguments import CallArguments, Parameters, plain_types
-from tessella.frontends.trace.program import Interface, source, trace
+from tessella.frontends.trace.program import CallInterface, source, trace
 from tessella.frontends.trace.traced import Array
 from tessella.runtime.elements import public
 from tessella.runtime.model import MAX_KNOWN
@@ -48,7 +48,7 @@ class TracedModel(FunctionModel):
         ready = [a if a.flags.carray else np.require(a, requirements=["C", "A"]) for a in arrays]
         shapes = tuple([a.shape for a in ready])
         executable = self._serving(shapes, ready)
-        interface = cast(Interface, executable.structure)
+        interface = cast(CallInterface, executable.structure)
         if interface.numbers:
             numbers.check(interface.numbers, [info.name for info in self.inputs], ready)
         results = map(public, executable.run(ready, self.threads))

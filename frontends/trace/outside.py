@@ -107,7 +107,7 @@ def _check_again(
 ) -> None:
     for each in changed:
         each.restore()
-    lines = _Lines([_WatchedState.of(each.value) for each in changed])
+    lines = _LineFinder([_WatchedState.of(each.value) for each in changed])
     before = sys.gettrace()
     sys.settrace(lines.on_call)
     try:
@@ -124,7 +124,7 @@ def _check_again(
             raise each.error(_place(function))
 
 
-class _Lines:
+class _LineFinder:
     """A trace function for ``sys.settrace`` that finds the first line of user code, in its own
     thread, that changes a watched state or draws a seed."""
 

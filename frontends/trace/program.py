@@ -60,11 +60,13 @@ def _trace(
     finish_main(main, paths, [x.ssa for x in values])
     module = record.emitter.module(main)
     declare_symbols(module, symbols)
-    return Graph(module, record.emitter.weights, structure=Interface(result, record.numbers.steps))
+    return Graph(
+        module, record.emitter.weights, structure=CallInterface(result, record.numbers.steps)
+    )
 
 
 @dataclass(frozen=True)
-class Interface:
+class CallInterface:
     """The relation of a program to its function: the structure of the results, and checks of the
     arguments."""
 

@@ -18,7 +18,7 @@ _MOST_POWER = 8
 """The greatest exponent for which the power of a size becomes a product."""
 
 
-class Trace(Protocol):
+class SizeTrace(Protocol):
     """The part of a trace's interface that traced numbers use."""
 
     @property
@@ -150,7 +150,7 @@ class TracedNumber(Dispatched):
     STANDS_FOR: ClassVar[type[Any]]
     """The Python type that the number imitates."""
 
-    def __init__(self, trace: Trace, symbols: Iterable[str]) -> None:
+    def __init__(self, trace: SizeTrace, symbols: Iterable[str]) -> None:
         self.trace = trace
         self.symbols = frozenset(symbols)
         """The names of the symbols that determine the number."""
@@ -232,7 +232,7 @@ class TracedSize(TracedNumber):
     __slots__ = ("_size",)
     STANDS_FOR = int
 
-    def __init__(self, trace: Trace, size: Size) -> None:
+    def __init__(self, trace: SizeTrace, size: Size) -> None:
         super().__init__(trace, (symbol.name for symbol in symbols_of([size])))
         self._size = size
 
@@ -261,7 +261,7 @@ class TracedFloat(TracedNumber):
     __slots__ = ("_value",)
     STANDS_FOR = float
 
-    def __init__(self, trace: Trace, value: Any, symbols: Iterable[str]) -> None:
+    def __init__(self, trace: SizeTrace, value: Any, symbols: Iterable[str]) -> None:
         super().__init__(trace, symbols)
         self._value = value
 

@@ -25,10 +25,10 @@ from collections.abc import Callable
 from tessella.dialects.nn import elementwise as ew
 from tessella.dialects.nn.core import NnOp, is_float
 from tessella.passes.patterns.factors import is_close, is_normal
-from tessella.passes.patterns.nodes import Number, Product, Value, either, op
+from tessella.passes.patterns.nodes import AnyValue, Number, Product, either, op
 from tessella.passes.patterns.pattern import Match, Pattern, becomes
 
-x = Value("x")
+x = AnyValue("x")
 
 # ** gelu **
 

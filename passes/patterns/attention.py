@@ -43,7 +43,7 @@ from tessella.dialects.nn.linear import MatmulOp
 from tessella.dialects.nn.movement import ExpandOp, ReshapeOp
 from tessella.dialects.nn.reduction import SoftmaxOp
 from tessella.passes.patterns.factors import is_normal
-from tessella.passes.patterns.nodes import Node, Number, Product, Triangle, Value, either, op
+from tessella.passes.patterns.nodes import AnyValue, Node, Number, Product, Triangle, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 from tessella.support.sizes import Size
 
@@ -68,24 +68,24 @@ def _is_plain(product: MatmulOp) -> bool:
     return not product.settings["transpose_b"]
 
 
-_Q = Product((Value("q"),), scale="q_scale")
-_K = Product((Value("k"),), scale="k_scale")
+_Q = Product((AnyValue("q"),), scale="q_scale")
+_K = Product((AnyValue("k"),), scale="k_scale")
 _SCALED = Product((op(MatmulOp, _Q, _K, name="scores"),), scale="scale")
 _VISIBLE = Triangle("past", below=1, above=lambda x, _: x == 0)
 _CAUSAL = op(ew.WhereOp, _VISIBLE, _SCALED, Number(name="fill", where=_hides))
 _SHOWN = either(_CAUSAL, _SCALED)
-_SCORES = either(op(ew.AddOp, _SHOWN, Value("mask")), _SHOWN)
+_SCORES = either(op(ew.AddOp, _SHOWN, AnyValue("mask")), _SHOWN)
 _P = op(SoftmaxOp, _SCORES, name="p", where=_is_along_last)
 _WITHOUT_NAN = op(ew.WhereOp, op(ew.IsNanOp, _P, name="is_nan"), 0.0, _P)
 _MASKED = op(
     AttentionOp,
-    *(Value(name) for name in "qkv"),
+    *(AnyValue(name) for name in "qkv"),
     Triangle("past", below=0, above=_hides),
     name="attention",
     where=_is_not_causal,
 )
-_SHOWN_ALL = op(AttentionOp, *(Value(name) for name in "qkv"), 0.0, name="attention")
-_ATTENTION = op(MatmulOp, either(_WITHOUT_NAN, _P), Value("v"), where=_is_plain)
+_SHOWN_ALL = op(AttentionOp, *(AnyValue(name) for name in "qkv"), 0.0, name="attention")
+_ATTENTION = op(MatmulOp, either(_WITHOUT_NAN, _P), AnyValue("v"), where=_is_plain)
 
 
 def _attention(m: Match) -> NnOp | None:
@@ -147,13 +147,13 @@ def _has_heads(value: SSAValue) -> bool:
 
 
 def _repeated(name: str) -> Node:
-    expanded = op(ExpandOp, Value(name, where=_has_heads), name=f"{name} expanded")
+    expanded = op(ExpandOp, AnyValue(name, where=_has_heads), name=f"{name} expanded")
     return op(ReshapeOp, expanded, name=f"{name} repeated")
 
 
-_HEADS = (Value("q"), _repeated("k"), _repeated("v"))
+_HEADS = (AnyValue("q"), _repeated("k"), _repeated("v"))
 _GROUPED = either(
-    op(AttentionOp, *_HEADS, Value("mask"), name="attention"),
+    op(AttentionOp, *_HEADS, AnyValue("mask"), name="attention"),
     op(AttentionOp, *_HEADS, name="attention"),
 )
 

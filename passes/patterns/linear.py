@@ -23,7 +23,7 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.elementwise import AddOp
 from tessella.dialects.nn.linear import FcOp, MatmulOp
 from tessella.dialects.nn.movement import ReshapeOp, TransposeOp
-from tessella.passes.patterns.nodes import Node, Value, either, op
+from tessella.passes.patterns.nodes import AnyValue, Node, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 from tessella.support.sizes import Size
 
@@ -32,7 +32,7 @@ def _is_matrix(value: SSAValue) -> bool:
     return len(shape_of(value)) == 2
 
 
-x, w, bias = Value("x"), Value("w", where=_is_matrix), Value("bias")
+x, w, bias = AnyValue("x"), AnyValue("w", where=_is_matrix), AnyValue("bias")
 
 # ** layers **
 
@@ -96,7 +96,7 @@ def _flag(op: Operation) -> str | None:
     return op.TRANSPOSES if isinstance(op, NnOp) else None
 
 
-_TURNED = op(TransposeOp, Value("y"), where=_is_flag, shared=True)
+_TURNED = op(TransposeOp, AnyValue("y"), where=_is_flag, shared=True)
 
 
 def _turn(m: Match) -> NnOp:
@@ -108,7 +108,7 @@ def _turn(m: Match) -> NnOp:
 
 
 def _reads_turned(kind: type[NnOp], *others: str) -> Pattern:
-    node = op(kind, x, _TURNED, *map(Value, others))
+    node = op(kind, x, _TURNED, *map(AnyValue, others))
     return Pattern("transposed-operand", node, _turn)
 
 

@@ -13,7 +13,7 @@ from tessella.dialects.nn.core import Array, NnOp
 from tessella.dialects.nn.known import known_matrix, known_number
 from tessella.passes.diagonals import Diagonal, diagonal
 from tessella.passes.patterns.factors import Factors, factors_of, is_close, is_normal
-from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
+from tessella.passes.patterns.nodes import AnyValue, Either, Node, Number, Op, Product, Triangle
 from tessella.runtime.weights import WeightStore
 from tessella.support.sizes import Size, bounds_of
 
@@ -91,7 +91,7 @@ class Matcher:
 
     def _unbound(self, node: Node, value: SSAValue, found: Found) -> Iterator[Found]:
         match node:
-            case Value():
+            case AnyValue():
                 return iter([found.bind(node, value)] if node.where(value) else [])
             case Number():
                 return self._number(node, value, found)

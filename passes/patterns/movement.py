@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.movement import ChannelShuffleOp, ReshapeOp, TransposeOp
-from tessella.passes.patterns.nodes import Value, op
+from tessella.passes.patterns.nodes import AnyValue, op
 from tessella.passes.patterns.pattern import Match, Pattern
 
 _REGROUPED = op(
-    ReshapeOp, op(TransposeOp, op(ReshapeOp, Value("x"), name="grouped"), name="transpose")
+    ReshapeOp, op(TransposeOp, op(ReshapeOp, AnyValue("x"), name="grouped"), name="transpose")
 )
 
 

@@ -32,7 +32,7 @@ def _any_op(op: NnOp) -> bool:
 
 
 @dataclass(frozen=True)
-class Value:
+class AnyValue:
     """Any value that satisfies ``where``. Equal names are the same value."""
 
     name: str
@@ -100,7 +100,7 @@ class Either:
     options: tuple[Node, ...]
 
 
-Node = Value | Number | Triangle | Op | Product | Either
+Node = AnyValue | Number | Triangle | Op | Product | Either
 
 
 def op(

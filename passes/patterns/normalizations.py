@@ -22,12 +22,12 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.dialects.nn.normalization import GroupNormOp, LayerNormOp, RmsNormOp
 from tessella.dialects.nn.reduction import ReduceMeanOp
-from tessella.passes.patterns.nodes import Node, Number, Product, Value, either, op
+from tessella.passes.patterns.nodes import AnyValue, Node, Number, Product, either, op
 from tessella.passes.patterns.pattern import Match, Pattern
 from tessella.support.decisions import is_multiple
 from tessella.support.sizes import Size
 
-x, scale, bias = Value("x"), Value("scale"), Value("bias")
+x, scale, bias = AnyValue("x"), AnyValue("scale"), AnyValue("bias")
 
 
 def _is_trailing(mean: ReduceMeanOp) -> bool:
@@ -110,10 +110,10 @@ def _is_column(value: SSAValue) -> bool:
     return shape_of(value)[-1:] == (1,)
 
 
-_IMAGE = Value("x", where=_is_image)
+_IMAGE = AnyValue("x", where=_is_image)
 _OF_GROUPS = op(GroupNormOp, op(ReshapeOp, _IMAGE, name="grouped"), 1.0, 0.0, name="norm")
-_SCALED = op(ew.MulOp, op(ReshapeOp, _OF_GROUPS), Value("scale", where=_is_column))
-_GROUP_NORM = op(ew.AddOp, _SCALED, Value("bias", where=_is_column))
+_SCALED = op(ew.MulOp, op(ReshapeOp, _OF_GROUPS), AnyValue("scale", where=_is_column))
+_GROUP_NORM = op(ew.AddOp, _SCALED, AnyValue("bias", where=_is_column))
 
 
 def _group_norm(m: Match) -> NnOp | None:

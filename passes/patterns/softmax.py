@@ -20,7 +20,7 @@ from tessella.dialects.nn.reduction import (
     ReduceSumOp,
     SoftmaxOp,
 )
-from tessella.passes.patterns.nodes import Product, Value, op
+from tessella.passes.patterns.nodes import AnyValue, Product, op
 from tessella.passes.patterns.pattern import Match, Pattern, Rewrite
 
 
@@ -28,7 +28,7 @@ def _is_along_axis(reduction: ReduceOp) -> bool:
     return len(reduction.settings["axes"]) == 1 and reduction.settings["keepdims"]
 
 
-x = Value("x")
+x = AnyValue("x")
 _SHIFTED = op(ew.SubOp, x, op(ReduceMaxOp, x, name="max", where=_is_along_axis))
 _POWERS = op(ew.ExpOp, _SHIFTED)
 _SUM = op(ReduceSumOp, _POWERS, name="sum", where=_is_along_axis)

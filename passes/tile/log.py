@@ -15,7 +15,7 @@ from tessella.passes.plaidml.log import statement_line
 from tessella.passes.plaidml.stride_table import obstacle, stride_table
 from tessella.passes.tile import parallel
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Model, in_numbers
+from tessella.passes.tile.model import CostModel, in_numbers
 from tessella.passes.tile.nest import reason
 from tessella.passes.tile.parallel import busy, choices
 from tessella.passes.tile.plan import plan_accesses
@@ -59,7 +59,7 @@ def reasoning(op: ContractOp, kernel: KernelOp, target: Target) -> Iterator[str]
     plan = plan_accesses(op, flat, s.vector, s.rows, s.dot)
     yield from (f"  {line}" for line in plan.lines())
     if not loops:
-        model = Model(op, in_numbers(op, flat), target, op.summed)
+        model = CostModel(op, in_numbers(op, flat), target, op.summed)
         yield f"  threads: {_threads(model, choice.schedule)}"
 
 
@@ -69,7 +69,7 @@ def _packed(place: PlaceAttr) -> str:
     return layout if precision == "any" else f"{layout}, in {precision}"
 
 
-def _threads(model: Model, s: Schedule) -> str:
+def _threads(model: CostModel, s: Schedule) -> str:
     divided = min(choices(model, s), key=lambda choice: choice.time, default=None)
     if divided is None:
         return "1"

@@ -121,7 +121,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Model:
+class CostModel:
     """Estimates schedules of one statement, flattened with the layouts of its operands.
 
     The sizes of ``flat`` are numbers: those that `estimated` returns.
@@ -622,9 +622,9 @@ class Model:
         return {n for form in moving for n, _ in form.terms} & set(self.flat.reduced)
 
 
-def modelled(op: ContractOp, target: Target) -> Model:
+def modelled(op: ContractOp, target: Target) -> CostModel:
     """Return the model of a scheduled statement, at usual values of symbols."""
-    return Model(op, in_numbers(op, flatten(op)), target, op.summed)
+    return CostModel(op, in_numbers(op, flatten(op)), target, op.summed)
 
 
 def in_numbers(op: ContractOp, flat: Flat) -> Flat[int]:

@@ -21,7 +21,7 @@ from tessella.dialects.tile.reach import reaches
 from tessella.passes.tile.constraints import classify
 from tessella.passes.tile.cycles import runs
 from tessella.passes.tile.estimates import bytes_in
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import CostModel
 from tessella.passes.tile.parts import Divided, part_of
 from tessella.passes.tile.traffic import NestLoop, loop_nest, overlapped
 from tessella.support.sizes import estimated
@@ -44,7 +44,7 @@ def busy(share: rt.Share, threads: int) -> float:
 class ThreadSplit:
     """A division of a statement between threads: the index, and the size of shares."""
 
-    model: Model
+    model: CostModel
     index: str
     grain: int
     time: float
@@ -56,7 +56,7 @@ class ThreadSplit:
         return part_of(value, access, Divided(self.index, ranges[self.index], self.grain), ranges)
 
 
-def best_choices(models: Iterable[tuple[Model, Schedule]]) -> Sequence[ThreadSplit]:
+def best_choices(models: Iterable[tuple[CostModel, Schedule]]) -> Sequence[ThreadSplit]:
     """Return the fastest sequence of divisions for statements that run one after the other.
 
     Statements without a divisible index are left out.
@@ -73,7 +73,7 @@ def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], targ
     return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
 
 
-def choices(model: Model, s: Schedule) -> list[ThreadSplit]:
+def choices(model: CostModel, s: Schedule) -> list[ThreadSplit]:
     """Return the possible divisions of a scheduled statement between threads."""
     estimate = model.estimate(s)
     loops = (loop for loop in _loops(model, s) if is_divisible(model.op, model.flat, s, loop.name))
@@ -161,7 +161,7 @@ def tile_of(s: Schedule, name: str) -> int:
     return sizes.get(name, 1)
 
 
-def _loops(model: Model, s: Schedule) -> Iterator[NestLoop]:
+def _loops(model: CostModel, s: Schedule) -> Iterator[NestLoop]:
     """Yield the outermost loop of each index, outermost first, and the scattered indices."""
     seen: set[str] = set()
     for loop in loop_nest(model.flat, s):
@@ -174,7 +174,7 @@ def _loops(model: Model, s: Schedule) -> Iterator[NestLoop]:
     )
 
 
-def _time(model: Model, core: float, loop: NestLoop) -> float:
+def _time(model: CostModel, core: float, loop: NestLoop) -> float:
     """Return the cycles of a statement whose loop is divided between threads, summed over THREADS.
     Every thread reads all data that does not depend on the loop."""
     sizes = [a.size * a.element.size for a, _ in _operands(model)]
@@ -191,7 +191,7 @@ def _time(model: Model, core: float, loop: NestLoop) -> float:
     return total
 
 
-def _operands(model: Model) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
+def _operands(model: CostModel) -> Iterator[tuple[FlatAccess[int], SSAValue]]:
     return zip(model.flat.accesses, model.op.tensors, strict=True)
 
 
@@ -226,7 +226,7 @@ def _mean_reach(kernel: KernelOp, number: int) -> float:
     )
 
 
-def _grain(model: Model, loop: NestLoop) -> int:
+def _grain(model: CostModel, loop: NestLoop) -> int:
     """Return the size of shares: whole tiles that cover at least a cache line of the result."""
     size = element_of(model.op.res.type).size
     written = model.flat.out.lane_stride(loop.name) * loop.step * size

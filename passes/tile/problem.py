@@ -12,7 +12,7 @@ from tessella.dialects.tile.flat import Flat, flatten
 from tessella.dialects.tile.merge import with_places
 from tessella.dialects.tile.reach import Reach, reaches
 from tessella.dialects.tile.summed import SummedProduct
-from tessella.passes.tile.model import Model, in_numbers
+from tessella.passes.tile.model import CostModel, in_numbers
 from tessella.passes.tile.packing import argument_of, packed_places
 from tessella.support.sizes import Size, expression
 from tessella.targets import Target
@@ -30,8 +30,8 @@ class Problem:
     target: Target
     shared: bool = False
     """True if constants are packed in panels that programs for any number of rows share."""
-    _models: dict[tuple[tuple[int, PlaceAttr], ...], Model] = field(
-        default_factory=dict[tuple[tuple[int, PlaceAttr], ...], Model]
+    _models: dict[tuple[tuple[int, PlaceAttr], ...], CostModel] = field(
+        default_factory=dict[tuple[tuple[int, PlaceAttr], ...], CostModel]
     )
     _packed: dict[tuple[str, int, tuple[bool, ...], Dot | None, bool], Places] = field(
         default_factory=dict[tuple[str, int, tuple[bool, ...], Dot | None, bool], Places]
@@ -52,7 +52,7 @@ class Problem:
         """The flattened statement with its operands' current layouts, in numbers."""
         return self.model({}).flat
 
-    def model(self, places: Places) -> Model:
+    def model(self, places: Places) -> CostModel:
         """Return the cost model with some operands in other places, in which more indices may
         merge.
 
@@ -63,7 +63,7 @@ class Problem:
         if key not in self._models:
             flat = with_places(self.op, places) if places else self._flat
             sizes = in_numbers(self.op, flat)
-            self._models[key] = Model(self.op, sizes, self.target, self.product)
+            self._models[key] = CostModel(self.op, sizes, self.target, self.product)
         return self._models[key]
 
     @cached_property

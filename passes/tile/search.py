@@ -17,7 +17,7 @@ from tessella.dialects.tile import ContractOp, KernelOp, Schedule
 from tessella.dialects.tile.nest import asks_ahead, lives_within, steps
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.estimates import bytes_in
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import CostModel
 from tessella.passes.tile.partial import partial_sums
 from tessella.passes.tile.plan import streams
 from tessella.passes.tile.problem import Problem
@@ -151,7 +151,7 @@ def _in_order(problem: Problem, choice: Choice) -> Choice:
     return replace(choice, schedule=schedule, estimate=model.estimate(schedule), penalty=1.0)
 
 
-def _with_blocks(model: Model, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:
+def _with_blocks(model: CostModel, s: Schedule, whole: Container[str]) -> Iterator[Schedule]:
     """Yield schedules with blocks: each free index that need not run as a whole, in each block
     size.
 

@@ -24,7 +24,7 @@ from tessella.passes.tile.blocks import scale_indices
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.dots import dots, widened
-from tessella.passes.tile.model import Model
+from tessella.passes.tile.model import CostModel
 from tessella.passes.tile.packing import argument_of
 from tessella.passes.tile.plan import multiplies_rows, plan_accesses
 from tessella.passes.tile.problem import Problem
@@ -254,7 +254,7 @@ class TileFamily:
         return {**places, **widened(self.problem, self.dot, self.vector, width)}
 
     @cached_property
-    def _model(self) -> Model:
+    def _model(self) -> CostModel:
         return self.problem.model(self._places)
 
     @property

@@ -39,7 +39,7 @@ class DeadlineError(Exception):
 RAISED = [DeadlineError, TimeoutError, KeyError, MemoryError, KeyboardInterrupt]
 
 POINTS: list[tuple[Any, str]] = [
-    (convert.Conversion, "_convert"),
+    (convert.GraphConversion, "_convert"),
     (EliminateIdentitiesPass, "apply"),
     (PickKernelsPass, "apply"),
     (PlanArenaPass, "apply"),

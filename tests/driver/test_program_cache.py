@@ -25,7 +25,7 @@ from tessella.frontends import onnx as onnx_source
 from tessella.kernels import registry
 from tessella.runtime import sharing
 from tessella.runtime.arena import aligned
-from tessella.runtime.artifact import LARGE, Artifact, Compiled, CompiledModel, dump
+from tessella.runtime.artifact import LARGE, Artifact, CompiledModel, CompiledProgram, dump
 from tessella.runtime.program import HostStep, Program
 from tessella.runtime.records import NotStorableError
 from tessella.runtime.sharing import packed
@@ -501,7 +501,9 @@ def test_settings_come_back() -> None:
         return name
 
     info = ValueInfo("x", "float32", (2,))
-    parts = dump(CompiledModel([info], [info], [Compiled("avx2", (), [(2,)], program)]), "", keep)
+    parts = dump(
+        CompiledModel([info], [info], [CompiledProgram("avx2", (), [(2,)], program)]), "", keep
+    )
     data = aligned(sum(len(part) for part in parts))
     data[:] = np.frombuffer(b"".join(parts), np.uint8)
     found = Artifact(data.data, lambda wanted: [elsewhere[name][:size] for name, size in wanted])
@@ -518,7 +520,7 @@ def test_settings_come_back() -> None:
 
 def test_what_has_no_form_is_not_stored() -> None:
     step = HostStep("nn.abs", "node", (0,), (1,), {"a": object()})
-    made = Compiled("avx2", (), [()], Program(1, (step,), (1,), {}, []))
+    made = CompiledProgram("avx2", (), [()], Program(1, (step,), (1,), {}, []))
     with pytest.raises(NotStorableError, match="object"):
         dump(CompiledModel([], [], [made]), "")
 

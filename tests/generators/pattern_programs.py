@@ -19,7 +19,7 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.nn.core import NnOp, PyValue, dtype_of
 from tessella.dialects.nn.normalization import ChannelNormOp
-from tessella.passes.patterns.nodes import Either, Node, Number, Op, Product, Triangle, Value
+from tessella.passes.patterns.nodes import AnyValue, Either, Node, Number, Op, Product, Triangle
 from tessella.support.errors import ShapeError
 from tests.generators.choices import Choices
 from tests.native import Array, GraphBuilder, known_shape
@@ -86,7 +86,7 @@ class _Speller:
 
     def _unknown(self, node: Node) -> SSAValue:
         match node:
-            case Value():
+            case AnyValue():
                 return self._value(node)
             case Number():
                 return self._number(self._chosen(node) if node.value is None else node.value)
@@ -99,7 +99,7 @@ class _Speller:
             case Either():
                 return self.spell(self.random.choice(node.options))
 
-    def _value(self, node: Value) -> SSAValue:
+    def _value(self, node: AnyValue) -> SSAValue:
         fresh = self.random.random() > REUSE
         known = self.values[: self.given] if fresh else self.values
         suited = [value for value in known if node.where(value)]

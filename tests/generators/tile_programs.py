@@ -13,7 +13,7 @@ import numpy as np
 
 import tessella
 from tessella.frontends.tile.parse import parse
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import TileText
 from tessella.frontends.tile.syntax import Assignment, Contraction, Scan
 from tessella.support.errors import ResourceError, TileError
 from tests.frontends.tile import points
@@ -162,7 +162,7 @@ class Sketch(Choices):
 
     def _add(self, text: str) -> bool:
         """Add a contraction, unless its numbers are too large or its points too many."""
-        source = Source(self.text([*self.statements, text]))
+        source = TileText(self.text([*self.statements, text]))
         statement = parse(source).statements[-1]
         assert isinstance(statement, Contraction)
         with np.errstate(all="ignore"):
@@ -250,7 +250,7 @@ class Sketch(Choices):
             if "not defined for bool" in error.what or "does not fit" in error.what:
                 return False
             raise
-        statement = parse(Source(program)).statements[-1]
+        statement = parse(TileText(program)).statements[-1]
         assert isinstance(statement, Assignment)
         with np.errstate(all="ignore"):
             value = points.expression(statement.value, self.scope)
@@ -316,7 +316,7 @@ class Sketch(Choices):
     def _add_scan(self, text: str) -> bool:
         """Add a scan, unless the numbers of later steps are too large or do not fit a type."""
         program = self.text([*self.statements, text])
-        statement = parse(Source(program)).statements[-1]
+        statement = parse(TileText(program)).statements[-1]
         assert isinstance(statement, Scan)
         try:
             tessella.tile(program).lower(*self.arrays)

@@ -24,7 +24,7 @@ from tessella.driver.explain.explain import explain
 from tessella.driver.options import make_options
 from tessella.kernels.elements import NATIVE
 from tessella.runtime.elements import converted, tagged, widened
-from tessella.runtime.explain_types import Entry
+from tessella.runtime.explain_types import OpEntry
 from tessella.support.elements import ELEMENTS
 from tessella.support.errors import ShapeError
 from tests.kernels.test_elements import sample
@@ -221,7 +221,7 @@ def _tolerance(element: str) -> float:
     return 8 * ELEMENTS[element].epsilon if ELEMENTS[element].is_float else 0.0
 
 
-def _explained(graph: Graph, **options: Any) -> list[Entry]:
+def _explained(graph: Graph, **options: Any) -> list[OpEntry]:
     return explain(lower(graph, make_options(**options), stop="placed").stages).ops
 
 

@@ -13,7 +13,7 @@ from tessella.dialects.graph import Graph
 from tessella.passes import fuse_patterns, patterns
 from tessella.passes.base import CONSUMED, PATTERN
 from tessella.passes.fuse_patterns import FusePatternsPass
-from tessella.passes.patterns.nodes import Number, Op, Product, Value, either, op
+from tessella.passes.patterns.nodes import AnyValue, Number, Op, Product, either, op
 from tessella.passes.patterns.pattern import Match, Pattern, becomes
 from tessella.support.errors import OptionError
 from tests.native import Array, known_shape
@@ -21,7 +21,7 @@ from tests.passes.harness import GraphBuilder, apply, names, ops, sample
 
 INPUTS = {"x": sample(0, 2, 3), "y": sample(1, 2, 3)}
 Make = Callable[[GraphBuilder], Sequence[SSAValue]]
-x = Value("x")
+x = AnyValue("x")
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def unary(*kinds: type[nn.NnOp]) -> Make:
 
 def chain(*kinds: type[nn.NnOp]) -> Op:
     """The pattern of such a chain."""
-    node: Op | Value = x
+    node: Op | AnyValue = x
     for kind in kinds:
         node = op(kind, node)
     assert isinstance(node, Op)
@@ -117,13 +117,13 @@ def pairs(g: GraphBuilder) -> list[SSAValue]:
 
 def test_operands_of_a_commutative_op_come_in_any_order() -> None:
     swapped = Pattern(
-        "minus", op(nn.AddOp, x, op(nn.NegOp, Value("y"))), becomes(nn.SubOp, "x", "y")
+        "minus", op(nn.AddOp, x, op(nn.NegOp, AnyValue("y"))), becomes(nn.SubOp, "x", "y")
     )
     assert names(fuse(pairs, swapped)) == ["sub", "sub", "add"]
 
 
 def test_operands_of_others_do_not() -> None:
-    reverse = op(nn.SubOp, op(nn.NegOp, x), Value("y"))
+    reverse = op(nn.SubOp, op(nn.NegOp, x), AnyValue("y"))
 
     def make(g: GraphBuilder) -> list[SSAValue]:
         return [g.op(nn.SubOp, [g.inputs["x"], g.op(nn.NegOp, [g.inputs["y"]])])]
@@ -163,7 +163,7 @@ def test_an_optional_part() -> None:
 
 
 def test_predicates() -> None:
-    wide = Value("x", where=lambda value: known_shape(value)[1] > 3)
+    wide = AnyValue("x", where=lambda value: known_shape(value)[1] > 3)
     clip = op(nn.ClipOp, x, where=lambda clip: clip.settings["low"] == 0)
     low = Pattern("low", clip, becomes(nn.ReluOp, "x"))
     never = Pattern("wide", op(nn.NegOp, wide), becomes(nn.AbsOp, "x"))
@@ -191,7 +191,7 @@ def test_values_that_others_read(shared: bool) -> None:
 
 def test_a_free_operand_is_nothing_that_the_match_consumes() -> None:
     pattern = Pattern(
-        "minus", op(nn.AddOp, op(nn.NegOp, x), Value("y")), becomes(nn.SubOp, "y", "x")
+        "minus", op(nn.AddOp, op(nn.NegOp, x), AnyValue("y")), becomes(nn.SubOp, "y", "x")
     )
 
     def make(g: GraphBuilder) -> list[SSAValue]:
@@ -203,8 +203,8 @@ def test_a_free_operand_is_nothing_that_the_match_consumes() -> None:
 
 def test_another_way_to_match_is_taken() -> None:
     """-x + -y, where x is consumed in one order alone."""
-    neg = op(nn.NegOp, Value("x"), name="neg")
-    pattern = Pattern("minus", op(nn.AddOp, Value("y"), neg), becomes(nn.SubOp, "y", "x"))
+    neg = op(nn.NegOp, AnyValue("x"), name="neg")
+    pattern = Pattern("minus", op(nn.AddOp, AnyValue("y"), neg), becomes(nn.SubOp, "y", "x"))
 
     def make(g: GraphBuilder) -> list[SSAValue]:
         a, b = (g.op(nn.NegOp, [g.inputs[name]]) for name in ("x", "y"))
@@ -222,7 +222,7 @@ def test_a_rewrite_reads_nothing_that_goes(read: str) -> None:
 
 def test_what_is_shared_and_read_by_the_new_op_stays() -> None:
     exp = op(nn.ExpOp, x, shared=True)
-    pattern = Pattern("p", op(nn.AddOp, exp, Value("y")), becomes(nn.SubOp, "y", "x"))
+    pattern = Pattern("p", op(nn.AddOp, exp, AnyValue("y")), becomes(nn.SubOp, "y", "x"))
 
     def make(g: GraphBuilder) -> list[SSAValue]:
         e = g.op(nn.ExpOp, [g.inputs["x"]])
@@ -281,20 +281,22 @@ def products(g: GraphBuilder) -> list[SSAValue]:
 
 
 def test_products() -> None:
-    pattern = Pattern("p", Product((x, x), (Value("e"),), scale="n"), becomes(nn.MinOp, "x", "e"))
+    pattern = Pattern(
+        "p", Product((x, x), (AnyValue("e"),), scale="n"), becomes(nn.MinOp, "x", "e")
+    )
     graph = fuse(products, pattern)
     assert [n for n in names(graph) if n != "weight"] == ["exp", "min", "min", "min"]
 
 
 @pytest.mark.parametrize("scale, count", [(3, 2), (2 / 3, 1), (2.9999, 0), (2, 0)])
 def test_products_of_one_number(scale: float, count: int) -> None:
-    root = Product((x, x), (op(nn.ExpOp, Value("e"), shared=True),), scale=scale)
+    root = Product((x, x), (op(nn.ExpOp, AnyValue("e"), shared=True),), scale=scale)
     graph = fuse(products, Pattern("p", root, becomes(nn.MinOp, "x", "e")))
     assert names(graph).count("min") == count
 
 
 def test_a_product_that_is_read_is_one_factor() -> None:
-    pattern = Pattern("p", Product((x, Value("z"))), becomes(nn.MinOp, "x", "z"))
+    pattern = Pattern("p", Product((x, AnyValue("z"))), becomes(nn.MinOp, "x", "z"))
 
     def make(g: GraphBuilder) -> list[SSAValue]:
         a, b = g.inputs["x"], g.inputs["y"]

@@ -28,7 +28,7 @@ from tessella.dialects.tile.merge import merged
 from tessella.driver.stages.stage_file import stage_context
 from tessella.lowering.point import StepPosition
 from tessella.lowering.statement import Statement
-from tessella.lowering.values import Emitter, Pos
+from tessella.lowering.values import BlockEmitter, Pos
 from tessella.passes.tile import problem, search
 from tessella.passes.tile.choice import Choice
 from tessella.passes.tile.tiles import Tiles, split
@@ -223,7 +223,7 @@ def test_tiles(tile: int) -> None:
     assert tiles.overlap == (tile > 1)
 
 
-class SymbolEmitter(Emitter):
+class SymbolEmitter(BlockEmitter):
     """Sizes that depend on symbols become arithmetic on the function's last argument."""
 
     def index(self, value: Size) -> SSAValue:

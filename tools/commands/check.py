@@ -16,7 +16,7 @@ from tessella.driver.model.executable import python_steps
 from tessella.driver.options import CheckedOptions
 from tessella.driver.stages.stages import ARTIFACT, IR_STAGES, stage_of
 from tessella.runtime.explain_native import Coverage
-from tessella.runtime.explain_types import Entry
+from tessella.runtime.explain_types import OpEntry
 from tessella.runtime.loaded import load
 from tessella.support.errors import UnknownValueError, Unsupported, UnsupportedError
 from tessella.tools.commands.dims import is_open, known_shapes, open_graph
@@ -145,7 +145,7 @@ def _picked(graph: Graph, options: CheckedOptions) -> _Checked:
     return _Checked(not_checked=cut, ops=covered.ops, coverage=covered, reference=reference)
 
 
-def _reason(entry: Entry) -> str:
+def _reason(entry: OpEntry) -> str:
     """Return why NumPy runs an op."""
     if entry["runner_up"] is not None:
         return "it is estimated to be the fastest"

@@ -21,7 +21,7 @@ from tessella.support.names import did_you_mean
 from tessella.tools.onnx_values import OnnxGraph, OnnxNode
 from tessella.tools.quantize.errors import Comparison
 from tessella.tools.quantize.prepare import prepared
-from tessella.tools.quantize.report import NodeReport, Report, seconds_by_node
+from tessella.tools.quantize.report import NodeReport, QuantizeReport, seconds_by_node
 from tessella.tools.quantize.samples import Sample, checked
 from tessella.tools.quantize.scheme import Quantizer, Scheme
 
@@ -50,7 +50,7 @@ class Quantized:
                 f"cannot write the model: {error.strerror or error}", where=fspath(path)
             ) from error
 
-    def report(self, **options: Unpack[CompileOptions]) -> Report:
+    def report(self, **options: Unpack[CompileOptions]) -> QuantizeReport:
         """Compile both models, run them on the samples, and compare all nodes.
 
         Parameters
@@ -96,7 +96,7 @@ class Quantized:
             for name, node in zip(names, graph.nodes, strict=True)
         )
         error = comparison.output_error(self.model)
-        return Report(
+        return QuantizeReport(
             rows=tuple(rows),
             error=error,
             wide=wide.seconds,

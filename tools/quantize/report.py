@@ -36,7 +36,7 @@ class NodeReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class QuantizeReport:
     """The effect of quantisation on all nodes, and on the whole model.
 
     An error is the norm of the difference over the norm of the float32 value.

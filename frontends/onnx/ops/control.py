@@ -15,7 +15,7 @@ from tessella.frontends.onnx.chunks import CHUNK, chunked
 from tessella.frontends.onnx.cut import CutError
 from tessella.frontends.onnx.held import Known
 from tessella.frontends.onnx.loop_body import LoopBody, converted, moved_axis
-from tessella.frontends.onnx.model import Graph
+from tessella.frontends.onnx.model import NodeGraph
 from tessella.frontends.onnx.registry import converts, no_input
 from tessella.support.conditions import always
 from tessella.support.decisions import decided_max
@@ -261,7 +261,7 @@ class _Body:
     (``scanned``) and output sequences (``returned``)."""
 
     call: Call
-    graph: Graph
+    graph: NodeGraph
     carried: int
     scanned: int
     returned: int

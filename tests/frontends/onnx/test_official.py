@@ -16,7 +16,7 @@ import tessella.frontends.onnx.backend as compiled
 from tessella.frontends.onnx import OnnxSource
 from tessella.frontends.onnx.backend import CompiledRep, TessellaBackend
 from tessella.frontends.onnx.official import CASES, FAILING, VERSION
-from tessella.runtime.model import Model
+from tessella.runtime.model import CallableModel
 from tests.frontends.onnx.models import Interpreted
 from tests.frontends.onnx.suite import all_cases, op_of, opened, rounded_often, runner_tests, wrong
 
@@ -29,7 +29,7 @@ class InterpretedBackend(TessellaBackend):
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> CompiledRep:
         del device, kwargs
-        return CompiledRep(cast("Model", Interpreted(OnnxSource(model))))
+        return CompiledRep(cast("CallableModel", Interpreted(OnnxSource(model))))
 
 
 class OpenBackend(InterpretedBackend):

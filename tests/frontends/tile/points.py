@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tessella.frontends.tile import syntax
 from tessella.frontends.tile.parse import parse
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import TileText
 
 Array = npt.NDArray[Any]
 Value = Array | int | float
@@ -32,7 +32,7 @@ GRID = 1 << 16
 
 def run(program: str, *arrays: Array) -> dict[str, Array]:
     """The outputs of a program, by name."""
-    return of_function(parse(Source(program)), *arrays)
+    return of_function(parse(TileText(program)), *arrays)
 
 
 def of_function(function: syntax.TileFunction, *arrays: Array) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tessella.frontends.tile.parse import MAX_DEPTH, parse
-from tessella.frontends.tile.source import MAX_LENGTH, Source
+from tessella.frontends.tile.source import MAX_LENGTH, TileText
 from tessella.frontends.tile.syntax import (
     Apply,
     Assignment,
@@ -19,7 +19,7 @@ from tessella.support.errors import TileError
 
 
 def program(text: str) -> TileFunction:
-    return parse(Source(text))
+    return parse(TileText(text))
 
 
 def shown(expr: Expr) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import tessella
 from tessella.frontends.tile.parse import parse
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import TileText
 from tessella.frontends.tile.syntax import Scan
 from tessella.support.errors import TileError
 from tests.frontends.tile.checks import numbers, run
@@ -163,7 +163,7 @@ def test_statements_share_loops() -> None:
 
 def test_syntax() -> None:
     main = parse(
-        Source(
+        TileText(
             "function f (S, E, F, W) -> (T, U, V) { T = S; } function g (A) -> (B) { B = A; }"
             " function (X, Y, Z) -> (L) {"
             " [[pid(first)]] L, M, N backward = scan f(X; Y, Z backward; X); O = scan g(; L); }"

@@ -12,7 +12,7 @@ from tessella.dialects.interpret import interpret
 from tessella.frontends.tile.bind import bind
 from tessella.frontends.tile.build import build
 from tessella.frontends.tile.parse import parse
-from tessella.frontends.tile.source import Source
+from tessella.frontends.tile.source import TileText
 from tessella.frontends.tile.tensor_functions import TENSOR_FUNCTIONS
 from tessella.runtime.specs import TensorSpec
 from tessella.support.errors import TileError
@@ -85,7 +85,7 @@ def program(text: str, arrays: list[Array]) -> str:
 
 def interpreted(text: str, *arrays: Array) -> Array:
     """Return the results of the interpreter at the stage `placed`."""
-    source = Source(text)
+    source = TileText(text)
     function = parse(source)
     bound = bind(function, source, [TensorSpec(a.shape, a.dtype) for a in arrays])
     names = [each.name.name for each in function.inputs]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tessella.frontends.torch import graphs
-from tessella.frontends.torch.backend import Part, compile_graph, with_order
+from tessella.frontends.torch.backend import GraphPart, compile_graph, with_order
 from tessella.frontends.torch.report import REPORTS
 
 ROOT = Path(__file__).parents[3]
@@ -79,14 +79,14 @@ def test_modules_of_one_class_have_their_own_parameters() -> None:
 @torch.no_grad()
 def test_results_take_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     pointers: list[int] = []
-    forward = Part.__call__
+    forward = GraphPart.__call__
 
-    def recorded(self: Part, *args: Any) -> Any:
+    def recorded(self: GraphPart, *args: Any) -> Any:
         results = forward(self, *args)
         pointers.extend(each.data_ptr() for each in results)
         return results
 
-    monkeypatch.setattr(Part, "__call__", recorded)
+    monkeypatch.setattr(GraphPart, "__call__", recorded)
     y = in_numpy(lambda x: x * 2)(torch.randn(8))
     assert y.data_ptr() in pointers
 

@@ -23,7 +23,7 @@ from tessella.passes.fuse_elementwise import FuseElementwisePass
 from tessella.passes.fuse_patterns import FusePatternsPass
 from tessella.passes.insert_conversions import InsertConversionsPass
 from tessella.passes.patterns import PATTERNS
-from tessella.passes.patterns.nodes import Node, Value, op
+from tessella.passes.patterns.nodes import AnyValue, Node, op
 from tessella.passes.pick_kernels import PickKernelsPass
 from tests.generators.pattern_programs import Unsuited, inputs, spelled
 from tests.passes.harness import apply
@@ -52,18 +52,20 @@ def _patterns() -> dict[str, Fusion]:
 
 
 _ARITHMETIC = (nn.AddOp, nn.SubOp, nn.MulOp, nn.DivOp)
-_SCALED = op(_ARITHMETIC, op(nn.MatmulOp, Value("x"), Value("w")), Value("c"))
+_SCALED = op(_ARITHMETIC, op(nn.MatmulOp, AnyValue("x"), AnyValue("w")), AnyValue("c"))
 _MAPS = op(
-    _ARITHMETIC, op((nn.ExpOp, nn.NegOp), op(_ARITHMETIC, Value("x"), Value("y"))), Value("z")
+    _ARITHMETIC,
+    op((nn.ExpOp, nn.NegOp), op(_ARITHMETIC, AnyValue("x"), AnyValue("y"))),
+    AnyValue("z"),
 )
 
 FUSIONS = {
     **_patterns(),
     "fold-batch-norm": Fusion(
-        [_SCALED, op(_ARITHMETIC, _SCALED, Value("d"))], [FoldBatchNormPass()]
+        [_SCALED, op(_ARITHMETIC, _SCALED, AnyValue("d"))], [FoldBatchNormPass()]
     ),
     "fused": Fusion(
-        [_MAPS, op(_ARITHMETIC, _MAPS, Value("y"))],
+        [_MAPS, op(_ARITHMETIC, _MAPS, AnyValue("y"))],
         [PickKernelsPass(), InsertConversionsPass(), FuseElementwisePass()],
         np.float32,
     ),

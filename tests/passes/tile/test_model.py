@@ -24,7 +24,7 @@ from tessella.dialects.tile.flat import FlatAccess, flatten
 from tessella.dialects.tile.merge import merge_indices, with_places
 from tessella.passes.tile import search
 from tessella.passes.tile.choice import Choice
-from tessella.passes.tile.model import Estimate, Model
+from tessella.passes.tile.model import CostModel, Estimate
 from tessella.passes.tile.problem import Problem
 from tessella.passes.tile.search import all_choices, best_schedule
 from tessella.passes.tile.traffic import overlapped
@@ -53,9 +53,9 @@ def tiled(lanes: int = 8, vectors: int = 2, rows: int = 4, **more: Any) -> Sched
     return replace(start, **more)
 
 
-def model(op: ContractOp, target: Target = AVX2) -> Model:
+def model(op: ContractOp, target: Target = AVX2) -> CostModel:
     merge_indices(op)
-    return Model(op, flatten(op).with_sizes(known), target, op.summed)
+    return CostModel(op, flatten(op).with_sizes(known), target, op.summed)
 
 
 def kernel_of(op: ContractOp) -> KernelOp:
@@ -209,7 +209,7 @@ def test_traffic_of_a_product(
     assert model(product(64, 64, 64), target).estimate(schedule).traffic == expected
 
 
-def points(found: Model, s: Schedule) -> Iterator[dict[str, int]]:
+def points(found: CostModel, s: Schedule) -> Iterator[dict[str, int]]:
     """Yield the positions of the loops of a schedule without blocks, one register tile and point
     after another."""
     steps = {s.rows: s.row_tile, s.vector: s.width}
@@ -220,7 +220,7 @@ def points(found: Model, s: Schedule) -> Iterator[dict[str, int]]:
     yield from at
 
 
-def lines(a: FlatAccess, found: Model, s: Schedule, point: dict[str, int]) -> set[int]:
+def lines(a: FlatAccess, found: CostModel, s: Schedule, point: dict[str, int]) -> set[int]:
     """The lines of 16 floats of an operand that a register tile touches at a point."""
     spread = {s.rows: s.row_tile, s.vector: s.width}
     addresses = {known(a.offset)}
@@ -231,7 +231,7 @@ def lines(a: FlatAccess, found: Model, s: Schedule, point: dict[str, int]) -> se
     return {address // 16 for address in addresses}
 
 
-def misses(found: Model, s: Schedule, capacity: int) -> int:
+def misses(found: CostModel, s: Schedule, capacity: int) -> int:
     """Bytes that come into a cache that keeps the lines used last."""
     held: OrderedDict[tuple[int, int], None] = OrderedDict()
     count = 0
@@ -337,7 +337,7 @@ def test_no_tile_needs_more_registers_than_there_are(target: Target, random: Ran
     choices = [*all_choices(op, kernel, target), best_schedule(op, kernel, target)]
     for choice in choices:
         s, flat = choice.schedule, with_places(op, choice.places).with_sizes(known)
-        assert Model(op, flat, target, op.summed).registers(s) <= target.vector_registers
+        assert CostModel(op, flat, target, op.summed).registers(s) <= target.vector_registers
         accumulators = 0 if op.is_map else s.row_tile * s.vectors
         broadcasts = 1 if accumulators else 0
         assert accumulators + broadcasts <= target.vector_registers

@@ -9,10 +9,10 @@ from acme.ops import SquareplusOp
 from tessella.dialects.nn.core import NnOp
 from tessella.dialects.nn.elementwise import AddOp, SqrtOp
 from tessella.passes.patterns import register
-from tessella.passes.patterns.nodes import Number, Product, Value, op
+from tessella.passes.patterns.nodes import AnyValue, Number, Product, op
 from tessella.passes.patterns.pattern import Match, Pattern
 
-x = Value("x")
+x = AnyValue("x")
 _SQUARE = op(AddOp, Product((x, x)), Number(name="b"))
 
 
