@@ -55,8 +55,8 @@ class Options:
         names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
         ``--pin Conv_12=x86/f32/nchw``, once for each.
     passes : sequence of xdsl.passes.ModulePass
-        Further passes, at the position in the pipeline that they declare by ``runs_before`` or
-        ``runs_after``. A pass with the name of one in the pipeline replaces it. Programs with such
+        Further passes. A pass with the name of one in the pipeline replaces it; another one goes to
+        the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
         passes are not cached on disk. Commands do not take this option.
     max_weight_growth : float
         The memory of all weights, as a multiple of that in the model. Weights smaller than the
@@ -122,6 +122,8 @@ class CheckedOptions(Options):
     """The first component of the target's places, such as ``x86``."""
     fallback: Fallback = "allow"
     """`error` refuses ops that no kernel at the requested places can run."""
+    kernels: str = ""
+    """The kernels that are off or preferred, from the option or the environment."""
     several: bool = False
     """True if there are several programs for ranges of sizes, which share packed weights."""
     database: str = ""
@@ -149,7 +151,7 @@ def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     arch = targets.resolve(target).arch
     values: dict[str, Any] = {each.name: getattr(rare, each.name) for each in fields(Options)}
     values["database"] = rare.database or _database(rare.pick)
-    values["kernels"] = os.environ.get(KERNELS_KNOB) if rare.kernels is None else rare.kernels
+    values["kernels"] = os.environ.get(KERNELS_KNOB, "") if rare.kernels is None else rare.kernels
     return CheckedOptions(
         places=_checked_places(given.get("places"), arch),
         target=target,

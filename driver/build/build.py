@@ -30,7 +30,7 @@ from tessella.dialects.verify import verify, verify_program
 from tessella.driver.build.buildable import check_buildable
 from tessella.driver.build.compiling import LLVM_WORK, Progress, Timings, quiet
 from tessella.driver.build.pipeline import pipeline
-from tessella.driver.build.plugged import plugin_of
+from tessella.driver.build.plugged import is_builtin
 from tessella.driver.build.run_passes import PassObserver, PassRunner, check
 from tessella.driver.build.timed_calls import timed_calls
 from tessella.driver.options import CheckedOptions
@@ -115,8 +115,9 @@ def lower(
             lowered.stages[_before(stage)] = module
             if stage == "tile":
                 check_buildable(module, options.arch)
-            # a plugin's pass might change a kernel later
-            if stage == "loops" and compilation is not None and not any(map(plugin_of, passes)):
+            # a foreign pass might change a kernel later
+            is_builtin_stage = all(is_builtin(step, options.passes) for step in passes)
+            if stage == "loops" and compilation is not None and is_builtin_stage:
                 ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
             lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:

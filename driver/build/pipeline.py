@@ -88,7 +88,7 @@ def _stages(options: CheckedOptions) -> Stages:
                     places=options.places,
                     strategy=options.pick,
                     fallback=options.fallback,
-                    kernels=options.kernels or "",
+                    kernels=options.kernels,
                     pins=tuple(f"{name}={pin}" for name, pin in options.pin.items()),
                     max_weight_growth=options.max_weight_growth,
                     target=options.target,

@@ -37,8 +37,9 @@ def extended(stages: Stages, given: Sequence[object] = ()) -> Stages:
     """Return the pipeline with the passes of plugins that declare a position in it, and with those
     that the caller has given.
 
-    A given pass replaces the passes of its name, or goes to the position that it declares. Raises
-    PluginError and OptionError if the pipeline lacks a pass that a position refers to.
+    A given pass replaces the passes of its name; if there are none, it goes to the position that it
+    declares. Raises PluginError and OptionError if the pipeline lacks a pass that a position
+    refers to.
     """
     result = [(stage, list(steps)) for stage, steps in stages]
     taken = {step.name for _, steps in stages for step in steps}
@@ -62,13 +63,16 @@ def _has_position(cls: type[ModulePass]) -> bool:
 
 
 def _give(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> None:
-    """Insert a pass of the caller, or replace those of its name. Raises OptionError."""
+    """Replace the passes with the name of a caller's pass by that pass, or insert it at its
+    position if there are none. Raises OptionError."""
     found = [(steps, i) for _, steps in stages for i, s in enumerate(steps) if s.name == step.name]
     for steps, i in found:
         steps[i] = step
+    if found:
+        return
     if _has_position(type(step)):
         _insert(stages, type(step), lambda: step, partial(_wrong_pass, step.name))
-    elif not found:
+    else:
         raise _wrong_pass(
             step.name,
             "it has no position",
@@ -79,6 +83,11 @@ def _give(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> N
 
 def _wrong_pass(name: str, what: str, **details: str | None) -> OptionError:
     return OptionError(f"the pass {name!r} of the option 'passes': {what}", **details)
+
+
+def is_builtin(step: ModulePass, given: Sequence[object]) -> bool:
+    """Return whether a pass is neither a plugin's nor one of those that the caller has given."""
+    return plugin_of(step) is None and not any(step is other for other in given)
 
 
 def plugin_of(step: ModulePass) -> Plugin | None:

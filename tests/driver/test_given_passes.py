@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
+from xdsl.dialects.arith import AddfOp, SubfOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
@@ -17,6 +18,7 @@ from xdsl.pattern_rewriter import (
     PatternRewriteWalker,
     RewritePattern,
 )
+from xdsl.rewriter import Rewriter
 
 import tessella
 from tessella.dialects import nn
@@ -93,6 +95,34 @@ def test_a_pass_replaces_those_of_its_name() -> None:
     stages = pipeline(make_options(options=Options(passes=[NoFusions()])))
     steps = [step for _, steps in stages for step in steps]
     assert [type(step) for step in steps if step.name == "fuse-patterns"] == [NoFusions]
+
+
+def test_a_pass_with_a_position_replaces_those_of_its_name() -> None:
+    @dataclass(frozen=True)
+    class Positioned(NoFusions):
+        runs_before = "pick-kernels"
+
+    assert names(Positioned()) == names()
+
+
+def test_a_pass_at_the_last_stage_changes_kernels() -> None:
+    """Kernels are not compiled before it has run."""
+
+    @dataclass(frozen=True)
+    class SubForAdd(ProgramPass):
+        name = "sub-for-add"
+        runs_after = "convert-tile-to-loops"
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            for add in [each for each in op.walk() if isinstance(each, AddfOp)]:
+                Rewriter.replace_op(add, SubfOp(add.lhs, add.rhs))
+
+    @tessella.jit(options=Options(passes=[SubForAdd()]))
+    def f(x: Any, y: Any) -> Any:
+        return x + y
+
+    x, y = np.float32([1, 2, 3, 4]), np.float32([4, 3, 2, 1])
+    np.testing.assert_array_equal(f(x, y), x - y)
 
 
 @pytest.mark.parametrize(
