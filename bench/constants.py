@@ -5,7 +5,8 @@
 Each line has, for another value of a constant: the kernels that get other schedules or other shared
 loops, and how much longer these take by the model as it is, in the geometric mean and at most. For
 a constant of the pick, of fusion and of merging it counts networks; for one of the lowering, the
-kernels that get other code, and its ops. Kernels are those of ``bench.cases`` and of ``NETWORKS``.
+kernels that get other code, and its ops. Kernels are those of ``bench.cases``, of ``bench.ops`` at
+the size of the second level of cache, and of ``NETWORKS``.
 The model does not know what a constant is about that bounds code, spills or misses: such a figure
 is from ``python -m bench.candidates`` or ``bench.kernels`` with the source changed.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cache, partial
 from importlib import import_module
 from itertools import dropwhile, takewhile
@@ -31,6 +32,7 @@ from xdsl.passes import ModulePass
 
 from bench.cases import GROUPS
 from bench.command import Command, show_machine, write_figures
+from bench.op_cases import OPS
 from tessella import targets
 from tessella.dialects.graph import CompileContext
 from tessella.dialects.structure import structure
@@ -40,6 +42,8 @@ from tessella.driver.options import make_options
 from tessella.frontends.compile import open_source
 from tessella.lowering.tile_to_loops import ConvertTileToLoopsPass
 from tessella.passes.pick_kernels import PickKernelsPass
+from tessella.passes.tile import conversions
+from tessella.passes.tile.conversions import ConversionCost
 from tessella.passes.tile.cost import scheduled_seconds, scheduling_passes
 from tessella.passes.tile_stage import kernel_passes
 from tessella.support import tables
@@ -50,6 +54,9 @@ NETWORKS = (
     *("squeezenet", "shufflenet", "resnet50", "mobilenet_opset18", "efficientnet_b0"),
     *("convnext", "vit", "swin", "gpt2", "unet"),
 )
+
+OP_BYTES = 512 << 10
+"""The bytes of the inputs and outputs of single ops."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,14 @@ class Constant:
     @property
     def value(self) -> Any:
         return getattr(import_module(self.module), self.name)
+
+
+def _scaled(factor: float) -> dict[tuple[str, bool], ConversionCost]:
+    """Return all costs of conversions times a factor."""
+    return {
+        key: ConversionCost(*(factor * part for part in astuple(cost)))
+        for key, cost in conversions.COSTS.items()
+    }
 
 
 _PASSES, _TILE, _LOWERING = "tessella.passes", "tessella.passes.tile", "tessella.lowering"
@@ -111,10 +126,32 @@ CONSTANTS = {
         Constant(f"{_TILE}.running", "BLOCKS", (32, 128)),
         Constant(f"{_TILE}.running", "FEW", (4, 64)),
         Constant(f"{_TILE}.space", "MOST_ALONG", (2, 8)),
+        Constant(
+            f"{_TILE}.sums", "BLOCKS", ((*range(16, 33),), (*range(128, 257),)), scope="kernels"
+        ),
+        Constant(f"{_TILE}.conversions", "WIDENED_VECTOR", (0.5, 2.0)),
+        Constant(f"{_TILE}.conversions", "WIDENED_GROUP", (1.0, 6.0)),
+        Constant(f"{_TILE}.conversions", "COSTS", (_scaled(0.5), _scaled(2.0))),
         Constant(f"{_TILE}.sums", "FEW", (4, 64)),
         Constant(f"{_TILE}.sums", "LEAST", (2, 32)),
         Constant(f"{_TILE}.nest", "WRITTEN", (1, 6), scope="kernels"),
         Constant(f"{_TILE}.sums", "PART", (0.0, 0.5), scope="kernels"),
+        Constant(f"{_TILE}.selections", "READ", (1.0, 4.0), scope="networks"),
+        Constant(f"{_TILE}.selections", "TRIED", (30.0, 120.0), scope="networks"),
+        Constant(f"{_TILE}.selections", "RULED", (7.0, 28.0), scope="networks"),
+        Constant(f"{_TILE}.selections", "JOINED", (2.0, 8.0), scope="networks"),
+        Constant(f"{_TILE}.sorting", "COMPARED", (2.5, 10.0)),
+        Constant(f"{_TILE}.sorting", "TRIED", (30.0, 120.0)),
+        Constant(f"{_TILE}.sorting", "MOVED", (3.5, 14.0)),
+        Constant(f"{_TILE}.sorting", "EXCHANGED", (2.0, 8.0)),
+        Constant(f"{_TILE}.sorting", "SPREAD", (4.0, 16.0)),
+        Constant(f"{_TILE}.sorting", "DIGIT", (2.5, 10.0)),
+        Constant(f"{_TILE}.sorting", "SLOT", (1.0, 4.0)),
+        Constant(f"{_TILE}.sorting", "FOUND", (2.0, 8.0)),
+        Constant(f"{_TILE}.sorting", "DIGITS", ((8,), (11,))),
+        Constant(f"{_TILE}.scatter_cycles", "PLACE_CYCLES", (1.0, 4.0)),
+        Constant(f"{_TILE}.scatter_space", "VECTORS", ((1,), (8, 4, 2, 1))),
+        Constant(f"{_TILE}.parallel", "WORTH", (1, 4), scope="networks"),
         Constant(_MERGE, "MOST", (8, 32), scope="kernels"),
         Constant(_MERGE, "FEW", (2, 8), scope="kernels"),
         Constant(_MERGE, "STRIPS", (0.35, 1.0), scope="kernels"),
@@ -173,6 +210,7 @@ def networks(target: str) -> Sequence[ModuleOp]:
 
 def _models() -> Iterator[Callable[[], onnx.ModelProto]]:
     yield from (case.build for make in GROUPS.values() for case in make())
+    yield from (partial(op.model, op.fitted(OP_BYTES)) for op in OPS.values())
     yield from (partial(load_model, name) for name in NETWORKS)
 
 

@@ -40,7 +40,7 @@ from tessella.passes.kinds import ProgramPass
 from tessella.passes.tile.align import align
 from tessella.passes.tile.cycles import kernel_cycles
 from tessella.passes.tile.model import modelled
-from tessella.passes.tile.parallel import WORTH, best_choices, large, parallel_nest
+from tessella.passes.tile.parallel import best_choices, large, least_cycles, parallel_nest
 from tessella.passes.tile.parts import roots_of
 from tessella.passes.tile.selections import selection_cycles
 from tessella.support.sizes import estimated
@@ -169,8 +169,8 @@ def _division(kernel: KernelOp, models: _Models) -> _Division:
     ]
     found = best_choices(enough)
     loops = {choice.model.op: (choice.index, choice.grain) for choice in found}
-    worth = WORTH * models.target.barrier_cycles
+    least = least_cycles(models.target)
     selections = [
-        op for op in kernel.selections if estimated(op.units) > 1 and selection_cycles(op) >= worth
+        op for op in kernel.selections if estimated(op.units) > 1 and selection_cycles(op) >= least
     ]
     return _Division(kernel, nest, loops, selections)

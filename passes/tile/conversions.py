@@ -38,8 +38,14 @@ A group moves from a scalar register to a vector register before it is broadcast
 instruction's own element needs none.
 """
 
+
+def widening_shuffles(vectors: float, *, by_vector: bool) -> float:
+    """Return the shuffles that widen vectors of integers for an instruction, or a group of them."""
+    return WIDENED_VECTOR * vectors if by_vector else WIDENED_GROUP
+
+
 FREE = ConversionCost(0.0, 0.0, 0.0)
-_TABLE = {
+COSTS = {
     ("f16", True): ConversionCost(1.0, 1.0, 1.0),
     ("f16", False): ConversionCost(9.0, 9.0, 15.0),
     ("bf16", True): ConversionCost(0.25, 0.1, 1.0),
@@ -53,7 +59,7 @@ def conversion(element: Element, target: Target) -> ConversionCost:
     """Return the cost of converting an element; ``FREE`` if arithmetic uses the element itself."""
     if not (element.narrow and element.is_native):
         return FREE
-    return _TABLE[element.name, target.converts(element.name)]
+    return COSTS[element.name, target.converts(element.name)]
 
 
 def converting_ops(block: Block, target: Target) -> float:

@@ -13,7 +13,7 @@ from tessella.dialects.tile.nest import shared_loops, steps
 from tessella.dialects.tile.summed import SummedProduct
 from tessella.kernels.cost import CALL
 from tessella.passes.tile.blocks import sums_blocks
-from tessella.passes.tile.conversions import WIDENED_GROUP
+from tessella.passes.tile.conversions import widening_shuffles
 from tessella.passes.tile.cycles import copy_cycles
 from tessella.passes.tile.packing import argument_of, can_relayout, is_decoded, packed_as
 from tessella.passes.tile.problem import Problem
@@ -66,7 +66,7 @@ def widened(problem: Problem, dot: Dot, vector: str, width: int) -> dict[int, Pl
         if not dot.row.widens(a.element.name) or is_decoded(problem.op, i):
             continue
         reads = steps(problem.op) * points / width / dot.row.k
-        widening = reads * WIDENED_GROUP / target.shuffle_ports
+        widening = reads * widening_shuffles(1, by_vector=False) / target.shuffle_ports
         copying = copy_cycles(argument, packed, target) + CALL * target.ghz * 1e9
         if constant(argument.index) or widening > copying:
             found[i] = packed

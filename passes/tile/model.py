@@ -32,11 +32,10 @@ from tessella.passes.tile.blocks import decoding_ops, sums_blocks
 from tessella.passes.tile.body_ops import block_ops
 from tessella.passes.tile.conversions import (
     FREE,
-    WIDENED_GROUP,
-    WIDENED_VECTOR,
     ConversionCost,
     conversion,
     converting_ops,
+    widening_shuffles,
 )
 from tessella.passes.tile.plan import Access, AccessPlan, OperandPlan, plan_accesses
 from tessella.passes.tile.scatter_cycles import place_cycles, scatter_cycles
@@ -373,7 +372,7 @@ class CostModel:
         shuffles = 0.0
         for i, o in enumerate(self.plan(s).read):
             if dot.row.widens(o.element) and i not in self._scales:
-                each = WIDENED_VECTOR * vectors if o.by_vector else WIDENED_GROUP
+                each = widening_shuffles(vectors, by_vector=o.by_vector)
                 shuffles += each * (rows if o.by_row else 1)
         return shuffles / self.target.shuffle_ports
 

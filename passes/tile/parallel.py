@@ -70,7 +70,12 @@ def best_choices(models: Iterable[tuple[CostModel, Schedule]]) -> Sequence[Threa
 
 def large(ops: Iterable[ContractOp], cycles: Callable[[ContractOp], float], target: Target) -> bool:
     """Return whether statements take long enough to be divided between threads."""
-    return sum(map(cycles, ops)) >= WORTH * target.barrier_cycles
+    return sum(map(cycles, ops)) >= least_cycles(target)
+
+
+def least_cycles(target: Target) -> float:
+    """Return the least cycles of statements that are divided between threads."""
+    return WORTH * target.barrier_cycles
 
 
 def choices(model: CostModel, s: Schedule) -> list[ThreadSplit]:
@@ -128,7 +133,7 @@ def parallel_nest(
     assert kernel.nest is not None
     nest = kernel.nest.data
     inside = (op for op in kernel.statements if depth(op))
-    if sum(cycles(op) * runs(op) for op in inside) < WORTH * target.barrier_cycles:
+    if sum(cycles(op) * runs(op) for op in inside) < least_cycles(target):
         return None
     several = [i for i, loop in enumerate(nest.loops) if estimated(loop.trips) > 1]
     loops = [i for i in several if can_divide(kernel, i)]

@@ -17,6 +17,19 @@ from bench.constants import CONSTANTS, Constant, measure
 
 SOURCE = Path(tessella.__file__).parent
 
+NOT_TUNED = {
+    "conversions.FREE": "no conversion",
+    "cost.MAX_KEPT": "a bound on memory",
+    "search.KEPT": "a bound on memory",
+    "log.SHOWN": "lines of a text",
+    "partial.LONG": "bounds an error: tests/kernels/test_accuracy.py",
+    "partial.PART": "bounds an error: tests/kernels/test_accuracy.py",
+    "partial.LARGEST": "bounds an error: tests/kernels/test_accuracy.py",
+    "running.WHOLE": "a cache line, and whole vectors",
+    "space.MOST_OF_FEW": "follows from a range of driver/specialise/open_sizes.py",
+}
+"""Constants of the tile stage without a row, with the reason."""
+
 
 @pytest.fixture
 def one_product(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -32,6 +45,7 @@ def one_norm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _only(case: Case, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(constants, "GROUPS", {case.group: lambda: iter([case])})
+    monkeypatch.setattr(constants, "OPS", {})
     monkeypatch.setattr(constants, "NETWORKS", ())
     constants.forget()
     yield
@@ -71,3 +85,23 @@ def test_each_constant_is_read_in_its_module_alone() -> None:
     for row in CONSTANTS.values():
         assert row.value not in row.others
         assert (row.module, row.name) not in found
+
+
+def numbers(file: Path) -> Iterator[str]:
+    """Return the constants of a module that have numbers."""
+    for node in ast.parse(file.read_text()).body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = (each for target in targets for each in ast.walk(target))
+        literals = (each for each in ast.walk(node.value) if isinstance(each, ast.Constant))
+        if any(isinstance(each.value, int | float) for each in literals):
+            constants = (each.id for each in names if isinstance(each, ast.Name))
+            yield from (f"{file.stem}.{name}" for name in constants if name.isupper())
+
+
+def test_each_constant_of_the_tile_stage_has_a_row() -> None:
+    found = {name for file in (SOURCE / "passes" / "tile").glob("*.py") for name in numbers(file)}
+    rows = {name.removeprefix("tile.") for name in CONSTANTS if name.startswith("tile.")}
+    assert found == rows | set(NOT_TUNED)
+    assert not rows & set(NOT_TUNED)
