@@ -48,6 +48,7 @@ from tessella.passes.tile.cost import scheduled_seconds, scheduling_passes
 from tessella.passes.tile_stage import kernel_passes
 from tessella.support import tables
 from tessella.tools.measure import geometric_mean
+from tessella.tools.peers import Feeds
 from tests.models import load_model
 
 NETWORKS = (
@@ -199,26 +200,32 @@ class Row:
 @cache
 def programs(target: str) -> Sequence[ModuleOp]:
     """Return the programs of cases and networks after kernels are formed."""
-    return [_until(type(kernel_passes()[0]), make(), target) for make in _models()]
+    return [_until(type(kernel_passes()[0]), *make(), target) for make in _models()]
 
 
 @cache
 def networks(target: str) -> Sequence[ModuleOp]:
     """Return the programs before kernels are picked."""
-    return [_until(PickKernelsPass, make(), target) for make in _models()]
+    return [_until(PickKernelsPass, *make(), target) for make in _models()]
 
 
-def _models() -> Iterator[Callable[[], onnx.ModelProto]]:
-    yield from (case.build for make in GROUPS.values() for case in make())
-    yield from (partial(op.model, op.fitted(OP_BYTES)) for op in OPS.values())
-    yield from (partial(load_model, name) for name in NETWORKS)
+def _models() -> Iterator[Callable[[], tuple[onnx.ModelProto, Feeds]]]:
+    """Yield functions that return a model, and inputs on whose values shapes may depend."""
+    for case in (case for make in GROUPS.values() for case in make()):
+        yield lambda case=case: (case.build(), {})
+    for op in OPS.values():
+        n = op.fitted(OP_BYTES)
+        yield lambda op=op, n=n: (op.model(n), op.feeds(n))
+    for name in NETWORKS:
+        yield lambda name=name: (load_model(name), {})
 
 
-def _until(last: type[ModulePass], model: onnx.ModelProto, target: str) -> ModuleOp:
+def _until(last: type[ModulePass], model: onnx.ModelProto, feeds: Feeds, target: str) -> ModuleOp:
     """Return the program before a pass of the pipeline."""
     source = open_source(model)
     shapes = {i.name: tuple(d if isinstance(d, int) else 1 for d in i.shape) for i in source.inputs}
-    graph = source.graph(shapes)
+    determining = {name: feeds[name] for name in source.determining if name in feeds}
+    graph = source.graph(shapes, determining)
     ctx = CompileContext(graph.weights)
     for step in takewhile(lambda step: not isinstance(step, last), _steps(target)):
         step.apply(ctx, graph.module)
@@ -251,7 +258,7 @@ def single_kernels(target: str) -> Sequence[ModuleOp]:
 @cache
 def scheduled(target: str) -> Sequence[ModuleOp]:
     """Return the programs before they are lowered to loops."""
-    return [_until(ConvertTileToLoopsPass, make(), target) for make in _models()]
+    return [_until(ConvertTileToLoopsPass, *make(), target) for make in _models()]
 
 
 def forget() -> None:
