@@ -121,7 +121,7 @@ def test_a_pass_at_the_last_stage_changes_kernels() -> None:
     def f(x: Any, y: Any) -> Any:
         return x + y
 
-    x, y = np.float32([1, 2, 3, 4]), np.float32([4, 3, 2, 1])
+    x, y = (np.array(v, np.float32) for v in ([1, 2, 3, 4], [4, 3, 2, 1]))
     np.testing.assert_array_equal(f(x, y), x - y)
 
 
