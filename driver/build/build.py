@@ -116,8 +116,11 @@ def lower(
             if stage == "tile":
                 check_buildable(module, options.arch)
             # a foreign pass might change a kernel later
-            is_builtin_stage = all(is_builtin(step, options.passes) for step in passes)
-            if stage == "loops" and compilation is not None and is_builtin_stage:
+            if (
+                stage == "loops"
+                and compilation is not None
+                and all(is_builtin(step, options.passes) for step in passes)
+            ):
                 ctx.lowered = partial(_compile_kernel, compilation, lowered.target)
             lowered.stages[stage] = module = runner.run(stage, passes, module)
     if not KNOBS.verify and compilation is None:

@@ -68,11 +68,9 @@ def _give(stages: Sequence[tuple[str, list[ModulePass]]], step: ModulePass) -> N
     found = [(steps, i) for _, steps in stages for i, s in enumerate(steps) if s.name == step.name]
     for steps, i in found:
         steps[i] = step
-    if found:
-        return
-    if _has_position(type(step)):
+    if not found and _has_position(type(step)):
         _insert(stages, type(step), lambda: step, partial(_wrong_pass, step.name))
-    else:
+    elif not found:
         raise _wrong_pass(
             step.name,
             "it has no position",
