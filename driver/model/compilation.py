@@ -27,8 +27,7 @@ from tessella.driver.model.subprograms import (
 from tessella.driver.options import CheckedOptions, check_machine
 from tessella.driver.specialise.key import Key
 from tessella.driver.specialise.specialisations import REFUSED
-from tessella.runtime.artifact import CompiledProgram as Stored
-from tessella.runtime.artifact import CompiledSubprogram
+from tessella.runtime.artifact import CompiledProgram, CompiledSubprogram
 from tessella.runtime.manifest import Manifest
 from tessella.runtime.program import Program
 from tessella.runtime.rest import Interface, Rest
@@ -257,7 +256,7 @@ def stored(
     explanation: Explanation | None = None,
     work: Mapping[str, Work] | None = None,
     rest: Rest[CompiledSubprogram] | None = None,
-) -> Stored:
+) -> CompiledProgram:
     """Return a program in the form in which artifacts store it. ``inputs`` are those of its model,
     ``key`` has the shapes and values that it was compiled for."""
     values = {value.index: value.data for value in key.values}

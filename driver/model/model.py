@@ -29,8 +29,7 @@ from tessella.driver.specialise.specialisations import Specialisations
 from tessella.runtime import loaded
 from tessella.runtime import model as runnable
 from tessella.runtime.arena import Workspaces
-from tessella.runtime.artifact import CompiledModel
-from tessella.runtime.artifact import CompiledProgram as Stored
+from tessella.runtime.artifact import CompiledModel, CompiledProgram
 from tessella.runtime.model import Out, Shapes
 from tessella.runtime.profiler import ProfiledProgram
 from tessella.runtime.program import HostStep, Program
@@ -280,7 +279,7 @@ class Model(runnable.CallableModel, Immutable):
         made = [self._with_rest(each, explained) for each in self._table.programs.made()]
         return CompiledModel(self.inputs, self.outputs, made)
 
-    def _with_rest(self, made: Executable[Model], explained: bool) -> Stored:
+    def _with_rest(self, made: Executable[Model], explained: bool) -> CompiledProgram:
         rest = None if made.rest is None else compiled_rest(made.rest, explained=explained)
         known = (made.full_explanation, made.work) if explained else (None, None)
         return stored(self.inputs, made.key, made.program, self._options, *known, rest)
