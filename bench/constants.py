@@ -200,24 +200,27 @@ class Row:
 @cache
 def programs(target: str) -> Sequence[ModuleOp]:
     """Return the programs of cases and networks after kernels are formed."""
-    return [_until(type(kernel_passes()[0]), *make(), target) for make in _models()]
+    return _all_until(type(kernel_passes()[0]), target)
 
 
 @cache
 def networks(target: str) -> Sequence[ModuleOp]:
     """Return the programs before kernels are picked."""
-    return [_until(PickKernelsPass, *make(), target) for make in _models()]
+    return _all_until(PickKernelsPass, target)
 
 
-def _models() -> Iterator[Callable[[], tuple[onnx.ModelProto, Feeds]]]:
-    """Yield functions that return a model, and inputs on whose values shapes may depend."""
-    for case in (case for make in GROUPS.values() for case in make()):
-        yield lambda case=case: (case.build(), {})
+def _all_until(last: type[ModulePass], target: str) -> Sequence[ModuleOp]:
+    """Return the programs of all models before a pass of the pipeline."""
+    return [_until(last, model, feeds, target) for model, feeds in _models()]
+
+
+def _models() -> Iterator[tuple[onnx.ModelProto, Feeds]]:
+    """Yield each model, with inputs on whose values shapes may depend."""
+    yield from ((case.build(), {}) for make in GROUPS.values() for case in make())
     for op in OPS.values():
         n = op.fitted(OP_BYTES)
-        yield lambda op=op, n=n: (op.model(n), op.feeds(n))
-    for name in NETWORKS:
-        yield lambda name=name: (load_model(name), {})
+        yield op.model(n), op.feeds(n)
+    yield from ((load_model(name), {}) for name in NETWORKS)
 
 
 def _until(last: type[ModulePass], model: onnx.ModelProto, feeds: Feeds, target: str) -> ModuleOp:
@@ -258,7 +261,7 @@ def single_kernels(target: str) -> Sequence[ModuleOp]:
 @cache
 def scheduled(target: str) -> Sequence[ModuleOp]:
     """Return the programs before they are lowered to loops."""
-    return [_until(ConvertTileToLoopsPass, *make(), target) for make in _models()]
+    return _all_until(ConvertTileToLoopsPass, target)
 
 
 def forget() -> None:
