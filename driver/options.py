@@ -94,9 +94,9 @@ class CompileOptions(TypedDict, total=False):
     An option that is None or not given has its default.
     """
 
-    places: Sequence[str] | None
-    """Where kernels may run; by default on the target, then in NumPy. Their order decides between
-    similar costs."""
+    places: Sequence[str] | str | None
+    """Where kernels may run, or the name of a list; by default on the target, then in NumPy. Their
+    order decides between similar costs."""
     target: str | None
     """The machine to compile for; by default ``native``, which is this machine."""
     threads: int | None
@@ -291,15 +291,15 @@ def _checked_places(places: object, arch: str) -> tuple[str, ...]:
     if places is None:
         return default_places(arch)
     # imported here, as only explicit places need the compiler
-    from tessella.dialects.place import parse_place
+    from tessella.passes.pick.named_places import expanded, named_places
 
-    if not isinstance(places, Sequence) or isinstance(places, str | bytes) or not places:
+    if isinstance(places, str):
+        return named_places(places, arch)
+    if not isinstance(places, Sequence) or isinstance(places, bytes) or not places:
         raise OptionError(
             "places must be given as a list",
-            expected="at least one, such as ['x86/f32/nhwc', 'host']; None for the default",
+            expected="at least one, such as ['x86/f32/nhwc', 'host'], or the name of a list; None "
+            "for the default",
             found=f"{places!r} of type {type(places).__name__}",
         )
-    texts = tuple(cast(Sequence[str], places))
-    for text in texts:
-        parse_place(text)
-    return texts
+    return expanded(cast(Sequence[str], places), arch)

@@ -40,11 +40,11 @@ from tessella.passes.pick.choices import (
     STRATEGIES,
     WEIGHT_GROWTH,
     check_choice,
-    default_places,
 )
 from tessella.passes.pick.dominated import without_dominated
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
+from tessella.passes.pick.named_places import expanded
 from tessella.passes.pick.narrowing import narrowing_of
 from tessella.passes.pick.pins import pin_of, set_pins
 from tessella.passes.pick.places import check_elements, check_served
@@ -84,7 +84,7 @@ class PickKernelsPass(ProgramPass):
     stages = ("nn", "placed")
 
     places: tuple[str, ...] = ()
-    """The places where kernels may run; the target's default places if empty."""
+    """The places where kernels may run, or names of lists of them; `default` if empty."""
     strategy: str = "cost"
     fallback: str = "allow"
     kernels: str = ""
@@ -127,7 +127,7 @@ class PickKernelsPass(ProgramPass):
     @property
     def _requested(self) -> tuple[str, ...]:
         """The places where kernels may run."""
-        return self.places or default_places(self._machine.arch)
+        return expanded(self.places or ("default",), self._machine.arch)
 
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """Return the kernels that can run each op. Raises UnsupportedError for an op without

@@ -8,6 +8,7 @@ and imported when they are needed.
 | `tessella.kernels` | a module that calls ``kernels.registry`` | before kernels are picked |
 | `tessella.patterns` | a module that calls ``passes.patterns.register`` | before ops are fused |
 | `tessella.passes` | a pass, under its name | before the pipeline is put together |
+| `tessella.places` | a list of places, under its name | when a user names it |
 
 ``TESSELLA_PLUGINS=0`` turns all plugins off. A plugin is a program: install only plugins that you
 trust.
@@ -31,6 +32,7 @@ HOST = "tessella.host"
 KERNELS = "tessella.kernels"
 PATTERNS = "tessella.patterns"
 PASSES = "tessella.passes"
+PLACES = "tessella.places"
 
 
 @dataclass(frozen=True, order=True)

@@ -16,8 +16,8 @@ Otherwise they are stored in the first precision that a place names and the kern
 permits their own precision, that precision must be wider.
 
 If the floats keep their precision, two other precisions are candidates too, if a place names them:
-for f16 and bf16 the element that they are computed in, which loses nothing; and a narrower element
-of the same range, for the ops that may be narrowed (``narrowing.py``).
+for f16 and bf16 the element that they are computed in, which loses nothing; and a narrower element,
+for the ops that may be narrowed (``narrowing.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tessella.kernels.registry import (
     why_unreadable,
 )
 from tessella.passes.pick.cost_key import exact_key
-from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, narrowed
+from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, keeps_range, narrowed
 from tessella.passes.pick.pins import pin_of
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
@@ -260,14 +260,26 @@ class StoredElements:
         return [
             p
             for p in named
-            if (_is_arithmetic_of(p, own) or self.narrows(p))
+            if (_is_arithmetic_of(p, own) or _may_narrow(p, asked, own))
             and kernel.row(self.elements(p)) is not None
         ]
 
     def narrows(self, precision: str) -> bool:
-        """Return whether the op's floats lose digits in a precision, but no range."""
+        """Return whether the op's floats lose digits in a precision."""
         own = self.elements(None)
         return own is not None and narrowed(precision, own.floats_read)
+
+
+def _may_narrow(precision: str, asked: Sequence[str], found: Elements) -> bool:
+    """Return whether the requested precisions permit to narrow the floats read to one of them.
+
+    One with a smaller range than the floats must precede all precisions that take them unchanged.
+    """
+    floats = found.floats_read
+    preferred = asked[: asked.index(precision)]
+    return narrowed(precision, floats) and (
+        keeps_range(precision, floats) or not _permits(preferred, found)
+    )
 
 
 def _is_arithmetic_of(precision: str, found: Elements) -> bool:

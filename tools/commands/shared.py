@@ -95,7 +95,8 @@ def add_options(parser: argparse.ArgumentParser, *, left_out: Collection[str] = 
         "places": {
             "type": _places,
             "metavar": "A,B",
-            "help": "places where kernels may run; their order decides between similar costs",
+            "help": "places where kernels may run, or names of lists, such as mobile; their order "
+            "decides between similar costs",
         },
         "target": {
             "metavar": "NAME",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,16 @@ from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import PlaceAttr
+from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.driver.compile import compile_source
 from tessella.driver.options import Options, make_options
 from tessella.kernels.elements import T, rows
 from tessella.kernels.registry import Kernel, registered
+from tessella.passes.pick.choices import PLACES
 from tessella.passes.pick.kernel_cost import OpCost
-from tessella.support.errors import (
-    OptionError,
-    UnsupportedError,
-)
+from tessella.support.errors import OptionError, PluginError, UnsupportedError
+from tessella.support.plugins import PLACES as PLUGGED
+from tessella.tools.commands.shared import add_options, options_of
 from tests.native import FixedSource
 from tests.passes.harness import GraphBuilder, sample
 from tests.passes.pick.programs import (
@@ -34,6 +36,7 @@ from tests.passes.pick.programs import (
     reparsed,
     sums,
 )
+from tests.plugins import Installer, forget
 
 pytestmark = pytest.mark.usefixtures("sums_in_numpy")
 
@@ -98,21 +101,100 @@ def test_a_target_without_kernels_is_refused() -> None:
     assert caught.value.expected == "places on x86, arm, opencl, host"
 
 
+# ** lists of places by name **
+
+
+def test_names_stand_for_lists() -> None:
+    mobile = make_options(target="aarch64", places="mobile").places
+    assert mobile == ("arm/f16/nhwc", "arm/f16", "arm/f32/nhwc", "arm/f32", "arm", "host")
+    assert make_options(target="avx2", places="default") == make_options(target="avx2")
+    both = ("opencl/f16/image", *make_options(target="avx2").places)
+    assert make_options(target="avx2", places=["opencl/f16/image", "default"]).places == both
+    _, conv, _ = pick(convolution(), "mobile", strategy="grade")
+    assert str(conv.places and conv.places[0]) == "x86/f16/nhwc"
+
+
+def test_all_lists_are_places() -> None:
+    for name, texts in PLACES.items():
+        assert list(map(str, map(parse_place, make_options(places=name).places)))
+        assert len(set(texts)) == len(texts)
+
+
+def test_a_name_that_no_list_has() -> None:
+    for places in ("moble", ["x86", "moble"]):
+        with pytest.raises(OptionError, match="unknown list of places 'moble'") as caught:
+            make_options(places=places)
+        assert (caught.value.expected or "").startswith("one of default, mixed, mobile, numpy, ")
+        assert caught.value.hint == "did you mean 'mobile'?"
+
+
+def test_commands_take_names() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    for line, places in (("mobile", "mobile"), ("opencl,mixed", ["opencl", "mixed"])):
+        found = options_of(parser.parse_args(["--places", line]))
+        assert found.places == make_options(places=places).places
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("tiny", '("opencl/f16/image", "cpu/i8", "host")', ""),
+        ("tiny", "3", "a sequence of texts"),
+        ("tiny", '("opencl", 3)', "a sequence of texts"),
+        ("tiny", '("opencl/f15",)', "unknown part 'f15'"),
+        ("mobile", '("host",)', "there already"),
+        ("cuda", '("host",)', "there already"),
+    ],
+)
+def test_the_list_of_a_plugin(
+    name: str, value: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install = Installer(tmp_path, monkeypatch)
+    try:
+        install("my_places", f"LIST = {value}", {PLUGGED: {name: "my_places:LIST"}})
+        if message:
+            with pytest.raises(PluginError, match=message):
+                make_options(places="tiny")
+        else:
+            found = make_options(places="tiny", target="avx2").places
+            assert found == ("opencl/f16/image", "x86/i8", "host")
+            with pytest.raises(OptionError, match="default, mixed, mobile, numpy, tiny"):
+                make_options(places="small")
+    finally:
+        forget()
+
+
 # ** the order of the places **
 
 
-@pytest.mark.parametrize("faster, winner", [(0.05, NCHW), (0.15, NHWC)])
+@pytest.mark.parametrize(
+    "slow, fast",
+    [
+        ("x86/f32/nchw", "x86/f32/nhwc"),
+        ("x86/f32/nchw", "x86/bf16/nchw"),
+        ("x86/bf16/nchw", "x86/f32/nchw"),
+        ("x86/f16/nchw", "x86/f32/nchw"),
+    ],
+)
 def test_estimates_that_differ_by_less_than_a_tenth_leave_the_choice_to_the_order(
-    faster: float, winner: Layout, monkeypatch: pytest.MonkeyPatch
+    slow: str, fast: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # on 1x1 images no layout needs a conversion
-    estimates = {NCHW: 1.0, NHWC: 1.0 - faster}
-    monkeypatch.setattr(OpCost, "modelled", lambda _, __, place: estimates[place.layout])
-    for places in (("x86/f32/nchw", "x86/f32/nhwc"), ("x86/f32/nhwc", "x86/f32/nchw")):
-        _, conv, _ = pick(convolution(1), *places)
-        nearer = winner if places[0].endswith("nchw") else NHWC
+    # on 1x1 images no layout needs a conversion, and casts take no time to speak of
+    for faster, winner in ((0.05, slow), (0.15, fast)):
+        estimates = {slow: 1.0, fast: 1.0 - faster}
+
+        def modelled(_: OpCost, __: Kernel, place: PlaceAttr, known: Any = estimates) -> float:
+            return known.get(str(place), 1.0)
+
+        monkeypatch.setattr(OpCost, "modelled", modelled)
+        _, conv, _ = pick(convolution(1), slow, fast)
         assert conv.places is not None
-        assert conv.places[0].layout == nearer
+        assert str(conv.places[0]) == winner
+    for places in ((fast, slow), (fast,)):
+        _, conv, _ = pick(convolution(1), *places)
+        assert conv.places is not None
+        assert str(conv.places[0]) == fast
 
 
 def test_costs_that_kernels_state_count_as_they_are() -> None:
