@@ -180,7 +180,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 ## Ops that are not supported
 
-{missing}; and all ops of domains that ONNX does not define, but those of ONNX Runtime above.
+{missing}; and all ops of domains that ONNX does not define, except those of ONNX Runtime above and
+of [plugins](plugins.md).
 """
 
 
