@@ -92,6 +92,21 @@ docs: $(DOCS) ## the documentation as a site in build/site, with all links check
 bench: $(VENV)/.bench ## measure against other runtimes
 	$(BIN)/python -m bench.$(BENCH) $(ARGS)
 
+.PHONY: release
+release: $(VENV)/.release ## distributions in dist/, built twice and checked, with their bill of materials
+	rm -rf dist
+	$(BIN)/python -m release.build dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m release.licences | diff docs/licences.md -
+	$(BIN)/python -m release.sbom dist/sbom.cdx.json
+	cd dist && sha256sum * > SHA256SUMS
+
+.PHONY: fresh
+fresh: ## the wheel in dist/, in a fresh environment with each extra; ARGS='onnx numpy'
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/pip install --quiet packaging
+	build/fresh/bin/python -m release.fresh dist/*.whl $(ARGS)
+
 .PHONY: clean
 clean: ## remove what was made, .venv too
 	rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .pytest_cache .ruff_cache
