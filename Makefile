@@ -35,7 +35,13 @@ $(VENV)/.made:
 
 $(VENV)/.%: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(if $(ALONE_$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(ALONE_$*))
 	@touch $@
+
+# What an extra installs without its dependencies: tritonclient requires a version of ml_dtypes that
+# is older than ours, and works with either.
+ALONE_test := tritonclient==2.73.0
+ALONE_test-torch := $(ALONE_test)
 
 # The test extra includes the demo's and the site's.
 DEMO := $(firstword $(wildcard $(VENV)/.test) $(VENV)/.demo)

@@ -21,6 +21,7 @@ from tessella.passes.pick.choices import FALLBACKS, split_pin
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.tools.commands.arrays import read_array
+from tessella.tools.commands.numbers import amount
 from tessella.tools.time_report import time_report
 
 Shape = tuple[int, ...]
@@ -52,24 +53,6 @@ def add_values(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=2,3|@FILE.npy",
         help="the value of an input, which the program does not take then: shapes may depend on it",
     )
-
-
-def count(text: str) -> int:
-    """Parse a nonnegative integer."""
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
-    return int(text)
-
-
-def amount(text: str) -> float:
-    """Parse a nonnegative number."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found {text!r}")
-    return number
 
 
 def pattern(text: str) -> re.Pattern[str]:
