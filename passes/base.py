@@ -9,8 +9,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tessella.dialects import rt
+from tessella.dialects.graph import returned_values, stated_places
+from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp
+from tessella.dialects.nn.core import NnOp, tensor_type
+from tessella.dialects.place import PlaceAttr, precision_of
 from tessella.dialects.tile import SegmentOp
 from tessella.support.errors import InternalError
 
@@ -43,6 +46,27 @@ def buffer_weights(module: ModuleOp) -> Iterator[rt.WeightOp]:
     """Yield the weights of the segments on buffers, in order."""
     for segment in buffer_segments(module):
         yield from (op for op in segment.body.block.ops if isinstance(op, rt.WeightOp))
+
+
+def places_of_arguments(function: FuncOp, device: str) -> list[PlaceAttr]:
+    """Return the places of a function's arguments: those that their attributes state, otherwise
+    row-major places at ``device``."""
+    arguments = function.body.block.args
+    stated = stated_places(function.arg_attrs, len(arguments))
+    return [at or row_major(x, device) for at, x in zip(stated, arguments, strict=True)]
+
+
+def places_of_results(function: FuncOp, device: str) -> list[PlaceAttr]:
+    """Return the places of a function's results: those that their attributes state, in which `any`
+    parts are those of the value, otherwise row-major places at ``device``."""
+    values = returned_values(function)
+    stated = stated_places(function.res_attrs, len(values))
+    return [at or row_major(x, device) for at, x in zip(stated, values, strict=True)]
+
+
+def row_major(value: SSAValue, device: str) -> PlaceAttr:
+    """Return the row-major place of a tensor at a device."""
+    return PlaceAttr.get(device, precision_of(tensor_type(value).element_type), NCHW)
 
 
 def is_constant(value: SSAValue) -> bool:

@@ -30,7 +30,7 @@ from tessella.dialects.nn.core import NnOp, shape_of
 from tessella.dialects.place import parse_place
 from tessella.dialects.sizes import symbols_in
 from tessella.kernels.elements import elements_of
-from tessella.passes.base import functions
+from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
@@ -112,7 +112,7 @@ class PickKernelsPass(ProgramPass):
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":
-                chosen, how = self._by_grade(found), {}
+                chosen, how = self._by_grade(function, found), {}
             else:
                 chosen, how = self._by_cost(function, found)
             for inner, pick in chosen.items():
@@ -151,13 +151,17 @@ class PickKernelsPass(ProgramPass):
             raise UnsupportedError(missing)
         return found
 
-    def _by_grade(self, found: Mapping[NnOp, Candidates]) -> dict[NnOp, Candidate]:
-        return pick_by_grade(found, list(map(valid_place, self._requested)))
+    def _by_grade(
+        self, function: FuncOp, found: Mapping[NnOp, Candidates]
+    ) -> dict[NnOp, Candidate]:
+        given = places_of_arguments(function, self._machine.arch)
+        arguments = dict(zip(function.body.block.args, given, strict=True))
+        return pick_by_grade(found, list(map(valid_place, self._requested)), arguments)
 
     def _by_cost(
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> tuple[dict[NnOp, Candidate], dict[str, Attribute]]:
-        layouts = layouts_in_play(found)
+        layouts = layouts_in_play(found, places_of_arguments(function, self._machine.arch))
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         known = of_this_machine(self.database, self._machine)
         prices = Prices(self._machine, known, self.shared)

@@ -20,6 +20,7 @@ from tessella.dialects.place import CastOp, CopyOp, PlaceAttr, RelayoutOp, parse
 from tessella.kernels.cost import CALL, bytes_of, moving
 from tessella.kernels.elements import elements_of
 from tessella.kernels.registry import Kernel, accepts, picked_kernel
+from tessella.passes.base import places_of_arguments
 from tessella.passes.pick.by_cost import TOLERANCE
 from tessella.passes.pick.by_grade import site_grade
 from tessella.passes.pick.candidates import (
@@ -74,7 +75,8 @@ class Explainer:
             request = Request(places, self.target.arch, switches=switches, narrowing=narrowing)
             picked = (op for op in ops if not isinstance(op, ConstantOp))
             self.found = {op: request.candidates(op) for op in picked}
-        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found)
+        given = places_of_arguments(function, self.target.arch)
+        self.layouts: dict[str, list[Layout]] = layouts_in_play(self.found, given)
 
     def entry(self, op: NnOp, group: int) -> OpEntry:
         """Return the entry of an op, with the rejected candidates."""

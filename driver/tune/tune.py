@@ -31,7 +31,7 @@ from tessella.dialects.place import place_of
 from tessella.driver.build.build import build
 from tessella.driver.build.pipeline import pipeline
 from tessella.driver.options import CheckedOptions
-from tessella.passes.base import functions, is_constant
+from tessella.passes.base import functions, is_constant, places_of_arguments
 from tessella.passes.pick.by_cost import costs_alike
 from tessella.passes.pick.candidates import Candidate, layouts_in_play
 from tessella.passes.pick.cost_key import exact_key, is_input, op_text
@@ -135,7 +135,7 @@ def units(graph: Graph, options: CheckedOptions) -> list[Unit]:
     prices = Prices(targets.resolve(options.target), shared=options.several)
     for function, step in _before_the_pick(graph, options):
         candidates = step.candidates(function)
-        layouts = layouts_in_play(candidates)
+        layouts = layouts_in_play(candidates, places_of_arguments(function, options.arch))
         for op, entry in candidates.items():
             key = op_text(op)
             if key not in found:

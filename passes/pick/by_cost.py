@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from tessella.dialects.layout import NCHW
 from tessella.dialects.nn.core import NnOp, shape_of, tensor_type
 from tessella.dialects.nn.elementwise import ElementwiseOp, widened_from
 from tessella.dialects.place import CastOp, PlaceAttr, conversion_steps, precision_of
 from tessella.dialects.place import Step as ConversionStep
 from tessella.kernels.registry import NOT_FUSED
-from tessella.passes.base import is_constant
+from tessella.passes.base import is_constant, places_of_arguments, places_of_results
 from tessella.passes.pick.candidates import Candidate
 from tessella.passes.pick.kernel_cost import Prices, layout_matters, step_seconds
 from tessella.passes.pick.selection import (
@@ -83,16 +82,18 @@ class ProblemBuilder:
         self, function: FuncOp, options: Mapping[NnOp, Sequence[Candidate]]
     ) -> SelectionProblem:
         """Return the problem of choosing a candidate for each op."""
-        for argument in function.body.block.args:
+        given = places_of_arguments(function, self.prices.target.arch)
+        for argument, place in zip(function.body.block.args, given, strict=True):
             self._node(argument, [0.0])
-            self.made[argument] = [self._row_major(argument)]
+            self.made[argument] = [self._place(place)]
         for op, listed in options.items():
             self._op(op, listed)
         last = function.body.block.last_op
         if isinstance(last, ReturnOp):
             node = self._node(last, [0.0])
-            for value in last.operands:
-                self._read(node, value, [self._row_major(value)])
+            returned = places_of_results(function, self.prices.target.arch)
+            for value, place in zip(last.operands, returned, strict=True):
+                self._read(node, value, [self._place(place)])
         for op, listed in options.items():
             self._fusion(op, options, listed)
         return SelectionProblem(self.costs, list(map(self._value, self.reads)), self.pairs)
@@ -104,10 +105,6 @@ class ProblemBuilder:
 
     def _place(self, place: PlaceAttr) -> int:
         return self.places.setdefault(place, len(self.places))
-
-    def _row_major(self, value: SSAValue) -> int:
-        precision = precision_of(tensor_type(value).element_type)
-        return self._place(PlaceAttr.get(self.prices.target.arch, precision, NCHW))
 
     def _op(self, op: NnOp, listed: Sequence[Candidate]) -> None:
         node = self._node(op, self._seconds(op, listed))

@@ -373,10 +373,16 @@ def candidate(site: Site, op: NnOp, layout: Layout, step: str, rank: int) -> Can
     return Candidate(site, place, tuple(wants), step, rank)
 
 
-def layouts_in_play(found: Mapping[NnOp, Candidates]) -> dict[str, list[Layout]]:
-    """Return the layouts to consider at each device: row-major, and those that kernels want for
-    tensors of rank 3 and more."""
+def layouts_in_play(
+    found: Mapping[NnOp, Candidates], arguments: Sequence[PlaceAttr] = ()
+) -> dict[str, list[Layout]]:
+    """Return the layouts to consider at each device: row-major, those of a function's
+    ``arguments``, and those that kernels want for tensors of rank 3 and more."""
     layouts: dict[str, list[Layout]] = {}
+    for place in arguments:
+        known = layouts.setdefault(place.device.data, [NCHW])
+        if place.layout not in known and not place.layout.is_split:
+            known.append(place.layout)
     for op, entry in found.items():
         ranked = _has_layouts(op)
         for site in entry.ranks:
