@@ -180,8 +180,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 ## Ops that are not supported
 
-{missing}; and all ops of domains that ONNX does not define, except those of ONNX Runtime above and
-of [plugins](plugins.md).
+{missing}Ops of domains that ONNX does not define, except those of ONNX Runtime above and of
+[plugins](plugins.md).
 """
 
 
@@ -200,7 +200,7 @@ def page() -> str:
         total=total,
         version=VERSION,
         failing="".join(map(_failures, FAILING)),
-        missing=_listed([op for op in op_names() if op not in names]),
+        missing=_paragraph([op for op in op_names() if op not in names]),
     )
     elements = _ELEMENT_TYPES + "".join(map(_element, ELEMENTS.values()))
     return _HEAD.format(newest=newest_opset()) + "".join(rows) + elements + tail
@@ -312,6 +312,10 @@ def _is_function(op: str) -> bool:
         return found is not None and found.has_typed_body
     nodes = called_nodes(body, Node(op, "", "", op, body.inputs, body.outputs))
     return not any(reason for node in nodes for reason in reasons(node, body.opsets))
+
+
+def _paragraph(names: Sequence[str]) -> str:
+    return f"{_listed(names)}\n\n" if names else ""
 
 
 def _listed(names: Sequence[str]) -> str:
