@@ -180,8 +180,8 @@ each other, between machines, or from tessella. tessella defines the results as 
 
 ## Ops that are not supported
 
-{missing}Ops of domains that ONNX does not define, except those of ONNX Runtime above and of
-[plugins](plugins.md).
+{missing}Ops of domains that ONNX does not define are not supported, except those of ONNX Runtime
+above and of [plugins](plugins.md).
 """
 
 
