@@ -8,6 +8,8 @@ and imported when they are needed.
 | `tessella.kernels` | a module that calls ``kernels.registry`` | before kernels are picked |
 | `tessella.patterns` | a module that calls ``passes.patterns.register`` | before ops are fused |
 | `tessella.passes` | a pass, under its name | before the pipeline is put together |
+| `tessella.elements` | a ``support.elements.Element``, under its name | with tessella's elements |
+| `tessella.layouts` | a ``dialects.layout.Order``, under its name | with an unknown layout |
 | `tessella.places` | a list of places, under its name | when a user names it |
 | `tessella.onnx` | a module that calls ``contributed``, under the domain | with its first node |
 
@@ -31,13 +33,15 @@ from tessella.support.knobs import KNOBS
 _HINT = "correct or uninstall the package; TESSELLA_PLUGINS=0 leaves all plugins out"
 
 DIALECTS = "tessella.dialects"
+ELEMENTS = "tessella.elements"
 HOST = "tessella.host"
 KERNELS = "tessella.kernels"
+LAYOUTS = "tessella.layouts"
 PATTERNS = "tessella.patterns"
 PASSES = "tessella.passes"
 PLACES = "tessella.places"
 ONNX = "tessella.onnx"
-GROUPS = (DIALECTS, HOST, KERNELS, PATTERNS, PASSES, PLACES, ONNX)
+GROUPS = (DIALECTS, ELEMENTS, HOST, KERNELS, LAYOUTS, PATTERNS, PASSES, PLACES, ONNX)
 
 
 @dataclass(frozen=True, order=True)

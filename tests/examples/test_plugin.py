@@ -242,3 +242,31 @@ def test_the_results_of_its_operators(places: str, printed: Printed, folder: Pat
     wanted = {"y": y, "z": (gated + np.sqrt(gated * gated + 4)) / 2}
     for name, values in wanted.items():
         np.testing.assert_allclose(np.load(folder / _result(places, name)), values, rtol=1e-5)
+
+
+STORED = """
+import ml_dtypes
+import numpy as np
+import tessella as ts
+
+x = np.random.default_rng(0).standard_normal((11, 3, 4, 5)).astype(np.float32) * 4
+wanted = x.astype(ml_dtypes.float8_e3m4)
+moved = ts.jit(lambda v: v.astype(ml_dtypes.float8_e3m4)[::-1])
+for found in (ts.ops.cast(x, to=ml_dtypes.float8_e3m4), moved(x)[::-1]):
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+np.testing.assert_array_equal(moved(x).astype(np.float32), wanted[::-1].astype(np.float32))
+assert "tensor<11x3x4x5xf8E3M4>" in moved.lower(x).as_text("nn")
+
+at = ts.array(x, place="any/f32/chwn8")
+assert at.memory.size == 16 * 3 * 4 * 5
+np.testing.assert_array_equal(at.memory.reshape(3, 4, 5, 2, 8)[2, 1, 3, 1, 2], x[10, 2, 1, 3])
+y = ts.ops.add(ts.ops.relu(at), x)
+assert y.place.endswith("/f32/chwn8")
+np.testing.assert_array_equal(np.asarray(y), np.maximum(x, 0) + x)
+assert "relayout" not in ts.ops.relu.lower(at).as_text("placed")
+"""
+
+
+def test_its_element_and_its_layout(site: Path, folder: Path) -> None:
+    assert python(site, folder, "-c", STORED) == ""
