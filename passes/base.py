@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -21,6 +22,9 @@ PATTERN = "nn.pattern"
 """The attribute of an op that replaces others: the pattern or pass that created it."""
 CONSUMED = "nn.consumed"
 """The attribute of an op that replaces others: the replaced ops, each as ``nn.erf@node``."""
+Gain = Literal["sure", "likely", "open"]
+"""What is known of ops that replace others: that they cost less, that they cost less unless
+estimates clearly say otherwise, or nothing."""
 PROVENANCE = ("node", PATTERN, CONSUMED)
 """The attributes that record an op's origin, not its meaning."""
 
@@ -92,10 +96,10 @@ def record_fusion(new: NnOp, pattern: str, consumed: Sequence[NnOp]) -> None:
     same = (op for op in consumed if type(op) is type(new) and PATTERN in op.attributes)
     names = [op.attributes[PATTERN] for op in same]
     new.attributes[PATTERN] = names[0] if names else StringAttr(pattern)
-    new.attributes[CONSUMED] = ArrayAttr([source for op in consumed for source in _sources(op)])
+    new.attributes[CONSUMED] = ArrayAttr([source for op in consumed for source in sources_of(op)])
 
 
-def _sources(op: NnOp) -> Sequence[StringAttr]:
+def sources_of(op: NnOp) -> Sequence[StringAttr]:
     """Return the source ops that an op replaces, or the op itself."""
     known = op.attributes.get(CONSUMED)
     if isinstance(known, ArrayAttr):

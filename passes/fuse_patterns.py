@@ -26,9 +26,9 @@ from xdsl.pattern_rewriter import PatternRewriter
 from tessella.dialects.graph import weights_of
 from tessella.dialects.nn.core import NnOp
 from tessella.passes.base import functions
-from tessella.passes.kinds import ProgramPass
 from tessella.passes.patterns import PATTERNS, load
-from tessella.passes.patterns.pattern import Pattern
+from tessella.passes.patterns.pattern import Pattern, Replacement
+from tessella.passes.pick.fusions import FusionJudge, FusionPass
 from tessella.support.errors import OptionError
 
 MAX_REWRITES = 8
@@ -36,7 +36,7 @@ MAX_REWRITES = 8
 
 
 @dataclass(frozen=True)
-class FusePatternsPass(ProgramPass):
+class FusePatternsPass(FusionPass):
     """Apply the declared patterns."""
 
     name = "fuse-patterns"
@@ -47,9 +47,11 @@ class FusePatternsPass(ProgramPass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         weights = weights_of(ctx)
-        fuser = _Fuser([pattern.reading(weights) for pattern in self._chosen()])
+        patterns = [pattern.reading(weights) for pattern in self._chosen()]
         for function in functions(op):
-            fuser.run(function.body.block)
+            judge = self.judge()
+            _Fuser(patterns, judge).run(function.body.block)
+            judge.record(function)
 
     def _chosen(self) -> list[Pattern]:
         load()
@@ -63,8 +65,9 @@ class FusePatternsPass(ProgramPass):
 
 
 class _Fuser:
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[Pattern], judge: FusionJudge) -> None:
         self.patterns = patterns
+        self.judge = judge
         self.by_kind: dict[type[NnOp], Sequence[Pattern]] = {}
 
     def run(self, block: Block) -> None:
@@ -87,10 +90,13 @@ class _Fuser:
         rewriter = PatternRewriter(root)
         for pattern in self._of_kind(type(root)):
             after = root.next_op
-            if pattern.apply(root, rewriter):
+            if pattern.apply(root, rewriter, self._is_made):
                 assert after is not None
                 return after.prev_op
         return None
+
+    def _is_made(self, new: Replacement) -> bool:
+        return self.judge.makes(new.pattern, new.made, new.gone, gain=new.gain)
 
     def _of_kind(self, kind: type[NnOp]) -> Sequence[Pattern]:
         if kind not in self.by_kind:

@@ -38,7 +38,7 @@ from tessella.driver.stages.located import (
 )
 from tessella.driver.stages.module_stage import check_stage
 from tessella.driver.stages.stage_file import load_weights, weights_path
-from tessella.passes.kinds import asked_devices, running
+from tessella.passes.kinds import asked_places, running
 from tessella.passes.pick.named_places import expanded
 from tessella.runtime.weights import WeightStore
 from tessella.support.errors import OptionError, TessellaError
@@ -133,7 +133,7 @@ class OptMain(xDSLOptMain):
         if not self.args.places:
             return steps
         arch = targets.native().arch
-        asked = asked_devices(expanded(self.args.places.split(","), arch), arch)
+        asked = asked_places(expanded(self.args.places.split(","), arch), arch)
         return running(steps, asked, named=[step.name for step in steps])
 
     def _check_pass(self, name: str) -> None:

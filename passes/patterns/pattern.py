@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import NnOp, PyValue, Tensor, shape_of, tensor, tensor_type
 from tessella.dialects.nn.movement import ReshapeOp
-from tessella.passes.base import record_fusion
+from tessella.passes.base import Gain, record_fusion
 from tessella.passes.patterns.match import Found, Matcher
 from tessella.passes.patterns.nodes import Node, root_kinds
 from tessella.passes.patterns.placement import first_of, in_order, producers_after
@@ -124,6 +124,7 @@ class Replacement:
     """The new ops of a match, and the ops that they replace."""
 
     pattern: str
+    gain: Gain
     match: Match
     values: Sequence[SSAValue]
     """The new value for each root."""
@@ -163,6 +164,9 @@ class Pattern(RewritePattern):
     name: str
     root: Node
     rewrite: Rewrite
+    gain: Gain = "likely"
+    """Whether the new ops cost less than the old ones. If that is `open`, the pipeline estimates it
+    for each match."""
     others: tuple[Node, ...] = ()
     """Further roots, whose results are replaced together with that of ``root``. Each shares a value
     with the roots before it."""
@@ -219,7 +223,7 @@ class Pattern(RewritePattern):
         if values is None or gone is None or not _fit(values, roots, gone):
             _discard(match.made)
             return None
-        return Replacement(self.name, match, values, in_order(roots, gone))
+        return Replacement(self.name, self.gain, match, values, in_order(roots, gone))
 
 
 def _fit(values: Sequence[SSAValue], roots: Sequence[NnOp], gone: Collection[NnOp]) -> bool:

@@ -239,7 +239,8 @@ def test_grades_are_shown() -> None:
 
 def test_json() -> None:
     found = json.loads(explained().json())
-    parts = ["ops", "conversions", "fusions", "pick", "threads", "values", "sizes", "steps"]
+    parts = ["ops", "conversions", "fusions", "refused", "pick", "threads", "values"]
+    parts += ["sizes", "steps"]
     assert list(found) == parts
     for op in found["ops"]:
         assert op.keys() >= {"op", "node", "kernel", "place", "cost", "group", "rejected"}
