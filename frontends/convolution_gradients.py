@@ -22,7 +22,7 @@ MOST_TAPS = 128
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowSettings:
     """The settings of a convolution; ``pads`` lists the padding before each spatial dimension, then
     the padding after each."""
 

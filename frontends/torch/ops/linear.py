@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tessella.dialects import nn
 from tessella.frontends.convolution_gradients import (
     MOST_TAPS,
-    Windows,
+    WindowSettings,
     has_kernel_gradient,
     of_bias,
 )
@@ -81,7 +81,7 @@ def convolution_backward(
 ) -> list[Value | None]:
     rank = x.rank - 2
     strides, pads, spread = (_each(setting, rank) for setting in (stride, padding, dilation))
-    windows = Windows(strides, pads * 2, spread, groups, transposed)
+    windows = WindowSettings(strides, pads * 2, spread, groups, transposed)
     found: list[Value | None] = [None] * 3
     if output_mask[0]:
         found[0] = windows.of_image(x, w, grad)
