@@ -32,6 +32,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.pick.autocast import set_autocast
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
@@ -67,6 +68,10 @@ def _check_filled(module: ModuleOp) -> None:
                 differs(size, 0)
 
 
+def _ops(module: ModuleOp) -> list[NnOp]:
+    return [op for op in module.walk() if isinstance(op, NnOp)]
+
+
 def _why_not(op: NnOp, found: Candidates) -> str:
     """Return the reasons why no kernel can run an op, or why the kernel of its pin cannot."""
     pin, rejected = pin_of(op), found.rejected
@@ -91,6 +96,8 @@ class PickKernelsPass(ProgramPass):
     """Kernels that are off or preferred, as `-winograd,+blas`."""
     pins: tuple[str, ...] = ()
     """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
+    autocast: tuple[str, ...] = ()
+    """Precisions of ops without pins, as `nn.exp=any/f32`, beside the lists of the devices."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
     target: str = "native"
@@ -107,8 +114,10 @@ class PickKernelsPass(ProgramPass):
         parse_switches(self.kernels)
         if symbols_in(op):
             _check_filled(op)
-        check_served(list(map(parse_place, self._requested)))
-        set_pins([each for each in op.walk() if isinstance(each, NnOp)], self.pins)
+        places, ops = list(map(parse_place, self._requested)), _ops(op)
+        check_served(places)
+        set_pins(ops, self.pins)
+        set_autocast(ops, places, self.autocast)
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":

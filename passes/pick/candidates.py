@@ -22,7 +22,7 @@ for the ops that may be narrowed (``narrowing.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tessella.dialects.layout import ANY_LAYOUT, NCHW, Layout
@@ -41,7 +41,7 @@ from tessella.kernels.registry import (
 )
 from tessella.passes.pick.cost_key import exact_key
 from tessella.passes.pick.narrowing import NOTHING_NARROWED, Narrowing, keeps_range, narrowed
-from tessella.passes.pick.pins import pin_of
+from tessella.passes.pick.pins import Pin, pin_of
 from tessella.passes.pick.places import requested
 from tessella.passes.pick.scratch import scratch_kernel
 from tessella.passes.pick.switches import NO_SWITCHES, Switches, names_of
@@ -148,9 +148,28 @@ class Request:
             return self._candidates(op, None)
         if pin.place is None:
             return self._candidates(op, pin.kernel)
-        request = replace(self, places=[pin.place], fallback=pin.place.device.data == "host")
-        found = request._candidates(op, pin.kernel)
-        return replace(found, layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout)
+        found = self._pinned_to(pin.place)._candidates(op, pin.kernel)
+        others = self._elsewhere(op, pin, {*found.ranks, *(r.site for r in found.rejected)})
+        return replace(
+            found,
+            rejected=[*found.rejected, *others],
+            layout=None if pin.place.layout == ANY_LAYOUT else pin.place.layout,
+        )
+
+    def _pinned_to(self, place: PlaceAttr) -> Request:
+        """Return the request for an op that is pinned to a place: one at the place alone. If the
+        place has no device, its open parts are those of the requested places."""
+        device = place.device.data
+        if device != "any":
+            return replace(self, places=[place], fallback=device == "host")
+        return replace(self, places=list(dict.fromkeys(map(place.resolved, self.places))))
+
+    def _elsewhere(self, op: NnOp, pin: Pin, known: Collection[Site]) -> Iterator[Rejection]:
+        """Yield the kernels at the requested places that a pin rules out."""
+        sites = self._sites(op, requested(self.places), StoredElements(op))
+        for site in dict.fromkeys(site for site, _ in sites):
+            if site not in known:
+                yield Rejection(site, site.place(op), f"the op is pinned to {pin}")
 
     def _candidates(self, op: NnOp, pinned: str | None) -> Candidates:
         """Return the candidates of an op. ``pinned`` is the name of the only kernel that may run
