@@ -1,4 +1,5 @@
-"""Rules of devices, as a table: the ops that a device keeps in one precision.
+"""Rules of devices, as a table: where ops run for which a device has no kernel, and the ops that it
+keeps in one precision.
 
 A plugin adds the rules of its device:
 
@@ -19,6 +20,9 @@ from tessella.support.errors import InternalError
 class DeviceRules:
     """The rules of a device."""
 
+    falls_to: tuple[str, ...] = (CPU, "host")
+    """The devices of the kernels that run ops for which this device has none, in order of
+    preference. ``CPU`` stands for the CPU of the target."""
     autocast: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Names of ops whose floats are stored in a precision, by precision, where the requested places
     of the device name a narrow float beside a wide one."""
@@ -29,7 +33,8 @@ _AMPLIFYING = ("exp", "log", "log2", "log10", "pow", "tan", "sinh", "cosh", "aco
 
 _NO_RULES = DeviceRules()
 _RULES: dict[str, DeviceRules] = {
-    CPU: DeviceRules(autocast={"f32": [f"nn.{name}" for name in _AMPLIFYING]}),
+    CPU: DeviceRules(("host",), {"f32": [f"nn.{name}" for name in _AMPLIFYING]}),
+    "host": DeviceRules(()),
 }
 
 

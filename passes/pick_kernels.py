@@ -43,6 +43,7 @@ from tessella.passes.pick.choices import (
     check_choice,
 )
 from tessella.passes.pick.dominated import without_dominated
+from tessella.passes.pick.falls import tell_falls
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.named_places import expanded
@@ -126,6 +127,7 @@ class PickKernelsPass(ProgramPass):
                 chosen, how = self._by_cost(function, found)
             for inner, pick in chosen.items():
                 inner.pick(pick.kernel.name, pick.wants, pick.fallback)
+            tell_falls(chosen, places)
             if chosen:
                 function.attributes[PICK] = self._record(how)
 
