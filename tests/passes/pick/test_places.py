@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Operation
 
 from tessella import targets
 from tessella.dialects import nn
 from tessella.dialects.graph import Graph
 from tessella.dialects.layout import IMAGE, NCHW, NHWC, Layout
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import PlaceAttr, parse_place
+from tessella.dialects.place import PlaceAttr, parse_place, place_of
 from tessella.driver.build.build import lower
 from tessella.driver.compile import compile_source
 from tessella.driver.explain.explain import explain
@@ -277,6 +278,32 @@ def test_an_operand_at_any_place_is_left_alone() -> None:
         _, op = pick(graph, "opencl")
     wanted = ["opencl/f32/nchw", "host/i64/nchw", "opencl/f32/nchw"]
     assert list(map(str, op.places or ())) == wanted
+
+
+@pytest.mark.parametrize("strategy", ["cost", "grade"])
+@pytest.mark.parametrize(
+    "rule, wanted, steps",
+    [
+        (PlaceAttr.get("any", "any"), "x86/i64/nchw", []),
+        (PlaceAttr.get("any", "any", NHWC), "x86/i64/nhwc", ["relayout"]),
+        (PlaceAttr.get("any", "i32"), "x86/i32/nchw", ["cast"]),
+        (PlaceAttr.get("opencl", "any"), "opencl/i64/nchw", ["copy"]),
+    ],
+    ids=["leave alone", "layout only", "precision only", "device only"],
+)
+def test_a_kernel_says_which_parts_of_an_operand_are_converted(
+    rule: PlaceAttr, wanted: str, steps: list[str], strategy: str
+) -> None:
+    cost = constant_cost(1e-9)
+    kernel = Kernel("lookup", nn.GatherOp, "opencl", (NCHW,), cost=cost, operands={1: rule})
+    g = GraphBuilder(x=sample(0, 4, 8), i=np.arange(8).reshape(1, 2, 2, 2) % 4)
+    graph = g.graph(g.op(nn.GatherOp, [g.inputs["x"], g.inputs["i"]], axis=0))
+    with registered(kernel):
+        (op,) = pick(graph, "opencl", strategy=strategy)
+        assert (op.kernel, str(place_of(op.operands[1].type))) == ("lookup", wanted)
+        source = op.operands[1].owner
+        found = [source.name.removeprefix("place.")] if isinstance(source, Operation) else []
+    assert found == steps
 
 
 # ** fallbacks **
