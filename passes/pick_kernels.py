@@ -17,7 +17,8 @@ exact = true, ..}``. Types do not change: ``insert-conversions`` gives every val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -112,10 +113,9 @@ class PickKernelsPass(ProgramPass):
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
-        parse_switches(self.kernels)
+        places, ops = self._request.places, _ops(op)
         if symbols_in(op):
             _check_filled(op)
-        places, ops = list(map(parse_place, self._requested)), _ops(op)
         check_served(places)
         set_pins(ops, self.pins)
         set_autocast(ops, places, self.autocast)
@@ -140,19 +140,24 @@ class PickKernelsPass(ProgramPass):
         """The places where kernels may run."""
         return expanded(self.places or ("default",), self._machine.arch)
 
+    @cached_property
+    def _request(self) -> Request:
+        """The request for all functions. Raises OptionError for places or switches that cannot be
+        read."""
+        places = list(map(parse_place, self._requested))
+        switches = parse_switches(self.kernels)
+        return Request(places, self._machine.arch, self.fallback == "allow", switches)
+
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """Return the kernels that can run each op. Raises UnsupportedError for an op without
         any."""
-        places = list(map(parse_place, self._requested))
-        allowed, narrowing = self.fallback == "allow", narrowing_of(function)
-        switches = parse_switches(self.kernels)
-        request = Request(places, self._machine.arch, allowed, switches, narrowing)
+        request = replace(self._request, narrowing=narrowing_of(function))
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops
             if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
         }
-        check_elements(places, [e for op in found if (e := elements_of(op)) is not None])
+        check_elements(request.places, [e for op in found if (e := elements_of(op)) is not None])
         missing = [
             Unsupported(op.name, op.node, _why_not(op, entry))
             for op, entry in found.items()
