@@ -18,6 +18,7 @@ from tessella.passes.pick.choices import (
     default_places,
 )
 from tessella.support import disk
+from tessella.support.elements import ELEMENTS
 from tessella.support.errors import OptionError
 from tessella.support.names import did_you_mean
 from tessella.targets import database, threads
@@ -54,6 +55,12 @@ class Options:
         Places and kernels of single ops, by the name of a node or an op, or by a pattern of node
         names: ``{"Conv_12": "x86/f32/nchw", "nn.softmax": "kernel=softmax"}``. On the command line,
         ``--pin Conv_12=x86/f32/nchw``, once for each.
+    autocast : dict of sequences of str
+        The precision in which ops store their floats, as lists of names by precision: ``{"f32":
+        ["nn.exp", "nn.softmax"], "bf16": ["nn.matmul"]}``. Names are those of ops or nodes, or
+        patterns of node names. An op that has a pin keeps it. Lists of the device, which apply
+        where places name a narrow float beside a wide one, count less. On the command line,
+        ``--autocast f32=nn.exp,nn.softmax``, once for each precision.
     passes : sequence of xdsl.passes.ModulePass
         Further passes. A pass with the name of one in the pipeline replaces it; another one goes to
         the position that it declares by ``runs_before`` or ``runs_after``. Programs with such
@@ -78,6 +85,9 @@ class Options:
     kernels: str | None = field(default=None, metadata={"metavar": "-A,+B"})
     pin: Mapping[str, str] = field(
         default_factory=dict[str, str], hash=False, metadata={"metavar": "NAME=PIN"}
+    )
+    autocast: Mapping[str, Sequence[str]] = field(
+        default_factory=dict[str, Sequence[str]], hash=False, metadata={"metavar": "PRECISION=A,B"}
     )
     passes: Sequence[Any] = field(default=(), hash=False, metadata={"metavar": "passes"})
     max_weight_growth: float = _number(WEIGHT_GROWTH, "N", 1.0)
@@ -151,6 +161,7 @@ def make_options(**given: Unpack[CompileOptions]) -> CheckedOptions:
     arch = targets.resolve(target).arch
     values: dict[str, Any] = {each.name: getattr(rare, each.name) for each in fields(Options)}
     values["database"] = rare.database or _database(rare.pick)
+    values["autocast"] = {name: tuple(listed) for name, listed in rare.autocast.items()}
     values["kernels"] = os.environ.get(KERNELS_KNOB, "") if rare.kernels is None else rare.kernels
     return CheckedOptions(
         places=_checked_places(given.get("places"), arch),
@@ -196,8 +207,10 @@ def _check(name: str, value: object, hint: Any, facts: Mapping[str, Any]) -> Non
     ``hint`` and, for a number, the bounds in ``facts``."""
     if get_origin(hint) is Sequence:
         _check_type(name, value, (list, tuple))
-    elif get_origin(hint) is Mapping:
+    elif hint == Mapping[str, str]:
         _check_texts(name, value)
+    elif get_origin(hint) is Mapping:
+        _check_lists(name, value)
     elif get_origin(hint) is Literal:
         _check_type(name, value, (str,))
         check_choice(name, value, get_args(hint))
@@ -214,6 +227,24 @@ def _check_texts(name: str, value: object) -> None:
     for key, text in cast(Mapping[object, object], value).items():
         if not (isinstance(key, str) and isinstance(text, str)):
             raise _wrong_type(name, {key: text}, expected)
+
+
+def _check_lists(name: str, value: object) -> None:
+    expected = "a dict of lists of texts by precision, as {'f32': ['nn.exp']}"
+    if not isinstance(value, Mapping):
+        raise _wrong_type(name, value, expected)
+    for key, texts in cast(Mapping[object, object], value).items():
+        listed = cast(Sequence[object], texts) if isinstance(texts, list | tuple) else (None,)
+        if not all(isinstance(each, str) for each in (key, *listed)):
+            raise _wrong_type(name, {key: texts}, expected)
+        if key not in _FLOATS:
+            raise OptionError(
+                f"the option {name!r} has no lists for {key!r}",
+                expected=f"one of {', '.join(_FLOATS)}",
+            )
+
+
+_FLOATS = tuple(e.name for e in ELEMENTS.values() if e.is_float and e.is_native)
 
 
 def _check_number(name: str, value: object, least: float, most: float) -> None:

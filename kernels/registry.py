@@ -169,17 +169,15 @@ class Kernel:
         """Return the required place of operand or result ``number``, of rank ``rank``: the stated
         one, otherwise ``own``, the kernel's place."""
         place = self._stated(number, own) or own
-        device, precision = place.device.data, place.precision.data
-        if precision == "any" and device != "any":
-            precision = own.precision.data
-        return PlaceAttr.get(device, precision, place.layout.for_rank(rank))
+        layout = place.layout.for_rank(rank)
+        return PlaceAttr.get(place.device.data, place.precision.data, layout)
 
     def _stated(self, number: int, own: PlaceAttr) -> PlaceAttr | None:
         """Return the place that ``operands`` states for operand or result ``number``; None if it
         states none."""
         place = self.operands.get(number)
         if isinstance(place, Layout):
-            place = PlaceAttr.get(own.device.data, "any", place)
+            place = PlaceAttr.get(own.device.data, own.precision.data, place)
         return place.resolved(own) if place is not None and number < 0 else place
 
 

@@ -17,7 +17,8 @@ exact = true, ..}``. Types do not change: ``insert-conversions`` gives every val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -32,6 +33,7 @@ from tessella.dialects.sizes import symbols_in
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
+from tessella.passes.pick.autocast import set_autocast
 from tessella.passes.pick.by_cost import pick_by_cost
 from tessella.passes.pick.by_grade import pick_by_grade
 from tessella.passes.pick.candidates import Candidate, Candidates, Request, layouts_in_play
@@ -42,6 +44,7 @@ from tessella.passes.pick.choices import (
     check_choice,
 )
 from tessella.passes.pick.dominated import without_dominated
+from tessella.passes.pick.falls import tell_falls
 from tessella.passes.pick.grade import valid_place
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.named_places import expanded
@@ -65,6 +68,10 @@ def _check_filled(module: ModuleOp) -> None:
         for result in op.results if isinstance(op, NnOp) else ():
             for size in shape_of(result):
                 differs(size, 0)
+
+
+def _ops(module: ModuleOp) -> list[NnOp]:
+    return [op for op in module.walk() if isinstance(op, NnOp)]
 
 
 def _why_not(op: NnOp, found: Candidates) -> str:
@@ -91,6 +98,8 @@ class PickKernelsPass(ProgramPass):
     """Kernels that are off or preferred, as `-winograd,+blas`."""
     pins: tuple[str, ...] = ()
     """Places or kernels of single ops, as `Conv_12=x86/f32/nchw` or `nn.softmax=kernel=softmax`."""
+    autocast: tuple[str, ...] = ()
+    """Precisions of ops without pins, as `nn.exp=any/f32`, beside the lists of the devices."""
     max_weight_growth: float = WEIGHT_GROWTH
     """The factor by which the function's weights may grow at most."""
     target: str = "native"
@@ -104,11 +113,12 @@ class PickKernelsPass(ProgramPass):
         check_choice("strategy", self.strategy, STRATEGIES)
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
-        parse_switches(self.kernels)
+        places, ops = self._request.places, _ops(op)
         if symbols_in(op):
             _check_filled(op)
-        check_served(list(map(parse_place, self._requested)))
-        set_pins([each for each in op.walk() if isinstance(each, NnOp)], self.pins)
+        check_served(places)
+        set_pins(ops, self.pins)
+        set_autocast(ops, places, self.autocast)
         for function in functions(op):
             found = self.candidates(function)
             if self.strategy == "grade":
@@ -117,6 +127,7 @@ class PickKernelsPass(ProgramPass):
                 chosen, how = self._by_cost(function, found)
             for inner, pick in chosen.items():
                 inner.pick(pick.kernel.name, pick.wants, pick.fallback)
+            tell_falls(chosen, places)
             if chosen:
                 function.attributes[PICK] = self._record(how)
 
@@ -129,19 +140,24 @@ class PickKernelsPass(ProgramPass):
         """The places where kernels may run."""
         return expanded(self.places or ("default",), self._machine.arch)
 
+    @cached_property
+    def _request(self) -> Request:
+        """The request for all functions. Raises OptionError for places or switches that cannot be
+        read."""
+        places = list(map(parse_place, self._requested))
+        switches = parse_switches(self.kernels)
+        return Request(places, self._machine.arch, self.fallback == "allow", switches)
+
     def candidates(self, function: FuncOp) -> dict[NnOp, Candidates]:
         """Return the kernels that can run each op. Raises UnsupportedError for an op without
         any."""
-        places = list(map(parse_place, self._requested))
-        allowed, narrowing = self.fallback == "allow", narrowing_of(function)
-        switches = parse_switches(self.kernels)
-        request = Request(places, self._machine.arch, allowed, switches, narrowing)
+        request = replace(self._request, narrowing=narrowing_of(function))
         found = {
             op: request.candidates(op)
             for op in function.body.block.ops
             if isinstance(op, NnOp) and not isinstance(op, ConstantOp)
         }
-        check_elements(places, [e for op in found if (e := elements_of(op)) is not None])
+        check_elements(request.places, [e for op in found if (e := elements_of(op)) is not None])
         missing = [
             Unsupported(op.name, op.node, _why_not(op, entry))
             for op, entry in found.items()

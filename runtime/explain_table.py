@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
@@ -127,7 +128,9 @@ def _further(
         rows = [
             (e["op"], e["node"], e["kernel"], e["place"], e["fallback"] or "") for e in fallbacks
         ]
-        yield "fallbacks", FALLBACKS, rows
+        counts = Counter(row[-1] for row in rows)
+        listed = ", ".join(f"{kind} {count}" for kind, count in counts.items())
+        yield f"fallbacks ({listed})", FALLBACKS, rows
     times = _time_rows(ops, conversions)
     if times:
         yield "estimated time", TIME, times

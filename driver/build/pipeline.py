@@ -31,6 +31,7 @@ from tessella.passes.move_casts import MoveCastsPass
 from tessella.passes.move_quantization import MoveQuantizationPass
 from tessella.passes.outline_segments import OutlineSegmentsPass
 from tessella.passes.packed_products import PackedProductsPass
+from tessella.passes.pick.choices import autocast_rows
 from tessella.passes.pick_kernels import PickKernelsPass
 from tessella.passes.plan_arena import PlanArenaPass
 from tessella.passes.plan_weights import PlanWeightsPass
@@ -110,6 +111,7 @@ def _stages(options: CheckedOptions) -> Stages:
                     fallback=options.fallback,
                     kernels=options.kernels,
                     pins=tuple(f"{name}={pin}" for name, pin in options.pin.items()),
+                    autocast=autocast_rows(options.autocast),
                     max_weight_growth=options.max_weight_growth,
                     target=options.target,
                     shared=options.several,

@@ -44,9 +44,10 @@ def site_grade(site: Site, op: NnOp, places: Sequence[PlaceAttr]) -> Grade:
     found = elements_of(op)
     precision = site.precision if site.kernel.row(found) is None else None
     wants = site.kernel.wants(op, site.device, NCHW, precision)
-    match = [want.precision.data for want in wants] == [
-        precision_of(tensor_type(value).element_type) for value in (*op.operands, *op.results)
-    ]
+    match = all(
+        want.precision.data in ("any", precision_of(tensor_type(value).element_type))
+        for want, value in zip(wants, (*op.operands, *op.results), strict=True)
+    )
     return grade(site.place(op), places, values_match=match)
 
 

@@ -59,6 +59,22 @@ def split_pin(text: str) -> tuple[str, str]:
     return found["name"], found["pin"]
 
 
+def autocast_rows(lists: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return lists of names by precision as pins: `nn.exp=any/f32`."""
+    return tuple(f"{name}=any/{precision}" for precision in lists for name in lists[precision])
+
+
+def split_list(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the precision and the names of a text such as `f32=nn.exp,nn.log`. Raises
+    OptionError."""
+    precision, equals, names = text.partition("=")
+    if not (precision and equals and all(names.split(","))):
+        raise OptionError(
+            "cannot read a list for autocast", expected="PRECISION=NAME,NAME", found=repr(text)
+        )
+    return precision, tuple(names.split(","))
+
+
 def check_choice(option: str, value: object, known: Sequence[str]) -> None:
     """Raise OptionError for an unknown value."""
     if value not in known:

@@ -201,7 +201,7 @@ def rows_of(text: str, title: str) -> list[list[str]]:
 
 
 def test_fallbacks_are_listed() -> None:
-    header, sums = rows_of(str(explained()), "fallbacks")
+    header, sums = rows_of(str(explained()), "fallbacks (host 1)")
     assert header == ["op", "node", "kernel", "place", "fallback"]
     assert sums == ["nn.cumsum", "sums", "host", "host/f32/nchw", "host"]
 

@@ -17,7 +17,7 @@ from tessella.driver.option_docs import OptionRow
 from tessella.driver.options import CheckedOptions, CompileOptions, Options, make_options
 from tessella.driver.stages.stages import STAGES
 from tessella.frontends.compile import open_source
-from tessella.passes.pick.choices import FALLBACKS, split_pin
+from tessella.passes.pick.choices import FALLBACKS, split_list, split_pin
 from tessella.runtime.elements import converted, dtype_named
 from tessella.support.errors import InputError, OptionError
 from tessella.tools.commands.arrays import read_array
@@ -113,7 +113,8 @@ def _kind(row: OptionRow) -> Mapping[str, Any]:
     if row.choices:
         return {"choices": row.choices}
     if row.is_mapping:
-        return {"metavar": row.metavar, "action": "append", "type": split_pin}
+        parse = split_list if row.has_lists else split_pin
+        return {"metavar": row.metavar, "action": "append", "type": parse}
     return {"metavar": row.metavar, "type": float if row.is_number else str}
 
 
@@ -148,7 +149,7 @@ def given_options(args: argparse.Namespace, target: str | None = None) -> Compil
 
 def _value(given: Any) -> Any:
     """Return the value of a flag; a flag that is given several times has pairs."""
-    return dict(cast(list[tuple[str, str]], given)) if isinstance(given, list) else given
+    return dict(cast(list[tuple[str, Any]], given)) if isinstance(given, list) else given
 
 
 def options_of(args: argparse.Namespace, target: str | None = None) -> CheckedOptions:
