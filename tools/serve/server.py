@@ -49,7 +49,7 @@ def serve(
     OptionError for a model that cannot be served, and OSError if the address cannot be used.
     """
     app, executor = application(models, settings)
-    with executor, _listening(settings.host, settings.port) as listener:
+    with executor, listening(settings.host, settings.port) as listener:
         server = _server(app, settings)
         with _ending_on(signal.SIGTERM):
             started(_url(listener))
@@ -97,9 +97,13 @@ def _server(app: App, settings: ServerSettings) -> Any:
     return uvicorn.Server(config)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=2048)
+    listener = socket.create_server((host, port), family=family, backlog=2048)
+    # connections inherit it; asyncio sets it only if the socket names its protocol
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _url(listener: socket.socket) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from tessella.tools.serve import protocol, tensors
 from tessella.tools.serve.app import App, Limits
 from tessella.tools.serve.bodies import inflated
 from tessella.tools.serve.refusal import RequestError
-from tessella.tools.serve.server import ServerSettings, application
+from tessella.tools.serve.server import ServerSettings, application, listening
 
 Array = npt.NDArray[Any]
 Message = dict[str, Any]
@@ -157,6 +158,15 @@ def test_strings_whose_lengths_lie() -> None:
     for data in (b"\1", b"\1\0\0\0", b"\2\0\0\0a", b"\1\0\0\0a\0\0\0\0", b"\xff\xff\xff\xffabc"):
         with pytest.raises(RequestError, match="strings"):
             tensors.from_binary(memoryview(data), (1,), "BYTES", "x")
+
+
+def test_answers_are_sent_without_delay() -> None:
+    with (
+        listening("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_metadata_of_a_symbolic_dimension() -> None:
