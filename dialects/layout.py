@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tessella.support.conditions import decided
 from tessella.support.decisions import at_most, decided_min, known_all
 from tessella.support.errors import InternalError
 from tessella.support.plugins import LAYOUTS, blamed, plugins
@@ -131,9 +130,11 @@ class Layout:
         """
         number = [product(shape[d + 1 :]) for d in range(len(shape))]
         order = zip(self.order(len(shape)), self.strides(shape), strict=True)
-        found = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in order]
+        inner_first = sorted(order, key=lambda digit: (-digit[0].dim, digit[0].div))
+        digits_of = [(number[p.dim] * p.div, p.values(shape), stride) for p, stride in inner_first]
+        found = (digit for digit in digits_of if not at_most(digit[1], 1))
         digits: list[tuple[Size, Size, Size]] = []
-        for step, count, stride in sorted(digit for digit in found if decided(digit[1] > 1)):
+        for step, count, stride in found:
             if digits:
                 low, below, apart = digits[-1]
                 if (low * below, apart * below) == (step, stride):

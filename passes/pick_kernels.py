@@ -27,9 +27,8 @@ from xdsl.ir import Attribute
 
 from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
-from tessella.dialects.nn.core import NnOp, shape_of
+from tessella.dialects.nn.core import NnOp
 from tessella.dialects.place import parse_place
-from tessella.dialects.sizes import symbols_in
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
@@ -53,21 +52,12 @@ from tessella.passes.pick.pins import pin_of, set_pins
 from tessella.passes.pick.places import check_elements, check_served
 from tessella.passes.pick.rivals import without_rivals
 from tessella.passes.pick.switches import parse_switches
-from tessella.support.decisions import differs
 from tessella.support.errors import Unsupported, UnsupportedError
 from tessella.targets import Target
 from tessella.targets.database import of_this_machine
 
 PICK = "nn.pick"
 """The attribute of a function that says how its kernels were picked."""
-
-
-def _check_filled(module: ModuleOp) -> None:
-    """Raise UndecidedSizeError for a tensor that may be empty: kernels require nonempty tensors."""
-    for op in module.walk():
-        for result in op.results if isinstance(op, NnOp) else ():
-            for size in shape_of(result):
-                differs(size, 0)
 
 
 def _ops(module: ModuleOp) -> list[NnOp]:
@@ -114,8 +104,6 @@ class PickKernelsPass(ProgramPass):
         check_choice("fallback", self.fallback, FALLBACKS)
         kernels.load()
         places, ops = self._request.places, _ops(op)
-        if symbols_in(op):
-            _check_filled(op)
         check_served(places)
         set_pins(ops, self.pins)
         set_autocast(ops, places, self.autocast)
