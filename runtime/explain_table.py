@@ -61,13 +61,13 @@ def table(
     why: bool,
 ) -> list[str]:
     """Return an explanation as lines of text; with ``why``, also the reasons against other
-    candidates of each op."""
+    candidates of each op, and against fusions."""
     table = list(aligned([OPS, *map(_op_row, ops)]))
     lines = [table[0]]
     for entry, line in zip(ops, table[1:], strict=True):
         reasons = _reasons(entry["rejected"]) if why else ()
         lines += [line, *(f"    not {text}" for text in reasons)]
-    for title, header, rows in _further(ops, conversions, fusions, refused):
+    for title, header, rows in _further(ops, conversions, fusions, refused if why else ()):
         lines += ["", f"{title}:", *aligned([header, *rows])]
     head = headline(pick)
     return [*lines, "", head] if head else lines

@@ -108,7 +108,7 @@ class Explanation:
         return self._text(why=False)
 
     def why(self) -> str:
-        """Return the explanation as text, with the reasons against other kernels."""
+        """Return the explanation as text, with the reasons against other kernels and fusions."""
         return self._text(why=True)
 
     def _text(self, *, why: bool) -> str:

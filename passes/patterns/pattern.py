@@ -8,17 +8,20 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
 from tessella.dialects.nn.constants import SplatOp
 from tessella.dialects.nn.core import NnOp, PyValue, Tensor, shape_of, tensor, tensor_type
+from tessella.dialects.nn.evaluate import constant_value
 from tessella.dialects.nn.movement import ReshapeOp
 from tessella.passes.base import Gain, record_fusion
 from tessella.passes.patterns.match import Found, Matcher
 from tessella.passes.patterns.nodes import Node, root_kinds
 from tessella.passes.patterns.placement import first_of, in_order, producers_after
+from tessella.runtime.elements import widened
 from tessella.runtime.weights import WeightStore
 from tessella.support.sizes import Size
 
@@ -34,6 +37,7 @@ class Match:
     found: Found
     node: str | None
     """The name of the source node that new ops get."""
+    weights: WeightStore
     made: list[NnOp] = field(default_factory=list[NnOp])
 
     @property
@@ -82,6 +86,11 @@ class Match:
         if shape_of(value) == tuple(shape):
             return value
         return self.make(ReshapeOp, value, shape=tuple(shape)).res
+
+    def is_finite(self, value: SSAValue) -> bool:
+        """Return whether the elements of a constant are finite; True if they are unknown."""
+        array = constant_value(value, self.weights)
+        return array is None or bool(np.isfinite(widened(array)).all())
 
     @property
     def is_reread(self) -> bool:
@@ -215,7 +224,7 @@ class Pattern(RewritePattern):
         if consumed is None:
             return None
         named = (op.node for op in reversed(in_order(roots, consumed)) if "node" in op.attributes)
-        match = Match(roots, found, next(named, None))
+        match = Match(roots, found, next(named, None), self.weights)
         result = self.rewrite(match)
         values = result.results[:1] if isinstance(result, NnOp) else result
         # The ops are asked for anew, as new ops read values of the match, whose producers stay.

@@ -77,8 +77,8 @@ class FusionJudge:
 
     rivals: RivalOps | None = None
     """None if every replacement is made."""
-    refused: dict[tuple[str, tuple[NnOp, ...]], RefusedFusion] = field(
-        default_factory=dict[tuple[str, tuple[NnOp, ...]], RefusedFusion]
+    refused: dict[tuple[str, frozenset[NnOp]], RefusedFusion] = field(
+        default_factory=dict[tuple[str, frozenset[NnOp]], RefusedFusion]
     )
     """The refusals, by the pattern and the ops that would be replaced."""
 
@@ -93,7 +93,7 @@ class FusionJudge:
     ) -> bool:
         """Return whether new ops replace old ones, both operands first. ``constants`` are further
         constant values."""
-        key = (pattern, tuple(old))
+        key = (pattern, frozenset(old))
         if self.rivals is None:
             return True
         if key not in self.refused:
