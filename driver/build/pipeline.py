@@ -41,6 +41,7 @@ from tessella.passes.sink_constants import SinkConstantsPass
 from tessella.passes.tile.cost import scheduling_passes
 from tessella.passes.tile_parallelize import TileParallelizePass
 from tessella.passes.tile_stage import kernel_passes
+from tessella.passes.view_op_graph import ViewOpGraphPass
 from tessella.passes.write_in_place import WriteInPlacePass
 from tessella.support.errors import OptionError
 from tessella.support.knobs import KNOBS
@@ -122,6 +123,7 @@ def _stages(options: CheckedOptions) -> Stages:
                 FuseElementwisePass(),
                 PrintOpStatsPass(),
                 PrintTypesPass(),
+                ViewOpGraphPass(),
             ],
         ),
         (
