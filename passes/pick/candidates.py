@@ -53,6 +53,8 @@ from tessella.support.conditions import UndecidedSizeError
 from tessella.support.elements import ELEMENTS, FLOATS, widens
 
 HOST = "host"
+NO_KERNEL = 4
+"""The distance from the requested places of an op without a kernel."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,14 @@ class Candidates:
     rejected: Sequence[Rejection]
     layout: Layout | None = None
     """The layout that the op is pinned to; None if it is free."""
+
+    @property
+    def distance(self) -> int:
+        """The distance from the requested places: 0 at one of them, then another layout, another
+        device, NumPy, and ``NO_KERNEL``."""
+        if not self.ranks:
+            return NO_KERNEL
+        return {"exact": 0, "layout": 1, HOST: 3}.get(self.step, 2)
 
     def placed(self, op: NnOp, layouts: Mapping[str, Sequence[Layout]]) -> list[Candidate]:
         """Return the kernels with their places, in the order of requested places.

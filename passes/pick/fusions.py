@@ -29,7 +29,7 @@ from tessella.passes.base import Gain, is_constant, sources_of
 from tessella.passes.fold_constants import may_fold
 from tessella.passes.kinds import ProgramPass
 from tessella.passes.pick.by_cost import TOLERANCE
-from tessella.passes.pick.candidates import STEPS, Candidates, Request, layouts_in_play
+from tessella.passes.pick.candidates import NO_KERNEL, Candidates, Request, layouts_in_play
 from tessella.passes.pick.kernel_cost import Prices
 from tessella.passes.pick.named_places import expanded
 from tessella.passes.pick.refusals import record_refusals
@@ -133,7 +133,7 @@ class RivalOps:
         """Return why new ops do not replace old ones, as a sentence; None if they do."""
         fused, parts = (self._found(ops, constants) for ops in (new, old))
         for op, entry in fused.items():
-            if _step(entry) > max(map(_step, parts.values()), default=len(STEPS)):
+            if entry.distance > max((e.distance for e in parts.values()), default=NO_KERNEL):
                 return f"{op.name} has no kernel at the requested places, and its parts have"
         if self.strategy == "grade":
             return self._why_later(fused, parts)
@@ -172,11 +172,6 @@ class RivalOps:
         layouts = layouts_in_play(found)
         options = {op: entry.placed(op, layouts) for op, entry in found.items()}
         return seconds_together(options, self.prices)
-
-
-def _step(entry: Candidates) -> int:
-    """Return how far the candidates of an op are from the requested places."""
-    return STEPS.index(entry.step) if entry.ranks else len(STEPS)
 
 
 def _folded(ops: Sequence[NnOp], constants: Container[SSAValue]) -> set[NnOp]:
