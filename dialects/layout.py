@@ -286,6 +286,17 @@ def layout_words() -> str:
     return ", ".join(["nchw, nhwc, nchw<N>c, image, any, packed", *_plugged()])
 
 
+SPARSE = ("coo", "csr", "csc", "bsr", "bsc", "dia", "sparse")
+"""The names that other libraries have for sparse layouts."""
+
+
+def unknown_layout(name: str) -> str:
+    """Return what is wrong with the name of a layout that does not exist, as the end of an error
+    message after ``found``."""
+    why = ", which is sparse: all tensors are dense" if name in SPARSE else ""
+    return f"{name!r}{why}"
+
+
 def is_layout_name(name: str) -> bool:
     """Return whether ``name`` is the name of a layout: one of ``LAYOUT_NAMES``, ``nchw<N>c`` with a
     block size, such as ``nchw16c``, or the name of a plugin's layout."""

@@ -23,12 +23,12 @@ from functools import cached_property
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from tessella import kernels, targets
 from tessella.dialects.nn.constants import ConstantOp
 from tessella.dialects.nn.core import NnOp
-from tessella.dialects.place import parse_place
+from tessella.dialects.place import PlaceAttr, parse_place
 from tessella.kernels.elements import elements_of
 from tessella.passes.base import functions, places_of_arguments
 from tessella.passes.kinds import ProgramPass
@@ -159,7 +159,9 @@ class PickKernelsPass(ProgramPass):
         self, function: FuncOp, found: Mapping[NnOp, Candidates]
     ) -> dict[NnOp, Candidate]:
         given = places_of_arguments(function, self._machine.arch)
-        arguments = dict(zip(function.body.block.args, given, strict=True))
+        arguments: dict[SSAValue, PlaceAttr] = dict(
+            zip(function.body.block.args, given, strict=True)
+        )
         return pick_by_grade(found, list(map(valid_place, self._requested)), arguments)
 
     def _by_cost(

@@ -28,6 +28,7 @@ from tessella.driver.specialise.open_sizes import OF_ARRAYS
 from tessella.driver.specialise.programs import ProgramTable
 from tessella.driver.specialise.specialisations import Specialisations
 from tessella.frontends.eager.operands import (
+    ARRAYS,
     DType,
     Operand,
     Operands,
@@ -107,7 +108,6 @@ class _ProgramAtPlaces(FixedProgram):
         )
 
 
-_ARRAYS = (np.ndarray, PlacedArray)
 _TABLES: ProgramTable[Specialisations[_Prepared]] = ProgramTable(MAX_OPS)
 
 
@@ -138,7 +138,7 @@ class EagerOp:
         given = self._settings.convert(settings)
         kind = self._kind, self._options, tuple(types), str(given)
         table = _TABLES.get(kind, lambda: _table(arrays))
-        shapes = tuple([x.shape if isinstance(x, _ARRAYS) else () for x in arrays])
+        shapes = tuple([x.shape if isinstance(x, ARRAYS) else () for x in arrays])
         prepared = table.find(shapes, ()) or table.get(
             shapes, (), lambda key, _: self._prepare(values, arrays, given, key.made)
         )

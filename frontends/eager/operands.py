@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from tessella.support.sizes import Size
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Operand = Array | PlacedArray | bool | int | float
+ARRAYS = (np.ndarray, PlacedArray)
+"""The classes of operands that are arrays."""
 
 _NUMBERS: dict[Any, DType] = {
     bool: np.dtype(np.bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -129,17 +131,15 @@ def readings(values: Sequence[Operand]) -> Iterator[tuple[DType, ...]]:
     keeps that dtype; its last candidate is the dtype that NumPy gives the number alone. If an
     operand is at a place, floats may be promoted to the widest one.
     """
-    arrays = dict.fromkeys(_stored_dtype(x) for x in values if not _is_number(x))
+    arrays = dict.fromkeys(_stored_dtype(x) for x in values if isinstance(x, ARRAYS))
     widest = _widest(arrays) if any(isinstance(x, PlacedArray) for x in values) else None
     each = [
-        _of_number(type(x), [*arrays]) if _is_number(x) else _of_array(_stored_dtype(x), widest)
+        _of_array(_stored_dtype(x), widest)
+        if isinstance(x, ARRAYS)
+        else _of_number(type(x), [*arrays])
         for x in values
     ]
     return itertools.islice(itertools.product(*each), _MOST_READINGS)
-
-
-def _is_number(value: Operand) -> TypeGuard[bool | int | float]:
-    return type(value) in _NUMBERS
 
 
 def _stored_dtype(array: Array | PlacedArray) -> DType:
@@ -151,7 +151,7 @@ def taken(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[DType]:
     """Return the dtypes in which a program takes operands that the op reads as ``dtypes``. It
     promotes arrays by itself."""
     columns = zip(operands, dtypes, strict=True)
-    return [dtype if _is_number(x) else _stored_dtype(x) for x, dtype in columns]
+    return [_stored_dtype(x) if isinstance(x, ARRAYS) else dtype for x, dtype in columns]
 
 
 def places_of(operands: Sequence[Operand], dtypes: Sequence[DType]) -> list[PlaceAttr]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ class PlacedArray:
         """The number of elements, without padding."""
         return prod(self.shape)
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array at a place has no plain array without a copy")
         plain = np.ascontiguousarray(unpack(self.memory, self.at.layout, self.shape))
@@ -103,14 +103,15 @@ def array(x: npt.ArrayLike, place: str) -> PlacedArray:
     --------
     >>> x = tessella.array(np.zeros((1, 3, 8, 8), np.float32), place="x86/f32/nhwc")
     """
-    given = np.asarray(x) if isinstance(x, list | tuple) else as_array(x)
+    value = cast(Any, x)
+    given = np.asarray(value) if type(value) in (list, tuple) else as_array(value)
     plain = None if given is None else as_own(given)
     element = None if plain is None else element_of(plain.dtype)
     if plain is None or element is None:
         raise InputError(
             "tessella.array takes an array",
             expected=f"elements of {', '.join(ELEMENTS)}",
-            found=f"{x!r} of type {type(x).__name__}",
+            found=f"{value!r} of type {type(value).__name__}",
         )
     at = _resolved(parse_place(place), element, plain.ndim)
     memory = pack(converted(plain, DTYPES[at.precision.data]), at.layout)
