@@ -95,11 +95,21 @@ class Unit:
         return timing_key(op_text(self.op), candidate.kernel.name, candidate.place)
 
 
+WHOLE = (0, 1)
+"""The share of all ops."""
+
+
 def tune(
-    graph: Graph, options: CheckedOptions, seconds: float, report: Report = lambda text: None
+    graph: Graph,
+    options: CheckedOptions,
+    seconds: float,
+    report: Report = lambda text: None,
+    share: tuple[int, int] = WHOLE,
 ) -> list[Measurement]:
     """Measure kernels of a program at the stage `nn`, which is consumed, within a time budget.
     Returns the new measurements.
+
+    A share is its number from 0 on, and the number of shares, each of which has other ops.
 
     The times are added to the database of the options, op by op. Raises OptionError if the database
     cannot be written, or if this machine cannot run the target.
@@ -114,7 +124,7 @@ def tune(
     database.update(file, Database())
     known, made = database.read(file).of(where), list[Measurement]()
     bench = _Bench(target, replace(options, pick="cost", database="", threads=1))
-    listed = units(graph, options)
+    listed = units(graph, options)[share[0] :: share[1]]
     for number, unit in enumerate(listed, start=1):
         if all(unit.key(candidate) in known for candidate in unit.candidates):
             continue
