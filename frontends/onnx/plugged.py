@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from tessella.frontends.emitter import Value
 from tessella.frontends.onnx.call import Call
@@ -93,6 +92,5 @@ def _fit(results: object, node: Node) -> bool:
     """Return whether a converter has returned a value for each output that a node uses."""
     if not isinstance(results, Sequence):
         return False
-    listed = cast(Sequence[object], results)
-    given = [isinstance(value, Value | Held) for value in listed]
+    given = [isinstance(value, Value | Held) for value in results]
     return all(i < len(given) and given[i] for i in range(len(node.outputs)) if node.uses(i))

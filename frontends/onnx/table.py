@@ -163,6 +163,13 @@ each other, between machines, or from tessella. tessella defines the results as 
 - A factor is multiplied into a constant weight when the model is compiled: `Gemm` with `alpha`,
   `BatchNormalization` after a convolution. Where the product alone would overflow, the result is
   then finite: with `alpha = 0` it is 0 where ONNX Runtime has inf * 0 = NaN.
+- A kernel of a convolution that is not finite may or may not make NaN of windows over the padding,
+  which native code passes over and NumPy multiplies by 0. Scales of packed weights that are not
+  finite are multiplied into sums, and not into each weight.
+- The sign of a zero that `Relu`, `Clip`, `Celu` and `Sign` make of -0 is undefined. Sums of numbers
+  near to the largest float overflow or not, by the order of their terms.
+- `MaxRoiPool` has the greatest pixel of a region with infinite ends inside the image, and 0 for a
+  region with a NaN as an end. A NaN among the pixels is the maximum.
 - `Resize` takes only the elements of its window, with their weights: what is not finite elsewhere
   does not matter. An element whose weight is 0 is outside of the window.
 - `TreeEnsembleClassifier` with scores for both of two classes decides for the greater one, as
