@@ -286,9 +286,7 @@ def test_values_are_moved_while_they_are_narrow(start: str, end: str, steps: str
 
 @pytest.mark.parametrize("name", ["csr", "coo", "sparse"])
 def test_sparse_layouts_are_refused(name: str) -> None:
-    with pytest.raises(
-        OptionError, match=f"'{name}', which is sparse: all tensors"
-    ):
+    with pytest.raises(OptionError, match=f"'{name}', which is sparse: all tensors"):
         parse_place(f"x86/f32/{name}")
     with pytest.raises(ParseError, match="which is sparse"):
         LayoutAttr.parse_parameter(Parser(Context(), name))
